@@ -1,0 +1,347 @@
+//! The cache: how it is set up, and how files are opened.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::{
+    FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
+};
+use pagewell_io::Backend;
+
+use crate::error::{Error, ErrorKind, Op};
+use crate::file::File;
+use crate::mapping::Mapping;
+use crate::page_size::PageSize;
+use crate::shared::{Event, Shared};
+
+/// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
+const MIN_FRAMES: u64 = 16;
+
+/// What one frame costs: its bytes and its record.
+const fn frame_cost<S: RefScheme>() -> u64 {
+    (FRAME_BYTES + size_of::<FrameMeta<S>>()) as u64
+}
+
+/// How a cache is set up.
+#[derive(Clone, Debug)]
+pub struct Builder<S: RefScheme = LockBit> {
+    capacity: u64,
+    page_size: usize,
+    huge_pages: HugePages,
+    nodes: Nodes,
+    scheme: PhantomData<fn() -> S>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            capacity: 64 << 20,
+            page_size: PageSize::SMALLEST.bytes(),
+            huge_pages: HugePages::default(),
+            nodes: Nodes::default(),
+            scheme: PhantomData,
+        }
+    }
+}
+
+impl<S: RefScheme> Builder<S> {
+    /// How much memory the cache may use, in bytes: pages, index and records together. Default: 64 MiB.
+    /// At least 16 frames (65 KiB), at most the memory of the machine.
+    ///
+    /// What is not counted: a few hundred bytes and 8 bytes for each 2 MiB (of 4 KiB pages) for each
+    /// open file, and the stacks of the threads.
+    #[must_use]
+    pub fn capacity(mut self, bytes: u64) -> Self {
+        self.capacity = bytes;
+        self
+    }
+
+    /// The page size of files that are opened without saying: 4, 8, 16, 32 or 64 KiB, in bytes.
+    /// Default: 4 KiB.
+    #[must_use]
+    pub fn page_size(mut self, bytes: usize) -> Self {
+        self.page_size = bytes;
+        self
+    }
+
+    /// Whether the memory is to be made of huge pages. Default: [`HugePages::System`].
+    #[must_use]
+    pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
+        self.huge_pages = huge_pages;
+        self
+    }
+
+    /// Over which memory nodes the cache is spread. Default: [`Nodes::Machine`].
+    #[must_use]
+    pub fn nodes(mut self, nodes: Nodes) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// How pages are counted: [`LockBit`], or the baseline
+    /// [`CasLoop`](pagewell_frame::refcount::CasLoop) to compare it with. Default: [`LockBit`].
+    #[must_use]
+    pub fn ref_scheme<T: RefScheme>(self) -> Builder<T> {
+        Builder {
+            capacity: self.capacity,
+            page_size: self.page_size,
+            huge_pages: self.huge_pages,
+            nodes: self.nodes,
+            scheme: PhantomData,
+        }
+    }
+
+    /// Makes the cache. Its memory is reserved now and used as pages are read.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) or [`InvalidPageSize`](ErrorKind::InvalidPageSize)
+    /// when a setting is out of its range, [`OutOfMemory`](ErrorKind::OutOfMemory) when the system
+    /// refuses the memory.
+    pub fn build(self) -> Result<Cache<S>, Error> {
+        let invalid =
+            |detail: String| Error::new(ErrorKind::InvalidConfig, Op::Build).with_detail(detail);
+        let page_size = page_size(self.page_size, Op::Build)?;
+        let nr_frames = self.capacity / frame_cost::<S>();
+        if nr_frames < MIN_FRAMES {
+            return Err(invalid(format!(
+                "a capacity of {} bytes; must be at least {}",
+                self.capacity,
+                MIN_FRAMES * frame_cost::<S>()
+            )));
+        }
+        let machine = machine_memory();
+        if self.capacity > machine || nr_frames > MAX_FRAMES as u64 {
+            return Err(invalid(format!(
+                "a capacity of {} bytes; must be at most {}",
+                self.capacity,
+                machine.min(MAX_FRAMES as u64 * frame_cost::<S>())
+            )));
+        }
+        let pool = FramePool::new(&PoolConfig {
+            nr_frames: nr_frames as usize,
+            huge_pages: self.huge_pages,
+            nodes: self.nodes,
+        })
+        .map_err(|error| {
+            let kind = match error {
+                PoolError::Memory { .. } => ErrorKind::OutOfMemory,
+                _ => ErrorKind::InvalidConfig,
+            };
+            Error::new(kind, Op::Build)
+                .with_detail(error.to_string())
+                .with_source(error)
+        })?;
+        Ok(Cache {
+            shared: Arc::new(Shared::new(pool)),
+            page_size,
+        })
+    }
+}
+
+/// The memory of the machine in bytes; as much as can be when the system does not say.
+fn machine_memory() -> u64 {
+    crate::raw::machine_memory().unwrap_or(u64::MAX)
+}
+
+fn page_size(bytes: usize, op: Op) -> Result<PageSize, Error> {
+    PageSize::new(bytes).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidPageSize, op).with_detail(format!("{bytes} bytes"))
+    })
+}
+
+/// A page cache: a fixed amount of memory that holds pages of any number of files.
+///
+/// Handles are cheap to clone. The cache lives as long as any handle of it or of its files.
+pub struct Cache<S: RefScheme = LockBit> {
+    shared: Arc<Shared<S>>,
+    page_size: PageSize,
+}
+
+/// How a file is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    page_size: Option<usize>,
+}
+
+impl OpenOptions {
+    /// Everything as the cache says.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: the cache's.
+    #[must_use]
+    pub fn page_size(mut self, bytes: usize) -> Self {
+        self.page_size = Some(bytes);
+        self
+    }
+}
+
+/// What the cache has done so far, and what it holds. Hits are not counted: a hit writes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// How many frames the cache has.
+    pub nr_frames: usize,
+    /// How many of them are free.
+    pub nr_free: usize,
+    /// How many pages were read from files.
+    pub nr_fills: u64,
+    /// How many reads from files have failed.
+    pub nr_failed_fills: u64,
+    /// How many pages were evicted to make room.
+    pub nr_evictions: u64,
+}
+
+impl Cache {
+    /// How a cache is set up: capacity, page size, huge pages, nodes.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl<S: RefScheme> Cache<S> {
+    /// Opens the file at `path` for reading, with the cache's page size.
+    ///
+    /// A file that is open already, under whatever name, shares its pages with that; the size is
+    /// then taken from the file anew ([`File::refresh`]).
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
+    /// [`NotAFile`](ErrorKind::NotAFile) and [`Io`](ErrorKind::Io) as the system says,
+    /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) when the file is open with another page size,
+    /// [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
+    /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
+    #[cfg(not(loom))]
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
+        self.open_with(path, &OpenOptions::new())
+    }
+
+    /// As [`open`](Self::open), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    #[cfg(not(loom))]
+    pub fn open_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let path = path.as_ref();
+        let backend = pagewell_io::FileBackend::open(path)
+            .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
+        self.open_backend_with(backend, path, options)
+    }
+
+    /// Opens what a backend of the caller's holds; `path` is its name in errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_backend(
+        &self,
+        backend: impl Backend,
+        path: impl Into<PathBuf>,
+    ) -> Result<File<S>, Error> {
+        self.open_backend_with(backend, path, &OpenOptions::new())
+    }
+
+    /// As [`open_backend`](Self::open_backend), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    pub fn open_backend_with(
+        &self,
+        backend: impl Backend,
+        path: impl Into<PathBuf>,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let path = path.into();
+        let page_size = match options.page_size {
+            Some(bytes) => page_size(bytes, Op::Open).map_err(|error| error.with_path(&path))?,
+            None => self.page_size,
+        };
+        let mut is_new = false;
+        let mapping = self.shared.mapping_or_else(backend.id(), |number| {
+            is_new = true;
+            Mapping::new(
+                Arc::clone(&self.shared),
+                Box::new(backend),
+                path.clone(),
+                page_size,
+                number,
+            )
+        })?;
+        if mapping.page_size() != page_size.bytes() {
+            return Err(Error::new(ErrorKind::PageSizeMismatch, Op::Open)
+                .with_path(&path)
+                .with_detail(format!(
+                    "{} bytes, not {}",
+                    mapping.page_size(),
+                    page_size.bytes()
+                )));
+        }
+        if !is_new {
+            mapping.refresh(Op::Open)?;
+        }
+        Ok(File::new(mapping))
+    }
+
+    /// Evicts up to `nr_pages` pages that nobody has pinned; returns how many. The ones that were not
+    /// read lately go first.
+    pub fn reclaim(&self, nr_pages: usize) -> usize {
+        self.shared.evict_pages(nr_pages)
+    }
+
+    /// What the cache has done so far, and what it holds.
+    pub fn stats(&self) -> Stats {
+        let pool = self.shared.pool.stats();
+        let counters = &self.shared.counters;
+        Stats {
+            nr_frames: pool.nr_frames,
+            nr_free: pool.nr_free,
+            nr_fills: counters.get(Event::Fill),
+            nr_failed_fills: counters.get(Event::FailedFill),
+            nr_evictions: counters.get(Event::Eviction),
+        }
+    }
+
+    /// How many memory nodes the cache is spread over.
+    pub fn nr_nodes(&self) -> usize {
+        self.shared.pool.nr_nodes()
+    }
+
+    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong.
+    pub fn verify(&self) -> Result<(), String> {
+        self.shared.pool.verify()
+    }
+}
+
+impl<S: RefScheme> Clone for Cache<S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            page_size: self.page_size,
+        }
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for Cache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("scheme", &S::NAME)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! The claim: the one way to change a slot.
+//!
+//! Place. Fills, evictions, invalidations and the teardown of a mapping change slots, all of them here,
+//! so that no change can forget to move the version or to wake who waits.
+//!
+//! Protocol.
+//! 1. Get hold of the leaf ([`Leaf`]), look at the slot, and swap it for the same word with `busy`
+//!    set. Who succeeds has the claim; nobody else can change the slot until the claim ends.
+//! 2. Do what is to be done: read the page into a new frame, or freeze the frame.
+//! 3. End the claim: [`Claim::fill`], [`Claim::empty`], or drop it, which restores the slot.
+//!
+//! Invariants.
+//! - C1: the reference to a page's frame that comes with a present slot is dropped or passed on only by
+//!   the holder of the slot's claim. So a claim holder who freezes the frame at a count of 1 has
+//!   frozen the slot's own reference, and no `put` can be on its way to the frozen word.
+//! - C2: a claimed slot holds a reference to its leaf, as a present one does.
+//! - C3: nobody who holds a claim waits for another to end. So claims cannot deadlock.
+//!
+//! Readers. An optimistic reader that saw the slot before the claim and checks it after sees `busy` or a
+//! new version. A restored slot has its old version: nothing was changed, and a reader in flight is right.
+//!
+//! Proved by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
+use pagewell_sync::atomic::Ordering;
+
+use crate::index::Leaf;
+use crate::raw;
+use crate::shared::Shared;
+use crate::slot::{Slot, State};
+
+/// The right to change one slot.
+#[derive(Debug)]
+pub(crate) struct Claim<'s, S: RefScheme> {
+    shared: &'s Shared<S>,
+    /// Some until the claim ends.
+    leaf: Option<Leaf<'s, S>>,
+    position: usize,
+    before: Slot,
+}
+
+impl<'s, S: RefScheme> Claim<'s, S> {
+    /// Claims the slot at `position` of `leaf` if it still is as it was `seen`, empty or present.
+    ///
+    /// # Errors
+    ///
+    /// The leaf, when the slot has changed or is claimed by someone else.
+    pub(crate) fn try_new(
+        shared: &'s Shared<S>,
+        leaf: Leaf<'s, S>,
+        position: usize,
+        seen: Slot,
+    ) -> Result<Self, Leaf<'s, S>> {
+        debug_assert!(!seen.is_busy());
+        // ORDERING: Acquire on success; pairs with the release that ended the last claim, so that the
+        // frame's record is seen as its publisher left it. Nothing before the claim needs to be seen by
+        // who sees it: bytes are written behind a fence of their own (`UniqueFrame::bytes`).
+        let claimed = leaf.slot(position).compare_exchange(
+            seen.bits(),
+            seen.claimed().bits(),
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        match claimed {
+            Ok(_) => Ok(Self {
+                shared,
+                leaf: Some(leaf),
+                position,
+                before: seen,
+            }),
+            Err(_) => Err(leaf),
+        }
+    }
+
+    /// Ends the claim of an empty slot: the page is in `frame`, and the caller's reference to it is
+    /// the slot's.
+    pub(crate) fn fill(mut self, frame: FrameNr) {
+        debug_assert_eq!(self.before.state(), State::Empty);
+        if let Some(leaf) = self.end(self.before.filled(frame)) {
+            // C2: the claim's reference to the leaf becomes the slot's.
+            leaf.reference.into_raw();
+        }
+    }
+
+    /// Ends the claim of a present slot: the page is no longer in the cache. Returns the slot's
+    /// reference to its frame.
+    pub(crate) fn empty(mut self) -> Option<FrameRef<'s, S>> {
+        let State::Present(frame) = self.before.state() else {
+            return None;
+        };
+        self.end_empty();
+        Some(raw::slots_reference(self.shared, frame))
+    }
+
+    /// Ends the claim of a present slot by evicting the page, if nobody else has a reference to it.
+    pub(crate) fn evict(mut self) -> Option<UniqueFrame<'s, S>> {
+        let State::Present(frame) = self.before.state() else {
+            return None;
+        };
+        match raw::slots_reference(self.shared, frame).try_unique() {
+            Ok(unique) => {
+                // The frame is frozen and not yet anyone's: the version moves before it can be reused.
+                self.end_empty();
+                Some(unique)
+            }
+            Err(still_shared) => {
+                // The slot keeps its reference; dropping the claim restores the slot.
+                still_shared.into_raw();
+                None
+            }
+        }
+    }
+
+    fn end_empty(&mut self) {
+        if let Some(leaf) = self.end(self.before.emptied()) {
+            // C2: the slot's reference to the leaf is due, besides our own.
+            drop(raw::leafs_reference(self.shared, leaf.reference.frame()));
+        }
+    }
+
+    /// Stores the slot's new word and wakes who waits for it.
+    fn end(&mut self, after: Slot) -> Option<Leaf<'s, S>> {
+        let leaf = self.leaf.take()?;
+        let word = leaf.slot(self.position);
+        // ORDERING: Release; publishes the page's bytes and the frame's record to who loads the slot
+        // (`FrameView::load`), and to the next claim. A restored slot is published anew for the same
+        // reason: this store hides its publisher's.
+        word.store(after.bits(), Ordering::Release);
+        self.shared.waits.wake(word);
+        Some(leaf)
+    }
+}
+
+impl<S: RefScheme> Drop for Claim<'_, S> {
+    fn drop(&mut self) {
+        // Not ended: the slot is as it was before.
+        drop(self.end(self.before));
+    }
+}

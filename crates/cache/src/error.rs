@@ -1,0 +1,232 @@
+//! What can go wrong, in one type.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no such file.
+    NotFound,
+    /// The system does not allow it.
+    PermissionDenied,
+    /// The path names a directory, a pipe, or something else that has no bytes at positions.
+    NotAFile,
+    /// A setting is out of its range; the message says which.
+    InvalidConfig,
+    /// The page size is not 4, 8, 16, 32 or 64 KiB.
+    InvalidPageSize,
+    /// The file is open already, with another page size.
+    PageSizeMismatch,
+    /// The page begins at or past the end of the file.
+    OutOfRange,
+    /// The file is larger than the cache can index.
+    FileTooLarge,
+    /// The file has become shorter behind the cache's back.
+    Truncated,
+    /// No frame could be freed: every page is pinned.
+    OutOfFrames,
+    /// The page has as many references as it can count (2^30).
+    TooManyPins,
+    /// The system has no memory left.
+    OutOfMemory,
+    /// The storage failed; the source says how.
+    Io,
+}
+
+impl ErrorKind {
+    /// The `errno` of the system that comes closest.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::NotFound => libc::ENOENT,
+            Self::PermissionDenied => libc::EACCES,
+            Self::NotAFile => libc::EISDIR,
+            Self::InvalidConfig | Self::InvalidPageSize | Self::PageSizeMismatch => libc::EINVAL,
+            Self::OutOfRange => libc::ENXIO,
+            Self::FileTooLarge => libc::EFBIG,
+            Self::Truncated | Self::Io => libc::EIO,
+            Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
+            Self::TooManyPins => libc::EOVERFLOW,
+        }
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::NotFound => "no such file",
+            Self::PermissionDenied => "permission denied",
+            Self::NotAFile => "not a regular file or block device",
+            Self::InvalidConfig => "a setting is out of range",
+            Self::InvalidPageSize => "the page size must be 4, 8, 16, 32 or 64 KiB",
+            Self::PageSizeMismatch => "the file is open already with another page size",
+            Self::OutOfRange => "the page begins at or past the end of the file",
+            Self::FileTooLarge => "the file is larger than the cache can index",
+            Self::Truncated => "the file has become shorter since it was opened",
+            Self::OutOfFrames => "no frame can be freed: every page is pinned",
+            Self::TooManyPins => "the page has as many references as it can count",
+            Self::OutOfMemory => "out of memory",
+            Self::Io => "the storage failed",
+        }
+    }
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// Making a cache.
+    Build,
+    /// Opening a file.
+    Open,
+    /// Reading.
+    Read,
+    /// Pinning a page.
+    Pin,
+    /// Dropping cached pages.
+    Invalidate,
+}
+
+impl Op {
+    const fn message(self) -> &'static str {
+        match self {
+            Self::Build => "cannot make a cache",
+            Self::Open => "cannot open",
+            Self::Read => "cannot read",
+            Self::Pin => "cannot pin a page of",
+            Self::Invalidate => "cannot invalidate pages of",
+        }
+    }
+}
+
+/// An error of the cache: what went wrong, in which operation, on which file, and why.
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    op: Op,
+    path: Option<PathBuf>,
+    detail: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(kind: ErrorKind, op: Op) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            op,
+            path: None,
+            detail: None,
+            source: None,
+        }))
+    }
+
+    /// An error of the system, classified.
+    #[cold]
+    pub(crate) fn from_io(op: Op, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput if op == Op::Open => {
+                ErrorKind::NotAFile
+            }
+            io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, op).with_source(source)
+    }
+
+    pub(crate) fn with_path(mut self, path: &Path) -> Self {
+        self.0.path = Some(path.to_path_buf());
+        self
+    }
+
+    pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error, seen by another operation.
+    pub(crate) fn with_op(mut self, op: Op) -> Self {
+        self.0.op = op;
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What was being done.
+    pub fn op(&self) -> Op {
+        self.0.op
+    }
+
+    /// The file that it was done to, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.op.message())?;
+        if let Some(path) = &self.0.path {
+            write!(f, " {}", path.display())?;
+        }
+        write!(f, ": {}", self.0.kind.message())?;
+        if let Some(detail) = &self.0.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("op", &self.0.op)
+            .field("path", &self.0.path)
+            .field("detail", &self.0.detail)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.source {
+            Some(source) => Some(&**source),
+            None => None,
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+            ErrorKind::NotAFile => io::ErrorKind::IsADirectory,
+            ErrorKind::InvalidConfig
+            | ErrorKind::InvalidPageSize
+            | ErrorKind::PageSizeMismatch
+            | ErrorKind::OutOfRange => io::ErrorKind::InvalidInput,
+            ErrorKind::FileTooLarge => io::ErrorKind::FileTooLarge,
+            ErrorKind::Truncated => io::ErrorKind::UnexpectedEof,
+            ErrorKind::OutOfFrames | ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
+            ErrorKind::TooManyPins | ErrorKind::Io => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

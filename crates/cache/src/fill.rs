@@ -1,0 +1,201 @@
+//! The fill: reading missing pages from the storage.
+//!
+//! Protocol. Claim the page's empty slot, so that concurrent misses of one page read it once: the
+//! others wait for the claim to end. Allocate a frame, read into it, cut off what is past the end of the
+//! file, publish the frame, end the claim. Missing neighbours that the caller wants too are claimed and
+//! read in the same transfer, as far as that needs no waiting (C3 of [`crate::claim`]).
+//!
+//! Failure. An error leaves every slot as it was and frees the frames; those who waited try for
+//! themselves. A transfer of several pages that fails is repeated for the first page alone, so that an
+//! unreadable page does not make its neighbours unreadable.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameKind, FrameRef, UniqueFrame};
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::claim::Claim;
+use crate::error::{Error, ErrorKind, Op};
+use crate::index::{Leaf, PageNr};
+use crate::mapping::Mapping;
+use crate::raw;
+use crate::shared::Event;
+use crate::slot::{Slot, State};
+
+/// What came of a fill.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Fill<'m, S: RefScheme> {
+    /// The page was read; a reference to its frame.
+    Filled(FrameRef<'m, S>),
+    /// Someone else has claimed or filled the page: look again.
+    Raced,
+}
+
+/// A page that is about to be read.
+#[derive(Debug)]
+struct Pending<'m, S: RefScheme> {
+    // Dropped in this order: the frame is free before somebody who waits for the slot wants one.
+    frame: UniqueFrame<'m, S>,
+    claim: Claim<'m, S>,
+    /// The frame of the leaf, and the position in it, that the slot is at.
+    place: (u64, u64),
+    /// How many bytes of the page the file has.
+    len: usize,
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// Reads `page`, and missing pages after it up to `want` pages in all.
+    pub(crate) fn fill(&self, page: PageNr, want: usize) -> Result<Fill<'_, S>, Error> {
+        let out_of_frames = |_| self.error(ErrorKind::OutOfFrames, Op::Read);
+
+        // 1. Claim the page, then find a frame for it.
+        if self.len_of(page, self.size()) == 0 || page >= self.index().capacity() {
+            return Err(self.error(ErrorKind::OutOfRange, Op::Read));
+        }
+        let leaf = self
+            .index()
+            .leaf_or_new(self.shared(), self.number(), page)
+            .map_err(out_of_frames)?;
+        let Some((claim, place)) = self.claim_empty(leaf, page) else {
+            return Ok(Fill::Raced);
+        };
+        let frame = self.shared().alloc(self.order()).map_err(out_of_frames)?;
+        let mut batch = vec![Pending {
+            frame,
+            claim,
+            place,
+            len: 0,
+        }];
+
+        // 2. The same for its neighbours, as far as it goes without waiting.
+        let end = self.size().div_ceil(self.page_size() as u64);
+        for next in (page + 1..end).take(want.saturating_sub(1)) {
+            let Some(pending) = self.try_prepare(next) else {
+                break;
+            };
+            batch.push(pending);
+        }
+        // The size is to be that of after the claims: whoever changes it stores it first, and then
+        // waits for the claims of the pages that it makes wrong.
+        // ORDERING: SeqCst fence; pairs with the one in `Mapping::refresh` (store buffering: we claim
+        // and look at the size, they store the size and look at the claims; one must see the other).
+        fence(Ordering::SeqCst);
+        let size = self.size();
+        for (pending, page) in batch.iter_mut().zip(page..) {
+            pending.len = self.len_of(page, size);
+        }
+        batch.retain(|pending| pending.len != 0);
+        if batch.is_empty() {
+            return Err(self.error(ErrorKind::OutOfRange, Op::Read));
+        }
+
+        // 3. Read them all, or failing that the first.
+        let nr_read = match self.transfer(&batch, page) {
+            Ok(nr_read) => nr_read,
+            Err(error) if batch.len() == 1 => return Err(self.failed(error)),
+            Err(_) => {
+                batch.truncate(1);
+                self.transfer(&batch, page)
+                    .map_err(|error| self.failed(error))?
+            }
+        };
+        if nr_read == 0 {
+            self.shared().counters.add(Event::FailedFill, 1);
+            return Err(self.error(ErrorKind::Truncated, Op::Read));
+        }
+
+        // 4. Publish what was read; what is left over in `batch` is given back.
+        batch.truncate(nr_read);
+        self.shared().counters.add(Event::Fill, nr_read as u64);
+        let mut batch = batch.into_iter();
+        let first = batch.next().map(|pending| self.publish(pending, 1));
+        for pending in batch {
+            drop(self.publish(pending, 0));
+        }
+        match first.flatten() {
+            Some(reference) => Ok(Fill::Filled(reference)),
+            None => Ok(Fill::Raced),
+        }
+    }
+
+    /// How many bytes of `page` a file of `size` bytes has.
+    fn len_of(&self, page: PageNr, size: u64) -> usize {
+        let start = page.checked_mul(self.page_size() as u64);
+        start
+            .and_then(|start| size.checked_sub(start))
+            .map_or(0, |rest| rest.min(self.page_size() as u64) as usize)
+    }
+
+    /// Claims the slot of `page` in its `leaf`, if it is empty.
+    fn claim_empty<'m>(
+        &'m self,
+        leaf: Leaf<'m, S>,
+        page: PageNr,
+    ) -> Option<(Claim<'m, S>, (u64, u64))> {
+        let position = Leaf::<S>::slot_of(page);
+        // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
+        let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
+        if seen.state() != State::Empty {
+            return None;
+        }
+        let place = (u64::from(leaf.reference.frame().get()), position as u64);
+        let claim = Claim::try_new(self.shared(), leaf, position, seen).ok()?;
+        Some((claim, place))
+    }
+
+    /// Claims `page` and finds a frame for it, unless it is there already or either takes waiting.
+    fn try_prepare(&self, page: PageNr) -> Option<Pending<'_, S>> {
+        let frame = self.shared().try_alloc(self.order())?;
+        let leaf = self.index().leaf(self.shared(), page)?;
+        let (claim, place) = self.claim_empty(leaf, page)?;
+        Some(Pending {
+            frame,
+            claim,
+            place,
+            len: 0,
+        })
+    }
+
+    /// Reads the pages of `batch`, which are neighbours from `first` on; returns how many were read
+    /// whole. Fewer than all means that the file has become shorter.
+    fn transfer(&self, batch: &[Pending<'_, S>], first: PageNr) -> std::io::Result<usize> {
+        let bufs: Vec<RacyBytes<'_>> = batch
+            .iter()
+            .map(|pending| pending.frame.bytes().slice(0, pending.len))
+            .collect();
+        let pos = first * self.page_size() as u64;
+        let mut read = self.backend().read_at(&bufs, pos)?;
+        let mut nr_read = 0;
+        for pending in batch {
+            if read < pending.len {
+                break;
+            }
+            read -= pending.len;
+            nr_read += 1;
+            // What is past the end of the file reads as zeros, whatever was in the frame before.
+            let bytes = pending.frame.bytes();
+            bytes.zero(pending.len, bytes.len() - pending.len);
+        }
+        Ok(nr_read)
+    }
+
+    /// Publishes a page that was read; with `extra` 1, returns a reference for the caller.
+    fn publish<'m>(&'m self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
+        let Pending {
+            frame,
+            claim,
+            place,
+            ..
+        } = pending;
+        // One reference for the slot, besides the caller's.
+        let frame = frame.publish(FrameKind::Page, place, 1 + extra);
+        claim.fill(frame);
+        (extra == 1).then(|| raw::published(self.shared(), frame))
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        self.shared().counters.add(Event::FailedFill, 1);
+        Error::from_io(Op::Read, error).with_path(self.path())
+    }
+}

@@ -1,0 +1,248 @@
+//! The index of one file: from a page to its slot, in two loads.
+//!
+//! Place. Lookups (`crate::lookup`, `crate::read`) only look. Whoever wants to change a slot gets hold
+//! of its leaf here, and then claims the slot ([`crate::claim`]).
+//!
+//! A *leaf* is a frame of the pool that holds the slots of [`FRAME_WORDS`] neighbouring pages, so that
+//! the index is part of the cache's budget; the *root* has an entry for each leaf.
+//!
+//! Invariants.
+//! - I1: a root entry names a frame of kind `Leaf` that the root has one reference to.
+//! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included), and
+//!   one for each [`Leaf`] handle. So a leaf with more than the root's reference stays where it is.
+//! - I3: slots are stored to only by the holder of a [`Leaf`]. Looking needs no reference.
+//!
+//! Looking without a reference. The leaf may be taken out of the root, and its frame used for
+//! something else, at any moment after the entry was loaded; the word that was loaded as a slot may
+//! then be anything. So a lookup that wants to rely on a slot checks both words again when it is done,
+//! *the root entry first*. Root entries never repeat: an unchanged entry says that from the first load
+//! of it until the second the frame was this leaf all along. The slot was loaded in between, so it was a
+//! slot of this leaf. The slot is loaded again last: unchanged, it says that the page was in the same
+//! frame all along until the slot's second load.
+//!
+//! Proved by `loom_read_vs_leaf_reuse`; by the litmus tests `leaf-reuse*`.
+
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, FrameView, TryGetFrame};
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::thread::Backoff;
+
+use crate::root::{self, RootEntry};
+use crate::shared::Shared;
+use crate::slot::Slot;
+use pagewell_frame::refcount::RefScheme;
+
+/// The number of a page of a file.
+pub(crate) type PageNr = u64;
+
+/// The index of one file.
+#[derive(Debug)]
+pub(crate) struct Index<S: RefScheme> {
+    root: Box<[AtomicU64]>,
+    view: FrameView<S>,
+}
+
+/// What a lookup saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    entry: RootEntry,
+    pub(crate) slot: Slot,
+}
+
+/// Which leaf a page belongs to, and where in it.
+#[inline]
+const fn position(page: PageNr) -> (usize, usize) {
+    (
+        (page / FRAME_WORDS as u64) as usize,
+        (page % FRAME_WORDS as u64) as usize,
+    )
+}
+
+impl<S: RefScheme> Index<S> {
+    /// An empty index for pages up to `nr_pages`, or none when there is no memory for it.
+    ///
+    /// The pool of `view` must live longer than the index; [`crate::mapping::Mapping`] sees to that.
+    pub(crate) fn new(nr_pages: u64, view: FrameView<S>) -> Option<Self> {
+        let nr_leaves = usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()?;
+        Some(Self {
+            root: root::allocate(nr_leaves)?,
+            view,
+        })
+    }
+
+    /// How many pages the index can hold.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.root.len() as u64 * FRAME_WORDS as u64
+    }
+
+    #[inline]
+    pub(crate) fn view(&self) -> FrameView<S> {
+        self.view
+    }
+
+    /// Looks at the slot of `page`; none if there is no leaf for it.
+    #[inline]
+    pub(crate) fn look(&self, page: PageNr) -> Option<Seen> {
+        let (leaf, slot) = position(page);
+        // ORDERING: Acquire; pairs with the release compare-and-swap that put the entry there, so
+        // that the leaf's slots are seen as initialised, or later.
+        let entry = RootEntry::from_bits(self.root.get(leaf)?.load(Ordering::Acquire));
+        if entry.is_none() {
+            return None;
+        }
+        let slot = self.load_slot(entry, slot);
+        Some(Seen { entry, slot })
+    }
+
+    /// Whether `page` is still as it was `seen`: same leaf, same frame, same bytes.
+    ///
+    /// After a copy there must be an acquire fence between the copy and this.
+    #[inline]
+    pub(crate) fn is_unchanged(&self, page: PageNr, seen: Seen) -> bool {
+        let (leaf, slot) = position(page);
+        // ORDERING: Acquire; the slot must be loaded after the entry (see the module's text). That
+        // neither is loaded before the copy is the caller's fence's business.
+        let entry = RootEntry::from_bits(self.root[leaf].load(Ordering::Acquire));
+        entry == seen.entry && seen.slot.is_unchanged(self.load_slot(entry, slot))
+    }
+
+    #[inline]
+    fn load_slot(&self, entry: RootEntry, slot: usize) -> Slot {
+        Slot::from_bits(crate::raw::load(self.view, entry.frame(), slot))
+    }
+
+    /// The word of the slot that was `seen`, to wait for its change, and whether it is still busy.
+    pub(crate) fn wait_while_busy(&self, shared: &Shared<S>, page: PageNr, seen: Seen) {
+        let (leaf, slot) = position(page);
+        let word = crate::raw::word(self.view, seen.entry.frame(), slot);
+        shared.waits.wait_while(word, |word| {
+            // ORDERING: Acquire; as in `is_unchanged`. A busy slot keeps its leaf in place (I2), so the
+            // entry is unchanged for as long as there is something to wait for; whoever ends the claim
+            // wakes us.
+            let entry = self.root[leaf].load(Ordering::Acquire);
+            entry == seen.entry.bits() && Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+        });
+    }
+
+    /// Gets hold of the leaf of `page`, if there is one.
+    pub(crate) fn leaf<'s>(&self, shared: &'s Shared<S>, page: PageNr) -> Option<Leaf<'s, S>> {
+        let (leaf, _) = position(page);
+        self.leaf_at(shared, leaf)
+    }
+
+    fn leaf_at<'s>(&self, shared: &'s Shared<S>, leaf: usize) -> Option<Leaf<'s, S>> {
+        let root = self.root.get(leaf)?;
+        let mut backoff = Backoff::new();
+        // Every round but the last has met a leaf that is just being made or taken away, each of
+        // which the other thread finishes in a few steps.
+        loop {
+            // ORDERING: Acquire; as in `look`.
+            let bits = root.load(Ordering::Acquire);
+            let entry = RootEntry::from_bits(bits);
+            if entry.is_none() {
+                return None;
+            }
+            let frame = pagewell_frame::FrameNr::new(entry.frame());
+            if let TryGetFrame::Taken(reference) = shared.pool.try_get(frame) {
+                // ORDERING: Acquire; the reference was taken before this load (`try_get` acquires).
+                // An unchanged entry says that the frame was the leaf when we took it (I1), and by I2
+                // it stays the leaf until we let go.
+                if root.load(Ordering::Acquire) == bits {
+                    return Some(Leaf { reference });
+                }
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Gets hold of the leaf of `page`, and makes it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When no frame can be had for it.
+    pub(crate) fn leaf_or_new<'s>(
+        &self,
+        shared: &'s Shared<S>,
+        owner: u64,
+        page: PageNr,
+    ) -> Result<Leaf<'s, S>, crate::reclaim::OutOfFrames> {
+        let (leaf, _) = position(page);
+        loop {
+            if let Some(found) = self.leaf_at(shared, leaf) {
+                return Ok(found);
+            }
+            let fresh = shared.alloc(pagewell_frame::Order::ZERO)?;
+            for word in fresh.words() {
+                // ORDERING: Relaxed; the release below publishes them.
+                word.store(Slot::EMPTY.bits(), Ordering::Relaxed);
+            }
+            let entry = RootEntry::new(fresh.frame(), shared.next_generation());
+            // ORDERING: Release on success publishes the slots to `look` and `leaf_at`. Until the
+            // frame is published too, its count is locked and `leaf_at` waits.
+            let installed = self.root[leaf].compare_exchange(
+                RootEntry::NONE.bits(),
+                entry.bits(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            if installed.is_ok() {
+                // One reference for the root, and one for us.
+                let frame = fresh.publish(FrameKind::Leaf, (owner, leaf as u64), 2);
+                return Ok(Leaf::from_published(shared, frame));
+            }
+        }
+    }
+
+    /// Takes leaf number `leaf` out of the root if all its slots are empty, and `held`, the caller's
+    /// handle, is the only one. The frame is the caller's then.
+    pub(crate) fn take_empty_leaf<'s>(
+        &self,
+        leaf: usize,
+        held: Leaf<'s, S>,
+    ) -> Result<pagewell_frame::UniqueFrame<'s, S>, Leaf<'s, S>> {
+        let frame = held.reference.frame();
+        let unique = held.freeze_with_roots()?;
+        // Frozen, nobody can get hold of the leaf, and so nobody can fill a slot or take the entry out.
+        // ORDERING: Relaxed load; the entry was stored before the leaf was published.
+        let entry = RootEntry::from_bits(self.root[leaf].load(Ordering::Relaxed));
+        debug_assert_eq!(entry.frame(), frame.get());
+        // ORDERING: Release, though the fence of whoever overwrites the frame (`UniqueFrame::words`)
+        // is what readers rely on: an entry that is gone says that all the leaf's slots were empty.
+        self.root[leaf].store(RootEntry::NONE.bits(), Ordering::Release);
+        Ok(unique)
+    }
+
+    /// How many leaves the index could have.
+    pub(crate) fn nr_leaves(&self) -> usize {
+        self.root.len()
+    }
+
+    /// Gets hold of leaf number `leaf`, if there is one.
+    pub(crate) fn leaf_nr<'s>(&self, shared: &'s Shared<S>, leaf: usize) -> Option<Leaf<'s, S>> {
+        self.leaf_at(shared, leaf)
+    }
+}
+
+/// A leaf, held: it stays in the index as long as the handle exists.
+#[derive(Debug)]
+pub(crate) struct Leaf<'s, S: RefScheme> {
+    pub(crate) reference: FrameRef<'s, S>,
+}
+
+impl<'s, S: RefScheme> Leaf<'s, S> {
+    /// Makes a handle of a reference, if it is to a leaf.
+    pub(crate) fn from_reference(reference: FrameRef<'s, S>) -> Option<Self> {
+        // The kind of a frame that is held does not change.
+        let (kind, _) = reference.meta().kind();
+        (kind == FrameKind::Leaf).then_some(Self { reference })
+    }
+
+    /// The slot at position `slot` of the leaf.
+    pub(crate) fn slot(&self, slot: usize) -> &'s AtomicU64 {
+        &crate::raw::leaf_words(self)[slot]
+    }
+
+    /// Where a page's slot is in its leaf.
+    pub(crate) const fn slot_of(page: PageNr) -> usize {
+        position(page).1
+    }
+}

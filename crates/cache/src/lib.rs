@@ -1,0 +1,44 @@
+//! The page cache: files of any size in a fixed amount of memory.
+//!
+//! | module | what |
+//! |---|---|
+//! | `cache`, `file`, `guard`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`Error`] |
+//! | `read` | the optimistic and the referenced read |
+//! | `lookup` | from a page to a reference to its frame |
+//! | `fill`, `ahead` | reading missing pages; how many at a time |
+//! | `reclaim` | evicting pages when there are no free frames |
+//! | `claim` | the one choke point that changes a slot |
+//! | `index`, `root`, `slot` | from a page to its slot; the words (pure) |
+//! | `mapping`, `shared` | what the handles of a file share; what the files of a cache share |
+//! | `raw` | the unsafe steps |
+//!
+//! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
+//! `docs/ARCHITECTURE.md`.
+
+#![deny(unsafe_code)]
+
+mod ahead;
+mod cache;
+mod claim;
+mod error;
+mod file;
+mod fill;
+#[cfg(not(loom))]
+mod guard;
+mod index;
+mod lookup;
+mod mapping;
+mod page_size;
+mod raw;
+mod read;
+mod reclaim;
+mod root;
+mod shared;
+mod slot;
+
+pub use cache::{Builder, Cache, OpenOptions, Stats};
+pub use error::{Error, ErrorKind, Op};
+pub use file::File;
+#[cfg(not(loom))]
+pub use guard::{OwnedPageGuard, PageGuard};
+pub use mapping::MAX_FILE_BYTES;

@@ -1,0 +1,99 @@
+//! The referenced lookup: from a page to a reference to its frame, filling the page if it is missing.
+//!
+//! Place. Pins, the referenced read, and whatever the optimistic read gives up on.
+//!
+//! Protocol. Load the root entry and the slot; take a reference to the frame that the slot names; check
+//! that both are unchanged; then the reference is to the page. It is not one if the check fails, since
+//! the frame may have been reused between the load and the `try_get`: it is dropped again, and
+//! whoever drops the last one frees the frame.
+//!
+//! The bytes of a frame with a reference do not change (a page is written before it is
+//! published), so a copy under the reference needs no validation of its own.
+//!
+//! Progress. A round is repeated only after another thread has changed the slot or is about to: a fill
+//! is waited for asleep, everything else lasts a few steps.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameRef, TryGetFrame};
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::thread::Backoff;
+
+use crate::error::{Error, ErrorKind, Op};
+use crate::fill::Fill;
+use crate::index::{Leaf, PageNr, Seen};
+use crate::mapping::Mapping;
+use crate::slot::State;
+
+/// How many rounds a claimed slot is watched before the thread sleeps: an eviction's claim is over
+/// in a moment, a fill's is not.
+const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
+
+impl<S: RefScheme> Mapping<S> {
+    /// A reference to the frame of `page`, which is filled if it is missing, along with missing
+    /// neighbours up to `want` pages in all.
+    pub(crate) fn get(&self, page: PageNr, want: usize) -> Result<FrameRef<'_, S>, Error> {
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(seen) = self.index().look(page) {
+                match seen.slot.state() {
+                    State::Present(_) => {
+                        if let Some(reference) = self.try_get_seen(page, seen)? {
+                            self.mark_referenced(page, seen);
+                            return Ok(reference);
+                        }
+                        backoff.wait();
+                        continue;
+                    }
+                    State::Busy if backoff.rounds() < WATCHES => {
+                        backoff.wait();
+                        continue;
+                    }
+                    State::Busy => {
+                        self.index().wait_while_busy(self.shared(), page, seen);
+                        continue;
+                    }
+                    State::Empty => {}
+                }
+            }
+            if let Fill::Filled(reference) = self.fill(page, want)? {
+                return Ok(reference);
+            }
+        }
+    }
+
+    /// A reference to the frame that was `seen` in the slot, if it still is the page's.
+    fn try_get_seen(&self, page: PageNr, seen: Seen) -> Result<Option<FrameRef<'_, S>>, Error> {
+        // A slot that was read from a leaf that had become something else can hold any number.
+        if seen.slot.frame() > self.last_frame() {
+            return Ok(None);
+        }
+        let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
+        match self.shared().pool.try_get(frame) {
+            TryGetFrame::Taken(reference) => {
+                // `try_get` acquires, so these loads come after the reference was taken.
+                let is_pages = self.index().is_unchanged(page, seen);
+                Ok(is_pages.then_some(reference))
+            }
+            TryGetFrame::Locked => Ok(None),
+            TryGetFrame::Saturated => Err(self.error(ErrorKind::TooManyPins, Op::Read)),
+        }
+    }
+
+    /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
+    fn mark_referenced(&self, page: PageNr, seen: Seen) {
+        if seen.slot.is_referenced() {
+            return;
+        }
+        // Storing to a slot takes a hold of its leaf (I3 of the index).
+        if let Some(leaf) = self.index().leaf(self.shared(), page) {
+            // ORDERING: Relaxed; the mark is a hint, and a read-modify-write passes on what the slot's
+            // publisher released. If the slot has changed, so has the page, and the mark is void.
+            let _ = leaf.slot(Leaf::<S>::slot_of(page)).compare_exchange(
+                seen.slot.bits(),
+                seen.slot.with_referenced().bits(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! One file's cached pages.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pagewell_frame::Order;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_io::{Backend, FileId};
+use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
+use pagewell_sync::thread::Backoff;
+use pagewell_sync::{Mutex, lock};
+
+use crate::claim::Claim;
+use crate::error::{Error, ErrorKind, Op};
+use crate::index::{Index, Leaf, PageNr};
+use crate::page_size::PageSize;
+use crate::shared::Shared;
+use crate::slot::{Slot, State};
+
+/// The largest file that can be indexed, in bytes: 256 TiB.
+pub const MAX_FILE_BYTES: u64 = 1 << 48;
+
+/// How far beyond its present size a file's index reaches, at least, so that the file can grow.
+const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 30 };
+
+/// One file's cached pages: the index, and all that reading the file takes.
+///
+/// Every handle of the file shares one. When the last handle goes, the pages do.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Mapping<S: RefScheme> {
+    // What a hit needs, together in one cache line, and written only when the file is resized.
+    index: Index<S>,
+    size: AtomicU64,
+    page_shift: u32,
+    /// The highest frame at which a page of this file's size can begin.
+    last_frame: u32,
+    order: Order,
+    // What only misses need.
+    number: u64,
+    id: FileId,
+    /// Held while the size changes.
+    resize: Mutex<()>,
+    path: PathBuf,
+    backend: Box<dyn Backend>,
+    shared: Arc<Shared<S>>,
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// An empty mapping of `backend`'s file, which is called `path` in errors.
+    pub(crate) fn new(
+        shared: Arc<Shared<S>>,
+        backend: Box<dyn Backend>,
+        path: PathBuf,
+        page_size: PageSize,
+        number: u64,
+    ) -> Result<Self, Error> {
+        let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
+        let size = backend
+            .size()
+            .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
+        if size > MAX_FILE_BYTES {
+            return Err(fail(ErrorKind::FileTooLarge)
+                .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}")));
+        }
+        let order = page_size.order();
+        // Room for a few pages besides the index, or nothing could ever be replaced.
+        let nr_frames = shared.pool.nr_frames();
+        if nr_frames < 4 * order.frames() as usize {
+            return Err(fail(ErrorKind::InvalidConfig).with_detail(format!(
+                "a cache of {nr_frames} frames is too small for pages of {} bytes",
+                page_size.bytes()
+            )));
+        }
+        let reach = (size + size / 2 + HEADROOM_BYTES).min(MAX_FILE_BYTES);
+        let nr_pages = reach.div_ceil(page_size.bytes() as u64);
+        let index =
+            Index::new(nr_pages, shared.pool.view()).ok_or_else(|| fail(ErrorKind::OutOfMemory))?;
+        Ok(Self {
+            index,
+            size: AtomicU64::new(size),
+            page_shift: page_size.bytes().trailing_zeros(),
+            last_frame: nr_frames as u32 - order.frames(),
+            order,
+            number,
+            id: backend.id(),
+            resize: Mutex::new(()),
+            path,
+            backend,
+            shared,
+        })
+    }
+
+    pub(crate) fn index(&self) -> &Index<S> {
+        &self.index
+    }
+
+    pub(crate) fn shared(&self) -> &Shared<S> {
+        &self.shared
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        self.order
+    }
+
+    #[inline]
+    pub(crate) fn page_shift(&self) -> u32 {
+        self.page_shift
+    }
+
+    #[inline]
+    pub(crate) fn page_size(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    #[inline]
+    pub(crate) fn last_frame(&self) -> u32 {
+        self.last_frame
+    }
+
+    /// The size of the file in bytes, as far as the cache knows.
+    #[inline]
+    pub(crate) fn size(&self) -> u64 {
+        // ORDERING: Acquire; pairs with the release in `resize_to`: a reader that sees the new size
+        // sees the pages that were taken out before it was stored as gone.
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// An error of this file.
+    #[cold]
+    pub(crate) fn error(&self, kind: ErrorKind, op: Op) -> Error {
+        Error::new(kind, op).with_path(&self.path)
+    }
+
+    /// Asks the storage for the size of now, and takes out the pages that it makes wrong: those past
+    /// the end, and the one that the old or the new end is in.
+    pub(crate) fn refresh(&self, op: Op) -> Result<u64, Error> {
+        let _resize = lock(&self.resize);
+        let new = self
+            .backend
+            .size()
+            .map_err(|error| Error::from_io(op, error).with_path(&self.path))?;
+        let reach = (self.index.capacity() << self.page_shift).min(MAX_FILE_BYTES);
+        if new > reach {
+            return Err(self
+                .error(ErrorKind::FileTooLarge, op)
+                .with_detail(format!("grown to {new} bytes; indexed up to {reach}")));
+        }
+        let old = self.size();
+        if new != old {
+            // ORDERING: Release; see `size`. The size goes first, so that no fill that starts from here
+            // on takes the old end for the end; fills that have started are waited for by `remove`.
+            self.size.store(new, Ordering::Release);
+            // ORDERING: SeqCst fence; pairs with the one in `Mapping::fill`.
+            fence(Ordering::SeqCst);
+            let first = old.min(new) >> self.page_shift;
+            let end = old.max(new).div_ceil(self.page_size() as u64);
+            self.remove(first, end);
+        }
+        Ok(new)
+    }
+
+    /// Takes the cached pages from `first` up to `end` out. Pages that are pinned live on under
+    /// their guards; fills in progress are waited for.
+    pub(crate) fn remove(&self, first: PageNr, end: PageNr) {
+        let slots = pagewell_frame::FRAME_WORDS as u64;
+        let mut page = first;
+        let end = end.min(self.index.capacity());
+        while page < end {
+            let next_leaf = (page / slots + 1) * slots;
+            if self.index.leaf(&self.shared, page).is_none() {
+                page = next_leaf;
+                continue;
+            }
+            while page < end.min(next_leaf) {
+                self.remove_page(page);
+                page += 1;
+            }
+        }
+    }
+
+    fn remove_page(&self, page: PageNr) {
+        let mut backoff = Backoff::new();
+        // A round is repeated when another thread has claimed the slot, or marked the page.
+        while let Some(leaf) = self.index.leaf(&self.shared, page) {
+            let position = Leaf::<S>::slot_of(page);
+            // ORDERING: Acquire, as in `Index::look`.
+            let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
+            match seen.state() {
+                State::Empty => return,
+                State::Busy => {
+                    drop(leaf);
+                    if let Some(seen) = self.index.look(page)
+                        && seen.slot.is_busy()
+                    {
+                        self.index.wait_while_busy(&self.shared, page, seen);
+                    }
+                }
+                State::Present(_) => {
+                    if let Ok(claim) = Claim::try_new(&self.shared, leaf, position, seen) {
+                        // Dropping the slot's reference frees the frame, or leaves it to its guards.
+                        drop(claim.empty());
+                        return;
+                    }
+                    backoff.wait();
+                }
+            }
+        }
+    }
+}
+
+impl<S: RefScheme> Drop for Mapping<S> {
+    /// Gives all frames back. No handle is left, so nothing is filled or pinned any more; evictions may
+    /// be under way, and are waited for.
+    fn drop(&mut self) {
+        self.shared.forget(self.id, self.number);
+        for leaf in 0..self.index.nr_leaves() {
+            let first = leaf as u64 * pagewell_frame::FRAME_WORDS as u64;
+            if self.index.leaf_nr(&self.shared, leaf).is_none() {
+                continue;
+            }
+            self.remove(first, first + pagewell_frame::FRAME_WORDS as u64);
+            let mut backoff = Backoff::new();
+            // An eviction may hold the leaf for a moment, or take it out before we do.
+            while let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
+                match self.index.take_empty_leaf(leaf, held) {
+                    Ok(unique) => drop(unique),
+                    Err(held) => drop(held),
+                }
+                backoff.wait();
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The page sizes that a mapping can have.
+
+use pagewell_frame::{FRAME_BYTES, Order};
+
+/// The size of a file's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageSize(Order);
+
+/// The largest page: 16 frames, 64 KiB.
+const MOST: u32 = 4;
+
+impl PageSize {
+    /// One frame: 4 KiB.
+    pub(crate) const SMALLEST: Self = Self(Order::ZERO);
+
+    /// The page size of this many bytes, if it is one: 4, 8, 16, 32 or 64 KiB.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
+        if !bytes.is_power_of_two() || bytes < FRAME_BYTES {
+            return None;
+        }
+        let order = (bytes / FRAME_BYTES).trailing_zeros();
+        if order > MOST {
+            return None;
+        }
+        Order::new(order as u8).map(Self)
+    }
+
+    pub(crate) const fn bytes(self) -> usize {
+        self.0.bytes()
+    }
+
+    pub(crate) const fn order(self) -> Order {
+        self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_sizes_are_legal() {
+        let legal: Vec<usize> = (0..=1 << 20)
+            .filter(|&bytes| PageSize::new(bytes).is_some())
+            .collect();
+        assert_eq!(legal, [4096, 8192, 16384, 32768, 65536]);
+        for bytes in legal {
+            assert_eq!(PageSize::new(bytes).map(PageSize::bytes), Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The few unsafe steps of the cache, each as a safe function whose callers' duties are invariants of
+//! this crate.
+
+#![allow(unsafe_code)] // See above.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_WORDS, FrameNr, FrameRef, FrameView, UniqueFrame};
+use pagewell_sync::atomic::AtomicU64;
+
+use crate::index::Leaf;
+use crate::shared::Shared;
+
+/// Loads word number `word` of the frame that a root entry named.
+///
+/// Views are only kept in mappings, which keep the pool alive.
+#[inline]
+pub(crate) fn load<S: RefScheme>(view: FrameView<S>, frame: u32, word: usize) -> u64 {
+    debug_assert!(word < FRAME_WORDS);
+    // SAFETY: (P) the caller is a method of a mapping's index, and the mapping owns a share of the pool.
+    // (F) root entries only ever name frames of the pool. (W) positions in a leaf are remainders of
+    // FRAME_WORDS.
+    unsafe { view.load(frame, word) }
+}
+
+/// Word number `word` of the frame that a root entry named, to be looked at.
+pub(crate) fn word<'a, S: RefScheme>(view: FrameView<S>, frame: u32, word: usize) -> &'a AtomicU64 {
+    debug_assert!(word < FRAME_WORDS);
+    // SAFETY: (P), (F) and (W) as in `load`; the only caller uses the reference while it borrows the
+    // mapping. (S) It only loads.
+    unsafe { view.word(frame, word) }
+}
+
+/// Copies bytes of a page that a slot named, if the slot was not rubbish: `last_frame` is the highest
+/// number at which a page of this size can begin.
+#[inline]
+#[must_use]
+pub(crate) fn copy_page<S: RefScheme>(
+    view: FrameView<S>,
+    frame: u32,
+    last_frame: u32,
+    off: usize,
+    dst: &mut [u8],
+) -> bool {
+    // A slot that was read from a leaf that had become something else can hold any number.
+    if frame > last_frame {
+        return false;
+    }
+    // SAFETY: (P) as in `load`. (F) the page's frames are all of the pool, as was just checked, and the
+    // callers keep `off + dst.len()` within the page. (D) the buffer is the caller's own.
+    unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
+    true
+}
+
+/// The slots of a leaf.
+pub(crate) fn leaf_words<'s, S: RefScheme>(leaf: &Leaf<'s, S>) -> &'s [AtomicU64] {
+    // SAFETY: (A) slices are only made of pages (`page_slice`), and this frame is a leaf while the
+    // handle exists; slots are loaded and stored only while their leaf is held.
+    unsafe { leaf.reference.words() }
+}
+
+impl<'s, S: RefScheme> Leaf<'s, S> {
+    /// The handle of a leaf that was just published with a reference for it.
+    pub(crate) fn from_published(shared: &'s Shared<S>, frame: FrameNr) -> Self {
+        Self {
+            reference: published(shared, frame),
+        }
+    }
+
+    /// Freezes the leaf if this handle's reference and the root's are the only ones.
+    pub(crate) fn freeze_with_roots(self) -> Result<UniqueFrame<'s, S>, Self> {
+        // SAFETY: (A) with two references in all, one is ours and one is the root's: the root's is
+        // dropped by nobody but who freezes the leaf, which makes it ours.
+        unsafe { self.reference.freeze(2) }.map_err(|reference| Self { reference })
+    }
+}
+
+/// The reference that came with publishing a frame.
+pub(crate) fn published<S: RefScheme>(shared: &Shared<S>, frame: FrameNr) -> FrameRef<'_, S> {
+    // SAFETY: (A) the callers have just published the frame with a reference for this handle.
+    unsafe { FrameRef::from_raw(&shared.pool, frame) }
+}
+
+/// The reference of a slot, which belongs to who has claimed the slot.
+pub(crate) fn slots_reference<S: RefScheme>(shared: &Shared<S>, frame: FrameNr) -> FrameRef<'_, S> {
+    // SAFETY: (A) a slot that names a frame has a reference to it, and only the holder of the slot's
+    // claim, our caller, may take or drop that. It either empties the slot or puts the reference back.
+    unsafe { FrameRef::from_raw(&shared.pool, frame) }
+}
+
+/// The reference to a leaf that its non-empty slot has, and which is due when the slot is emptied.
+pub(crate) fn leafs_reference<S: RefScheme>(shared: &Shared<S>, leaf: FrameNr) -> FrameRef<'_, S> {
+    // SAFETY: (A) I2 of the index: the slot that the caller has just emptied had a reference.
+    unsafe { FrameRef::from_raw(&shared.pool, leaf) }
+}
+
+/// A reference that a guard kept as a bare number.
+pub(crate) fn guards_reference<S: RefScheme>(
+    shared: &Shared<S>,
+    frame: FrameNr,
+) -> FrameRef<'_, S> {
+    // SAFETY: (A) the guard took the reference apart when it was made and calls this once, when it is
+    // dropped.
+    unsafe { FrameRef::from_raw(&shared.pool, frame) }
+}
+
+/// The first `len` bytes of a page that is held.
+#[cfg(not(loom))]
+pub(crate) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize) -> &'a [u8] {
+    // SAFETY: (A) callers pass no more than the page's size. (B) a page is written only before it is
+    // published, while its frame has no references; once it has one, its bytes never change.
+    unsafe { page.slice(len) }
+}
+
+/// The first `len` bytes of a page that a guard holds by number.
+#[cfg(not(loom))]
+pub(crate) fn pinned_slice<S: RefScheme>(shared: &Shared<S>, frame: FrameNr, len: usize) -> &[u8] {
+    let start = shared.pool.bytes(frame, len).as_ptr();
+    // SAFETY: the range is of the pool, as was just checked, and the only caller hands the slice out for
+    // as long as it has a reference to the page, which is the reason that nobody writes it (see
+    // `page_slice`).
+    unsafe { std::slice::from_raw_parts(start, len) }
+}
+
+/// The memory of the machine in bytes, if the system says.
+pub(crate) fn machine_memory() -> Option<u64> {
+    // SAFETY: sysconf only reads its argument.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    // SAFETY: as above.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let pages = u64::try_from(pages).ok()?;
+    pages.checked_mul(u64::try_from(page_bytes).ok()?)
+}

@@ -1,0 +1,205 @@
+//! Reading: optimistically, and by reference.
+//!
+//! # The optimistic read
+//!
+//! Nothing shared is written, and no reference is taken.
+//!
+//! ```text
+//! reader                                       who takes the page out, and who reuses its frame
+//! 1 load the root entry      (acquire)         a claim the slot              (`busy`)
+//! 2 load the slot            (acquire)         b freeze the frame, or drop its reference
+//! 3 give up unless up to date, settled,        c end the claim: new version  (release)
+//!   referenced                                 d free the frame; someone allocates it (locks)
+//! 4 load the file's size; cut the read at it   e fence(Release)              (`UniqueFrame::bytes`)
+//! 5 copy the bytes                             f write other bytes
+//! 6 fence(Acquire)
+//! 7 load the root entry again: unchanged?
+//! 8 load the slot again: unchanged?
+//! ```
+//!
+//! If step 5 copies any byte that step f wrote, the fences synchronise (6 with e), so step 8 sees what
+//! step c stored, or something later: `busy`, or another version. So a read that finds the slot
+//! unchanged has copied none of them. The same holds for step 7 and a leaf that is reused (see
+//! [`crate::index`]). The frame's memory stays mapped, so a copy that will turn out stale is harmless
+//! while it lasts.
+//!
+//! Step 8's answer covers the whole copy: the bytes are those of the page at any moment between steps 2
+//! and 8. A read of several pages is validated page by page, and so is atomic for each page and not for
+//! all of them.
+//!
+//! The read gives up, and the referenced lookup decides, when: the index has no leaf or slot for the
+//! page; the page is not up to date; it is not yet marked as referenced; the position is at or past
+//! the file's size; the slot has changed. There is no second try: what makes the check fail is that the
+//! page was taken out, and then there is nothing to try again.
+//!
+//! # The referenced read
+//!
+//! Every page is looked up with a reference ([`crate::lookup`]), copied, and let go: two
+//! read-modify-writes of the frame's count for each page. It is the baseline that the optimistic read
+//! is measured against.
+//!
+//! Proved by `loom_read_vs_evict_and_reuse`, `loom_read_vs_fill`, `loom_read_vs_replacement`; by the
+//! litmus tests `optimistic-read*`; by the mutants of `verify/mutants`.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{Ordering, fence};
+
+use crate::error::{Error, ErrorKind};
+use crate::index::PageNr;
+use crate::mapping::Mapping;
+use crate::raw;
+
+/// What came of an optimistic read of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum FastRead {
+    /// This many bytes were read.
+    Done(usize),
+    /// The referenced lookup has to decide. The buffer may have been written to.
+    Fallback,
+}
+
+/// Which way a read takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadPath {
+    /// Optimistic, and by reference where that gives up.
+    Optimistic,
+    /// By reference.
+    Referenced,
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// Reads from byte `pos` of the file on into `buf`, optimistically.
+    #[inline]
+    pub(crate) fn read_at(
+        &self,
+        buf: &mut [u8],
+        pos: u64,
+        ahead: impl Fn(PageNr, usize) -> usize,
+    ) -> Result<usize, Error> {
+        let (page, off) = self.split(pos);
+        // The case to be fast at: all within one page that is there.
+        if buf.len() <= self.page_size() - off
+            && let FastRead::Done(n) = self.read_page_optimistic(page, off, pos, buf)
+        {
+            return Ok(n);
+        }
+        self.read_pages(buf, pos, ReadPath::Optimistic, ahead)
+    }
+
+    /// The page that byte `pos` of the file is in, and where in it.
+    #[inline]
+    fn split(&self, pos: u64) -> (PageNr, usize) {
+        let off = pos as usize & (self.page_size() - 1);
+        (pos >> self.page_shift(), off)
+    }
+
+    /// Reads within one page: `buf` does not reach past it. The numbers are those of the module's text.
+    #[inline]
+    fn read_page_optimistic(&self, page: PageNr, off: usize, pos: u64, buf: &mut [u8]) -> FastRead {
+        // 1, 2.
+        let Some(seen) = self.index().look(page) else {
+            return FastRead::Fallback;
+        };
+        // 3.
+        if !seen.slot.is_hot() {
+            return FastRead::Fallback;
+        }
+        // 4. After the slot, so that a page that is there is within the size, or the size is newer.
+        let size = self.size();
+        if pos >= size {
+            return FastRead::Fallback;
+        }
+        let n = (size - pos).min(buf.len() as u64) as usize;
+        // 5.
+        let in_pool = raw::copy_page(
+            self.index().view(),
+            seen.slot.frame(),
+            self.last_frame(),
+            off,
+            &mut buf[..n],
+        );
+        // 6.
+        // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the frame's bytes
+        // (`UniqueFrame::bytes`), through the bytes. It also keeps the loads below from being done
+        // before the copy. Without it `optimistic-read-broken-no-reader-fence` is "Sometimes".
+        fence(Ordering::Acquire);
+        // 7, 8.
+        if in_pool && self.index().is_unchanged(page, seen) {
+            FastRead::Done(n)
+        } else {
+            FastRead::Fallback
+        }
+    }
+
+    /// Reads any number of pages, the way `path` says; `ahead` says how many pages to fill from a
+    /// missing page on, given how many the read itself has still to read.
+    #[inline(never)]
+    pub(crate) fn read_pages(
+        &self,
+        buf: &mut [u8],
+        pos: u64,
+        path: ReadPath,
+        ahead: impl Fn(PageNr, usize) -> usize,
+    ) -> Result<usize, Error> {
+        let mut done = 0;
+        while done < buf.len() {
+            let Some(now) = pos
+                .checked_add(done as u64)
+                .filter(|now| *now < self.size())
+            else {
+                break;
+            };
+            let (page, off) = self.split(now);
+            let rest = buf.len() - done;
+            let chunk = &mut buf[done..][..rest.min(self.page_size() - off)];
+            let fast = match path {
+                ReadPath::Optimistic => self.read_page_optimistic(page, off, now, chunk),
+                ReadPath::Referenced => FastRead::Fallback,
+            };
+            let n = match fast {
+                FastRead::Done(n) => n,
+                FastRead::Fallback => {
+                    let pages_left = (off + rest).div_ceil(self.page_size());
+                    match self.read_page_referenced(page, off, now, chunk, ahead(page, pages_left))
+                    {
+                        Ok(n) => n,
+                        Err(error) => {
+                            // A copy that failed its check may have left foreign bytes behind.
+                            chunk.fill(0);
+                            if error.kind() == ErrorKind::OutOfRange {
+                                // The file has just been found to end here.
+                                break;
+                            }
+                            // What was read before the failure counts; the next read reports it.
+                            return if done == 0 { Err(error) } else { Ok(done) };
+                        }
+                    }
+                }
+            };
+            done += n;
+            if n < rest.min(self.page_size() - off) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads within one page with a reference to its frame.
+    fn read_page_referenced(
+        &self,
+        page: PageNr,
+        off: usize,
+        pos: u64,
+        buf: &mut [u8],
+        want: usize,
+    ) -> Result<usize, Error> {
+        let reference = self.get(page, want)?;
+        // After the page was found, as in the optimistic read.
+        let n = self.size().saturating_sub(pos).min(buf.len() as u64) as usize;
+        let (now, past_end) = buf.split_at_mut(n);
+        reference.bytes().copy_to(off, now);
+        past_end.fill(0);
+        Ok(n)
+    }
+}

@@ -1,0 +1,134 @@
+//! What the files of one cache share: the pool, the places to wait, the registry of open files.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use pagewell_frame::FramePool;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_io::FileId;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::parking::WaitTable;
+use pagewell_sync::{Mutex, lock};
+
+use crate::mapping::Mapping;
+use crate::reclaim::Clock;
+
+/// What the files of one cache share.
+#[derive(Debug)]
+pub(crate) struct Shared<S: RefScheme> {
+    pub(crate) pool: FramePool<S>,
+    pub(crate) waits: WaitTable,
+    pub(crate) clock: Clock,
+    pub(crate) counters: Counters,
+    generation: AtomicU64,
+    registry: Mutex<Registry<S>>,
+}
+
+/// Events that are rare enough to be counted where they happen; hits are not.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    fills: AtomicU64,
+    failed_fills: AtomicU64,
+    evictions: AtomicU64,
+}
+
+/// One of [`Counters`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Fill,
+    FailedFill,
+    Eviction,
+}
+
+impl Counters {
+    fn of(&self, event: Event) -> &AtomicU64 {
+        match event {
+            Event::Fill => &self.fills,
+            Event::FailedFill => &self.failed_fills,
+            Event::Eviction => &self.evictions,
+        }
+    }
+
+    pub(crate) fn add(&self, event: Event, n: u64) {
+        // Statistics are no part of any protocol, and a model need not explore them.
+        if !cfg!(loom) {
+            // ORDERING: Relaxed; a statistic.
+            self.of(event).fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self, event: Event) -> u64 {
+        // ORDERING: Relaxed; a statistic.
+        self.of(event).load(Ordering::Relaxed)
+    }
+}
+
+/// The open files, by what they are and by number.
+#[derive(Debug)]
+struct Registry<S: RefScheme> {
+    by_file: HashMap<FileId, Weak<Mapping<S>>>,
+    by_number: HashMap<u64, Weak<Mapping<S>>>,
+    next_number: u64,
+}
+
+impl<S: RefScheme> Shared<S> {
+    pub(crate) fn new(pool: FramePool<S>) -> Self {
+        Self {
+            pool,
+            waits: WaitTable::new(),
+            clock: Clock::default(),
+            counters: Counters::default(),
+            generation: AtomicU64::new(1),
+            registry: Mutex::new(Registry {
+                by_file: HashMap::new(),
+                by_number: HashMap::new(),
+                next_number: 0,
+            }),
+        }
+    }
+
+    /// The number of the next leaf to be made; never 0.
+    pub(crate) fn next_generation(&self) -> u64 {
+        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        self.generation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The open mapping of the file `id`, or the one that `make` makes of the number that it is given.
+    pub(crate) fn mapping_or_else<E>(
+        &self,
+        id: FileId,
+        make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
+    ) -> Result<Arc<Mapping<S>>, E> {
+        let mut registry = lock(&self.registry);
+        if let Some(open) = registry.by_file.get(&id).and_then(Weak::upgrade) {
+            return Ok(open);
+        }
+        let number = registry.next_number;
+        let mapping = Arc::new(make(number)?);
+        registry.next_number += 1;
+        registry.by_file.insert(id, Arc::downgrade(&mapping));
+        registry.by_number.insert(number, Arc::downgrade(&mapping));
+        Ok(mapping)
+    }
+
+    /// The open mapping with this number. The caller must not hold the registry's lock when it drops
+    /// the answer, which may be the last handle.
+    pub(crate) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
+        lock(&self.registry)
+            .by_number
+            .get(&number)
+            .and_then(Weak::upgrade)
+    }
+
+    /// Forgets a mapping that is being torn down.
+    pub(crate) fn forget(&self, id: FileId, number: u64) {
+        let mut registry = lock(&self.registry);
+        registry.by_number.remove(&number);
+        // The file may have been opened again in the meantime; that mapping stays.
+        if let Some(mapping) = registry.by_file.get(&id)
+            && mapping.strong_count() == 0
+        {
+            registry.by_file.remove(&id);
+        }
+    }
+}

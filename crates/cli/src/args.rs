@@ -1,0 +1,394 @@
+//! The command line.
+//!
+//! The parser and [`BenchArgs::settings`] refuse everything that is bad usage
+//! (exit code 2); what they let through can only fail at run time (exit code 1).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::bench::plan::Case;
+use crate::size;
+
+/// Benchmarks and information of Pagewell, a user-space page cache.
+///
+/// Without a command: `bench all --quick`, which takes less than a minute.
+#[derive(Debug, Parser)]
+#[command(name = "pagewell", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare the cache's fast paths with what they replace, on this machine
+    Bench(BenchArgs),
+    /// Show what of this machine matters to a page cache
+    Info(InfoArgs),
+    /// One worker process of `bench refcount`; its standard input is the memory that it shares
+    #[command(hide = true)]
+    BenchWorker(WorkerArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// How to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WorkerArgs {
+    /// Which of the team's workers this is
+    #[arg(long)]
+    pub(crate) worker: u32,
+    /// The processor to run on
+    #[arg(long)]
+    pub(crate) cpu: Option<usize>,
+    /// The process that started this one
+    #[arg(long)]
+    pub(crate) parent: i32,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// Which benchmark to run
+    #[arg(value_enum, default_value_t = What::All)]
+    what: What,
+
+    /// Numbers of workers, such as 1,2,4 [default: 1, 2, 4... up to all processors; --quick: 1 and all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Vec<u32>,
+
+    /// Measured seconds of each figure, over all its rounds [default: 1; --quick: 0.3]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
+
+    /// Rounds in which the engines take turns; a figure is the median of its rounds [default: 15]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+
+    /// Few and short measurements: blocks of 64 and 4096 bytes, 1 and all threads
+    #[arg(long)]
+    quick: bool,
+
+    /// How to print: tables for people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Only these cases (repeatable, or separated by commas)
+    #[arg(long = "case", value_enum, value_name = "CASE", value_delimiter = ',')]
+    cases: Vec<Case>,
+
+    /// Read this file instead of temporary ones. It is opened read-only; nobody may change it meanwhile
+    #[arg(long, value_name = "PATH", conflicts_with = "sizes")]
+    file: Option<PathBuf>,
+
+    /// Bytes a read, such as 64,4K [default: 1,32,64,256,1K,4K,32K; --quick: 64,4K]
+    #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = parse_block)]
+    blocks: Vec<u64>,
+
+    /// Sizes of the temporary files [default: 4K,1M,256M; --quick: 1M for hot and 256M for random reads]
+    #[arg(long = "size", value_name = "LIST", value_delimiter = ',', value_parser = parse_file_size)]
+    sizes: Vec<u64>,
+
+    /// Page size of the cache: 4K, 8K, 16K, 32K or 64K [default: 4K]
+    #[arg(long, value_name = "BYTES", value_parser = parse_page_size)]
+    page_size: Option<usize>,
+
+    /// Whether to ask for huge pages, for the cache's memory and for the mapping [default: yes]
+    #[arg(long, value_enum, value_name = "ANSWER")]
+    huge_pages: Option<Answer>,
+
+    /// Memory of each cache, such as 512M [default: what the file needs]
+    #[arg(long, value_name = "BYTES", value_parser = parse_capacity)]
+    capacity: Option<u64>,
+
+    /// Where to make the temporary files [default: the system's folder for them]
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum What {
+    /// The reference count: lock bit, compare-and-swap loop, bare additions
+    Refcount,
+    /// Cached reads: optimistic, referenced, pread, memcpy from a mapping
+    Read,
+    /// Both
+    All,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Answer {
+    Yes,
+    No,
+}
+
+/// A benchmark run as it was asked for, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) refcount: bool,
+    pub(crate) read: bool,
+    pub(crate) quick: bool,
+    pub(crate) format: Format,
+    /// Numbers of workers; empty for the default.
+    pub(crate) threads: Vec<u32>,
+    pub(crate) seconds: Duration,
+    pub(crate) rounds: u32,
+    /// The cases to run; empty for all.
+    pub(crate) cases: Vec<Case>,
+    pub(crate) file: Option<PathBuf>,
+    /// Block sizes in bytes; empty for the default.
+    pub(crate) blocks: Vec<u64>,
+    /// File sizes in bytes; empty for the default.
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) page_size: usize,
+    pub(crate) huge_pages: bool,
+    /// Bytes of each cache, if given.
+    pub(crate) capacity: Option<u64>,
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// What the bare command runs.
+pub(crate) fn default_bench() -> Settings {
+    Settings {
+        refcount: true,
+        read: true,
+        quick: true,
+        format: Format::Table,
+        threads: Vec::new(),
+        seconds: default_seconds(true),
+        rounds: DEFAULT_ROUNDS,
+        cases: Vec::new(),
+        file: None,
+        blocks: Vec::new(),
+        sizes: Vec::new(),
+        page_size: DEFAULT_PAGE_SIZE,
+        huge_pages: true,
+        capacity: None,
+        dir: None,
+    }
+}
+
+const DEFAULT_ROUNDS: u32 = 15;
+const DEFAULT_PAGE_SIZE: usize = 4096;
+const PAGE_SIZES: std::ops::RangeInclusive<u64> = 4096..=65_536;
+const LARGEST_BLOCK: u64 = 64 << 20;
+const LARGEST_FILE: u64 = 1 << 40;
+
+fn default_seconds(quick: bool) -> Duration {
+    Duration::from_millis(if quick { 300 } else { 1000 })
+}
+
+impl BenchArgs {
+    /// Checks what the parser alone cannot see.
+    pub(crate) fn settings(self) -> Result<Settings, clap::Error> {
+        self.refuse_unused()?;
+        self.refuse_directory()?;
+        let asks_for = |wanted: fn(&Case) -> bool| {
+            self.cases.is_empty() || self.cases.iter().any(wanted)
+        };
+        Ok(Settings {
+            refcount: self.what != What::Read && asks_for(|case| case.is_refcount()),
+            read: self.what != What::Refcount && asks_for(|case| !case.is_refcount()),
+            quick: self.quick,
+            format: self.format,
+            threads: without_repeats(self.threads),
+            seconds: self.seconds.unwrap_or(default_seconds(self.quick)),
+            rounds: self.rounds.unwrap_or(DEFAULT_ROUNDS),
+            cases: self.cases,
+            file: self.file,
+            blocks: without_repeats(self.blocks),
+            sizes: without_repeats(self.sizes),
+            page_size: self.page_size.unwrap_or(DEFAULT_PAGE_SIZE),
+            huge_pages: self.huge_pages != Some(Answer::No),
+            capacity: self.capacity,
+            dir: self.dir,
+        })
+    }
+
+    /// A flag that would change nothing was meant for something else.
+    fn refuse_unused(&self) -> Result<(), clap::Error> {
+        if self.what == What::Refcount {
+            let unused = [
+                ("--file", self.file.is_some()),
+                ("--block", !self.blocks.is_empty()),
+                ("--size", !self.sizes.is_empty()),
+                ("--page-size", self.page_size.is_some()),
+                ("--huge-pages", self.huge_pages.is_some()),
+                ("--capacity", self.capacity.is_some()),
+                ("--dir", self.dir.is_some()),
+            ];
+            if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
+                return Err(usage(
+                    ErrorKind::ArgumentConflict,
+                    format!("{flag} is of no use to `bench refcount`, which reads no file"),
+                ));
+            }
+        }
+        let other = self.cases.iter().find(|case| match self.what {
+            What::Refcount => !case.is_refcount(),
+            What::Read => case.is_refcount(),
+            What::All => false,
+        });
+        match other {
+            None => Ok(()),
+            Some(case) => Err(usage(
+                ErrorKind::ArgumentConflict,
+                format!("the case {} belongs to the other benchmark", case.name()),
+            )),
+        }
+    }
+
+    fn refuse_directory(&self) -> Result<(), clap::Error> {
+        match &self.file {
+            Some(path) if path.is_dir() => Err(usage(
+                ErrorKind::ValueValidation,
+                format!("--file {} is a directory; it takes a file", path.display()),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An error in the form of the parser's own.
+fn usage(kind: ErrorKind, message: String) -> clap::Error {
+    let mut cli = Cli::command();
+    cli.build();
+    match cli.find_subcommand_mut("bench") {
+        Some(bench) => bench.error(kind, message),
+        None => cli.error(kind, message),
+    }
+}
+
+/// Keeps the first of equal values, in the order given.
+fn without_repeats<T: PartialEq>(values: Vec<T>) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::with_capacity(values.len());
+    for value in values {
+        if !kept.contains(&value) {
+            kept.push(value);
+        }
+    }
+    kept
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
+    if !(0.001..=3600.0).contains(&seconds) {
+        return Err("expected between 0.001 and 3600 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_block(text: &str) -> Result<u64, String> {
+    parse_in(text, 1..=LARGEST_BLOCK)
+}
+
+fn parse_file_size(text: &str) -> Result<u64, String> {
+    parse_in(text, 1..=LARGEST_FILE)
+}
+
+fn parse_capacity(text: &str) -> Result<u64, String> {
+    parse_in(text, 1..=u64::MAX)
+}
+
+fn parse_page_size(text: &str) -> Result<usize, String> {
+    let bytes = size::parse(text)?;
+    if !PAGE_SIZES.contains(&bytes) || !bytes.is_power_of_two() {
+        return Err("a page is 4K, 8K, 16K, 32K or 64K".to_owned());
+    }
+    usize::try_from(bytes).map_err(|error| error.to_string())
+}
+
+fn parse_in(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
+    let bytes = size::parse(text)?;
+    if range.contains(&bytes) {
+        Ok(bytes)
+    } else if bytes == 0 {
+        Err("it must not be zero".to_owned())
+    } else {
+        Err(format!("at most {} bytes", range.end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(line: &str) -> Result<Settings, ErrorKind> {
+        let words = std::iter::once("pagewell").chain(line.split_whitespace());
+        match Cli::try_parse_from(words).map_err(|error| error.kind())?.command {
+            Some(Command::Bench(args)) => args.settings().map_err(|error| error.kind()),
+            other => panic!("not a benchmark: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_bare_command_is_the_quick_run_of_everything() {
+        let bare = format!("{:?}", default_bench());
+        let spelled = format!("{:?}", settings("bench all --quick").unwrap());
+        assert_eq!(bare, spelled);
+    }
+
+    #[test]
+    fn lists_are_split_and_lose_their_repeats() {
+        let settings = settings("bench read --threads 2,1,2 --block 64,4K,64").unwrap();
+        assert_eq!(settings.threads, [2, 1]);
+        assert_eq!(settings.blocks, [64, 4096]);
+        assert!(settings.read && !settings.refcount);
+    }
+
+    #[test]
+    fn a_case_selects_its_benchmark() {
+        let settings = settings("bench --case own-count").unwrap();
+        assert!(settings.refcount && !settings.read);
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_bad_usage() {
+        for line in [
+            "bench --threads 0",
+            "bench --threads 1,,2",
+            "bench --threads 5000",
+            "bench --seconds 0",
+            "bench --seconds -1",
+            "bench --seconds nan",
+            "bench --seconds inf",
+            "bench --rounds 0",
+            "bench read --page-size 5000",
+            "bench read --page-size 2K",
+            "bench read --page-size 128K",
+            "bench read --capacity 0",
+            "bench read --capacity 99999999T",
+            "bench read --block 0",
+            "bench read --size 0",
+            "bench read --huge-pages maybe",
+            "bench read --file x --size 4K",
+            "bench read --file x --dir y",
+            "bench read --file /",
+            "bench read --case one-count",
+            "bench refcount --case same-hot",
+            "bench refcount --file x",
+            "bench refcount --capacity 1G",
+            "bench write",
+            "bench --format xml",
+        ] {
+            assert!(settings(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Why a run stopped.
+//!
+//! Bad usage is no `Failure`: the command line's parser reports it and exits
+//! with 2 before anything runs.
+
+use std::fmt;
+
+/// The reason why a run ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something failed: one line for standard error, exit code 1.
+    Run(String),
+    /// Nobody reads standard output any more: the run ends quietly.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failed action with its cause: "cannot open `x`: no such file".
+    pub(crate) fn because(action: impl fmt::Display, cause: impl fmt::Display) -> Failure {
+        Failure::Run(format!("{action}: {cause}"))
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Run(message)
+    }
+}

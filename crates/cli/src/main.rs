@@ -1,0 +1,54 @@
+//! The `pagewell` command: what the page cache does on this machine.
+//!
+//! The map:
+//!
+//! | module    | what lives there                                                        |
+//! |-----------|-------------------------------------------------------------------------|
+//! | `args`    | the command line, and what of it is bad usage (exit code 2)             |
+//! | `failure` | why a run stopped, and the exit code that it gives                      |
+//! | `output`  | standard output that may be a closed pipe                               |
+//! | `size`    | byte counts as people write them                                        |
+//! | `machine` | processors that this process may use, memory that it may take           |
+//! | `info`    | `pagewell info`                                                         |
+//! | `bench`   | `pagewell bench`: plan, data, engines, crews of workers, report         |
+//!
+//! `unsafe` lives in three files: `bench/crew/shared.rs` (memory shared by
+//! worker processes), `bench/data/mapped.rs` (the mapping of a file) and
+//! `info/io_uring.rs` (one system call).
+
+#![deny(unsafe_code)]
+
+mod args;
+mod bench;
+mod failure;
+mod info;
+mod machine;
+mod output;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        None => bench::run(&args::default_bench()),
+        Some(Command::Bench(args)) => match args.settings() {
+            Ok(settings) => bench::run(&settings),
+            Err(usage) => usage.exit(),
+        },
+        Some(Command::Info(args)) => info::run(args.format),
+        Some(Command::BenchWorker(args)) => bench::worker_process(&args),
+    };
+    match outcome {
+        // A reader that has seen enough (`pagewell bench | head`) is no error.
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Run(message)) => {
+            eprintln!("pagewell: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

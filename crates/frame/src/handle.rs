@@ -1,0 +1,277 @@
+//! What the holder of a frame has in hand: the frame alone, or one reference among others.
+
+#![allow(unsafe_code)] // The raw forms of the handles, and the words of a frame.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+
+use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::kind::FrameKind;
+use crate::meta::FrameMeta;
+use crate::refcount::RefScheme;
+use crate::{FrameNr, FramePool, Order};
+
+/// A block that is this handle's alone: allocated and not published, or frozen.
+///
+/// Its count is locked, so nobody else can take a reference. Dropping the handle frees the block.
+pub struct UniqueFrame<'p, S: RefScheme> {
+    pool: &'p FramePool<S>,
+    frame: FrameNr,
+    order: Order,
+}
+
+impl<'p, S: RefScheme> UniqueFrame<'p, S> {
+    /// The caller has taken the frame off a free list, or locked its count.
+    pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr, order: Order) -> Self {
+        Self { pool, frame, order }
+    }
+
+    /// The number of the block's first frame.
+    pub fn frame(&self) -> FrameNr {
+        self.frame
+    }
+
+    /// The block's order.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// The block's bytes, to be overwritten. Optimistic readers with a stale frame number may be
+    /// reading them; they find out, see [`overwrite`](Self::overwrite).
+    pub fn bytes(&self) -> RacyBytes<'p> {
+        self.overwrite();
+        self.pool.bytes(self.frame, self.order.bytes())
+    }
+
+    /// The words of the block's first frame, to be overwritten.
+    pub fn words(&self) -> &'p [AtomicU64] {
+        self.overwrite();
+        // SAFETY: (A) this handle is the only one to the block, and makes no slices.
+        unsafe { words(self.pool, self.frame) }
+    }
+
+    /// Orders every change that led to this handle (the slot or root entry that named the block was
+    /// changed, the block was freed) before the bytes that are about to be written.
+    ///
+    /// ```text
+    /// this thread, or one before it       optimistic reader with a stale frame number
+    /// change the slot                     load the slot: the old value
+    /// ... free, allocate ...              copy bytes: some of the new ones
+    /// fence(Release)                      fence(Acquire)
+    /// write the new bytes                 load the slot again: must not be the old value
+    /// ```
+    ///
+    /// Without the fence the bytes could become visible before the change of the slot; the release
+    /// of the slot's store does not help, since it orders only what comes before it.
+    fn overwrite(&self) {
+        // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the
+        // bytes. `verify/litmus` has the same with either fence missing.
+        fence(Ordering::Release);
+    }
+
+    /// Says what the block is for and whose it is, and lets references be taken.
+    ///
+    /// The caller has `refs` references then, which are its to hand out with [`FrameRef::from_raw`];
+    /// one that is never dropped leaks the block. Everything that the caller did before
+    /// happens before what a holder of a reference does after taking it.
+    pub fn publish(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
+        let this = ManuallyDrop::new(self);
+        let record = this.pool.meta(this.frame);
+        record.set_kind(kind, this.order);
+        record.set_owner(owner.0, owner.1);
+        record.refs.unfreeze(refs);
+        this.frame
+    }
+}
+
+impl<S: RefScheme> Drop for UniqueFrame<'_, S> {
+    fn drop(&mut self) {
+        self.pool.free_locked(self.frame, self.order);
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "UniqueFrame({:?}, order {})",
+            self.frame,
+            self.order.get()
+        )
+    }
+}
+
+/// One reference to a block. While it exists the block is not freed, and keeps its kind and owner.
+///
+/// Dropping it gives the reference back, and frees the block if it was the last.
+pub struct FrameRef<'p, S: RefScheme> {
+    pool: &'p FramePool<S>,
+    frame: FrameNr,
+}
+
+/// What came of [`FramePool::try_get`].
+#[derive(Debug)]
+#[must_use]
+pub enum TryGetFrame<'p, S: RefScheme> {
+    /// The reference.
+    Taken(FrameRef<'p, S>),
+    /// The frame is free, frozen, or inside of a block.
+    Locked,
+    /// The frame has as many references as it can count.
+    Saturated,
+}
+
+impl<'p, S: RefScheme> FrameRef<'p, S> {
+    /// The caller has just taken the reference.
+    pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
+        Self { pool, frame }
+    }
+
+    /// The handle of a reference that was kept as a bare number.
+    ///
+    /// # Safety
+    ///
+    /// (A) The caller has a reference to `frame`, by [`into_raw`](Self::into_raw) or
+    /// [`UniqueFrame::publish`] of the same pool, and it is this handle's from now on.
+    pub unsafe fn from_raw(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
+        Self { pool, frame }
+    }
+
+    /// The number alone; the reference stays taken.
+    pub fn into_raw(self) -> FrameNr {
+        ManuallyDrop::new(self).frame
+    }
+
+    /// The number of the block's first frame.
+    pub fn frame(&self) -> FrameNr {
+        self.frame
+    }
+
+    /// The block's record.
+    pub fn meta(&self) -> &'p FrameMeta<S> {
+        self.pool.meta(self.frame)
+    }
+
+    /// The pool that the block is of.
+    pub fn pool(&self) -> &'p FramePool<S> {
+        self.pool
+    }
+
+    /// The block's bytes, which others may be writing.
+    pub fn bytes(&self) -> RacyBytes<'p> {
+        let (_, order) = self.meta().kind();
+        self.pool.bytes(self.frame, order.bytes())
+    }
+
+    /// Makes the block this caller's alone, if this is the only reference. One compare-and-swap.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself, when there are other references, be it for a moment.
+    pub fn try_unique(self) -> Result<UniqueFrame<'p, S>, Self> {
+        if self.meta().refs.free_if_unique() {
+            Ok(self.into_unique())
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Makes the block this caller's alone, if there are exactly `expected` references.
+    ///
+    /// # Safety
+    ///
+    /// (A) If there are exactly `expected` references, all of them are the caller's to consume: this
+    /// one, and others that nobody else will drop or use.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself, when the count is another, be it for a moment.
+    pub unsafe fn freeze(self, expected: u32) -> Result<UniqueFrame<'p, S>, Self> {
+        if self.meta().refs.freeze(expected) {
+            Ok(self.into_unique())
+        } else {
+            Err(self)
+        }
+    }
+
+    fn into_unique(self) -> UniqueFrame<'p, S> {
+        let this = ManuallyDrop::new(self);
+        let (_, order) = this.meta().kind();
+        UniqueFrame::new(this.pool, this.frame, order)
+    }
+
+    /// One more reference to the same block; none when it has as many as it can count.
+    pub fn try_clone(&self) -> Option<Self> {
+        match self.pool.try_get(self.frame) {
+            TryGetFrame::Taken(reference) => Some(reference),
+            TryGetFrame::Locked | TryGetFrame::Saturated => None,
+        }
+    }
+
+    /// The words of the block's first frame, as atomics.
+    ///
+    /// # Safety
+    ///
+    /// (A) Nothing is stored in them while a plain slice of the frame's bytes exists.
+    pub unsafe fn words(&self) -> &'p [AtomicU64] {
+        // SAFETY: (A) is passed on.
+        unsafe { words(self.pool, self.frame) }
+    }
+
+    /// The block's first `len` bytes as a plain slice.
+    ///
+    /// # Safety
+    ///
+    /// (A) `len` is at most the size of the block. (B) Nobody writes the bytes for as long as this
+    /// handle is not dropped: the caller's protocol says that referenced blocks of this kind are not
+    /// written.
+    #[cfg(not(loom))]
+    pub unsafe fn slice(&self, len: usize) -> &[u8] {
+        let start = self.bytes().as_ptr();
+        // SAFETY: (A) the range is of the block, which is mapped memory that lives as long as the
+        // pool; (B) it does not change while the slice, which borrows from this handle, lives.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+}
+
+impl<S: RefScheme> Drop for FrameRef<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.meta().refs.put().is_last() {
+            self.pool.free_last(self.frame);
+        }
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for FrameRef<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FrameRef({:?})", self.frame)
+    }
+}
+
+impl<S: RefScheme> FramePool<S> {
+    /// Frees a block whose last reference was just dropped by the caller.
+    #[cold]
+    fn free_last(&self, frame: FrameNr) {
+        let (_, order) = self.meta(frame).kind();
+        self.free_locked(frame, order);
+    }
+}
+
+/// # Safety
+///
+/// (A) Nothing is stored in the words while a plain slice of the frame's bytes exists.
+unsafe fn words<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &[AtomicU64] {
+    #[cfg(loom)]
+    return pool.memory().words_of(frame, crate::FRAME_BYTES);
+    #[cfg(not(loom))]
+    {
+        let start = pool.bytes(frame, crate::FRAME_BYTES).as_ptr();
+        // SAFETY: the frame is mapped for as long as the pool lives and aligned to 4096 bytes; what
+        // the words hold is any bit pattern; other accesses are atomic, by the opaque assembly of
+        // `RacyBytes` or by the kernel, and never by plain references, by (A).
+        unsafe { std::slice::from_raw_parts(start.cast(), crate::FRAME_WORDS) }
+    }
+}

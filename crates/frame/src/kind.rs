@@ -1,0 +1,76 @@
+//! The typed word of a frame: what the frame is, and the order of its block. Pure.
+//!
+//! ```text
+//! 31      24 23                              0
+//! [  kind  ] [             order             ]
+//! ```
+
+use crate::Order;
+
+/// What a frame is at the moment.
+///
+/// | kind | lock bit of the count | who may change the kind |
+/// |---|---|---|
+/// | `Tail` | set | whoever may change the head of its block |
+/// | `Free` | set | the holder of the node's lock |
+/// | `Front` | set | the holder of the lock of the front cache that has it |
+/// | `Owned` | set | the [`UniqueFrame`](crate::UniqueFrame) that names it |
+/// | `Page`, `Leaf` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Not the first frame of its block; the block's head says the rest.
+    Tail = 0,
+    /// The head of a free block on a list of its node.
+    Free = 1,
+    /// In a front cache: free, but not in the node's lists.
+    Front = 2,
+    /// Allocated; its owner has not said what for.
+    Owned = 3,
+    /// Holds a page of a file.
+    Page = 4,
+    /// Holds the slots of a part of a file's index.
+    Leaf = 5,
+}
+
+impl FrameKind {
+    const fn from_bits(bits: u32) -> Self {
+        match bits {
+            1 => Self::Free,
+            2 => Self::Front,
+            3 => Self::Owned,
+            4 => Self::Page,
+            5 => Self::Leaf,
+            _ => Self::Tail,
+        }
+    }
+}
+
+const KIND_SHIFT: u32 = 24;
+
+/// The word as it is stored.
+pub(crate) const fn pack(kind: FrameKind, order: Order) -> u32 {
+    (kind as u32) << KIND_SHIFT | order.get() as u32
+}
+
+/// What the stored word says.
+pub(crate) fn unpack(word: u32) -> (FrameKind, Order) {
+    let order = Order::new((word & 0xff) as u8).unwrap_or(Order::ZERO);
+    (FrameKind::from_bits(word >> KIND_SHIFT), order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_and_order_survives_packing() {
+        use FrameKind::{Free, Front, Leaf, Owned, Page, Tail};
+        for kind in [Tail, Free, Front, Owned, Page, Leaf] {
+            for order in 0..=Order::MAX.get() {
+                let order = Order::new(order).expect("a legal order");
+                assert_eq!(unpack(pack(kind, order)), (kind, order));
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Page frames: memory in frames of 4 KiB, a metadata record and a reference count for each, and the
+//! pool that allocates them.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`refword`], [`refcount`] | the reference word (pure), and its atomic shell in two schemes |
+//! | `kind`, `meta` | the typed word (pure), and the metadata record of a frame |
+//! | `memory`, `numa`, `config` | the memory behind the frames, the nodes of the machine, the set-up |
+//! | `buddy`, `front` | the allocator of one node, and the front caches before it |
+//! | `pool` | [`FramePool`]: all of it together |
+//! | `handle` | [`UniqueFrame`] and [`FrameRef`]: what the holder of a frame has in hand |
+//!
+//! # The life of a frame
+//!
+//! 1. Free: on a list of its node's buddy allocator or in a front cache. The lock bit of its count is
+//!    set, so that a late `try_get` fails.
+//! 2. Allocated: named by one [`UniqueFrame`]. The lock bit is still set: the holder writes the
+//!    frame's bytes and its record, and nobody can take a reference.
+//! 3. Published: the count is stored and with it the lock bit cleared. From now on anyone who finds
+//!    the frame may take a reference ([`FramePool::try_get`]), and whoever drops the last one frees
+//!    the frame, be it the owner or a passer-by.
+//! 4. Frozen: whoever wants the frame back while others may look for it sets the lock bit with one
+//!    compare-and-swap from the expected count, which makes the frame a [`UniqueFrame`] again.
+
+#![deny(unsafe_code)]
+
+mod buddy;
+mod config;
+mod error;
+mod front;
+mod geometry;
+mod handle;
+mod kind;
+mod memory;
+mod meta;
+pub mod numa;
+mod pool;
+pub mod refcount;
+pub mod refword;
+mod view;
+
+pub use config::{HugePages, MAX_NODES, Nodes, PoolConfig};
+pub use error::PoolError;
+pub use geometry::{
+    FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameNr, MAX_FRAMES, Order,
+};
+pub use handle::{FrameRef, TryGetFrame, UniqueFrame};
+pub use kind::FrameKind;
+pub use meta::FrameMeta;
+pub use pool::{FramePool, PoolStats};
+pub use view::FrameView;

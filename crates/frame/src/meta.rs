@@ -1,0 +1,94 @@
+//! The metadata record of a frame.
+
+use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::kind::{self, FrameKind};
+use crate::refcount::{RefCount, RefScheme};
+use crate::{FrameNr, Order};
+
+/// What the pool knows of one frame: 64 bytes, so that two hot frames never share a cache line.
+///
+/// The records of a pool are one array, so that contiguous frames have contiguous records. A record
+/// lives as long as its pool; a stale frame number therefore always names a readable record.
+#[derive(Debug)]
+#[cfg_attr(not(loom), repr(C, align(64)))]
+pub struct FrameMeta<S: RefScheme> {
+    /// The reference count. Anyone may try to take a reference at any time; it fails while the frame
+    /// is free, frozen, or the tail of a block.
+    pub(crate) refs: RefCount<S>,
+    /// The typed word ([`FrameKind`] says who may change it). Anyone may read it; what it says is
+    /// settled only for who holds a reference, the frozen count or the node's lock.
+    word: AtomicU32,
+    /// Whom the frame belongs to; the meaning is the owner's. Written by the holder of the
+    /// [`UniqueFrame`](crate::UniqueFrame) before it publishes; settled while a reference is held.
+    owner: AtomicU64,
+    /// Where in its owner the frame belongs; as `owner`.
+    index: AtomicU64,
+    /// Links of the node's free list; read and written by the holder of the node's lock.
+    pub(crate) next: AtomicU32,
+    pub(crate) prev: AtomicU32,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<FrameMeta<crate::refcount::LockBit>>() == 64);
+
+/// No frame, in a link.
+pub(crate) const NIL: u32 = u32::MAX;
+
+impl<S: RefScheme> FrameMeta<S> {
+    /// The record of a frame that was never allocated.
+    pub(crate) fn new() -> Self {
+        Self {
+            refs: RefCount::new_locked(),
+            word: AtomicU32::new(kind::pack(FrameKind::Tail, Order::ZERO)),
+            owner: AtomicU64::new(0),
+            index: AtomicU64::new(0),
+            next: AtomicU32::new(NIL),
+            prev: AtomicU32::new(NIL),
+        }
+    }
+
+    /// What the frame is, and the order of its block.
+    pub fn kind(&self) -> (FrameKind, Order) {
+        // ORDERING: Relaxed. Whoever acts on the answer holds a reference (acquired by `try_get`,
+        // which synchronises with the publication that followed the change of kind), the node's lock,
+        // or checks again after taking one of them.
+        kind::unpack(self.word.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_kind(&self, kind: FrameKind, order: Order) {
+        // ORDERING: Relaxed. The frame is the caller's alone (see `FrameKind`); publishing the count,
+        // or releasing the lock, publishes this store with it.
+        self.word.store(kind::pack(kind, order), Ordering::Relaxed);
+    }
+
+    /// Whom the frame belongs to, and where in its owner.
+    pub fn owner(&self) -> (u64, u64) {
+        // ORDERING: Relaxed, as for `kind`. A caller without a reference may see a mixture of two
+        // owners and must treat the answer as a hint.
+        (
+            self.owner.load(Ordering::Relaxed),
+            self.index.load(Ordering::Relaxed),
+        )
+    }
+
+    pub(crate) fn set_owner(&self, owner: u64, index: u64) {
+        // ORDERING: Relaxed, as for `set_kind`.
+        self.owner.store(owner, Ordering::Relaxed);
+        self.index.store(index, Ordering::Relaxed);
+    }
+
+    /// The number of references; 0 while the count is locked. A snapshot, for reports and tests.
+    pub fn count(&self) -> u32 {
+        self.refs.count()
+    }
+}
+
+/// The records of a pool's frames, by number.
+pub(crate) type MetaTable<S> = [FrameMeta<S>];
+
+/// The record of `frame`.
+#[inline]
+pub(crate) fn of<S: RefScheme>(table: &MetaTable<S>, frame: FrameNr) -> &FrameMeta<S> {
+    &table[frame.index()]
+}

@@ -1,0 +1,50 @@
+//! Pagewell: the fast paths of the Linux page cache as a library.
+//!
+//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. Reads of cached pages
+//! write nothing that threads share: they copy and check afterwards. Pages can be pinned and read where
+//! they are.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = std::env::temp_dir().join(format!("pagewell-doc-{}", std::process::id()));
+//! # std::fs::write(&path, vec![7_u8; 10_000])?;
+//! let cache = pagewell::Cache::builder().capacity(16 << 20).build()?;
+//! let file = cache.open(&path)?;
+//!
+//! let mut buf = [0; 64];
+//! let n = file.read_at(&mut buf, 5_000)?; // any offset, any length
+//! assert_eq!(buf[..n], [7; 64]);
+//!
+//! let page = file.pin(2)?; // the bytes where they are, cut at the end of the file
+//! assert_eq!(page.len(), 10_000 - 2 * 4096);
+//! # drop(page);
+//! # std::fs::remove_file(&path)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it promises and what it does not is said at [`File`]; how it works, in `docs/ARCHITECTURE.md`.
+
+#![forbid(unsafe_code)]
+
+pub use pagewell_cache::{
+    Builder, Cache, Error, ErrorKind, File, MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard,
+    PageGuard, Stats,
+};
+pub use pagewell_frame::{HugePages, Nodes};
+
+/// The page reference count, in two schemes behind one interface.
+pub mod refcount {
+    pub use pagewell_frame::refcount::{CasLoop, LockBit, Put, RefCount, RefScheme, TryGet};
+}
+
+/// Storage backends: for files that are not files, and for tests with faults.
+pub mod io {
+    pub use pagewell_io::{Backend, Fault, FaultBackend, FileBackend, FileId, MemoryBackend};
+    pub use pagewell_sync::bytes::RacyBytes;
+}
+
+/// The memory nodes of the machine.
+pub mod numa {
+    pub use pagewell_frame::numa::online;
+}

@@ -1,0 +1,35 @@
+//! The synchronisation primitives that the rest of Pagewell is built from.
+//!
+//! This is the one crate that names the atomics of `std` or of `loom`: everything above it is written
+//! once and runs in both, so that the models explore the code that ships.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`atomic`] | the atomic types and fences |
+//! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
+//! | [`parking`] | waiting for a word to change |
+//! | [`shard`] | which of several per-CPU-like shards a thread uses |
+//! | [`thread`] | yielding |
+
+#![deny(unsafe_code)]
+
+pub mod atomic;
+pub mod bytes;
+pub mod parking;
+pub mod shard;
+pub mod thread;
+
+#[cfg(loom)]
+pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// Locks `mutex`; a panic of another holder does not poison it.
+///
+/// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind
+/// (backends are called with no lock held), so a poisoned mutex carries no information.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,2 @@
+//! Runs the litmus tests and the mutants.
+fn main() {}

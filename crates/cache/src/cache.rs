@@ -217,7 +217,6 @@ impl<S: RefScheme> Cache<S> {
     /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) when the file is open with another page size,
     /// [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
     /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
-    #[cfg(not(loom))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
         self.open_with(path, &OpenOptions::new())
     }
@@ -227,7 +226,6 @@ impl<S: RefScheme> Cache<S> {
     /// # Errors
     ///
     /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
-    #[cfg(not(loom))]
     pub fn open_with(
         &self,
         path: impl AsRef<Path>,

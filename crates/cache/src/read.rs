@@ -52,7 +52,7 @@ use crate::raw;
 /// What came of an optimistic read of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-enum FastRead {
+pub(crate) enum FastRead {
     /// This many bytes were read.
     Done(usize),
     /// The referenced lookup has to decide. The buffer may have been written to.
@@ -96,7 +96,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Reads within one page: `buf` does not reach past it. The numbers are those of the module's text.
     #[inline]
-    fn read_page_optimistic(&self, page: PageNr, off: usize, pos: u64, buf: &mut [u8]) -> FastRead {
+    pub(crate) fn read_page_optimistic(&self, page: PageNr, off: usize, pos: u64, buf: &mut [u8]) -> FastRead {
         // 1, 2.
         let Some(seen) = self.index().look(page) else {
             return FastRead::Fallback;

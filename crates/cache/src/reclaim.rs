@@ -45,7 +45,7 @@ pub(crate) struct Clock {
 
 /// Whether the marks of referenced pages are respected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Marks {
+pub(crate) enum Marks {
     Respected,
     Ignored,
 }
@@ -131,7 +131,7 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Evicts what `frame` holds, if that can be done at once.
-    fn try_evict(&self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn try_evict(&self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'_, S>> {
         // What the record says is a hint until something is held; each branch checks it.
         let record = self.pool.meta(frame);
         let (owner, index) = record.owner();

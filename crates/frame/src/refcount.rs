@@ -128,7 +128,7 @@ impl Put {
 ///
 /// The methods are what [`RefCount`] forwards to, after it has checked the arguments; they are public
 /// so that the models can run broken twins. Use [`RefCount`].
-pub trait RefScheme: std::fmt::Debug + Send + Sync + 'static {
+pub trait RefScheme: fmt::Debug + Send + Sync + 'static {
     /// The scheme's name in reports.
     const NAME: &'static str;
 
@@ -155,7 +155,13 @@ pub trait RefScheme: std::fmt::Debug + Send + Sync + 'static {
     fn store(word: &AtomicU32, n: u32) {
         // ORDERING: Release, E2: partner is the acquire of the try that takes a reference from this
         // count; it publishes the page as the allocator or the freezer made it.
+        #[cfg(not(loom))]
         word.store(n, Ordering::Release);
+        // loom may order a plain store into the middle of a concurrent read-modify-write, which the
+        // memory model excludes; a swap has the same outcomes without that one.
+        // ORDERING: as above.
+        #[cfg(loom)]
+        word.swap(n, Ordering::Release);
     }
 }
 

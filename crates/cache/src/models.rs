@@ -1,0 +1,467 @@
+//! loom models of the cache's protocols: the code that ships, with frames of two words.
+//!
+//! Each model is named after its race. `verify/mutants` breaks the code in one place at a time and
+//! shows that the model that is meant for it fails.
+//!
+//! loom explores interleavings, and stale values of relaxed and acquire loads; it does not show every
+//! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell_frame::{
+    FRAME_BYTES, FrameKind, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame,
+};
+use pagewell_io::{Fault, FaultBackend, MemoryBackend};
+use pagewell_sync::atomic::Ordering;
+
+use crate::error::Op;
+use crate::fill::Fill;
+use crate::mapping::Mapping;
+use crate::page_size::PageSize;
+use crate::read::{FastRead, ReadPath};
+use crate::reclaim::Marks;
+use crate::shared::Shared;
+use crate::slot::State;
+
+/// The bytes of a page in the file, and bytes that are in none.
+const OURS: u8 = 0xA1;
+const FOREIGN: u8 = 0xF0;
+
+/// Explores a model with at most `preemptions` forced switches.
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    if builder.preemption_bound.is_none() {
+        builder.preemption_bound = Some(preemptions);
+    }
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Shared<S>> {
+    let mut config = PoolConfig::new(nr_frames);
+    config.nodes = Nodes::Unbound(1);
+    config.huge_pages = HugePages::System;
+    Arc::new(Shared::new(FramePool::new(&config).expect("a small pool")))
+}
+
+/// A mapping of a file of `nr_pages` pages of [`OURS`].
+fn mapping<S: RefScheme>(shared: &Arc<Shared<S>>, nr_pages: usize) -> Arc<Mapping<S>> {
+    mapping_of(shared, vec![OURS; nr_pages * FRAME_BYTES])
+}
+
+fn mapping_of<S: RefScheme>(shared: &Arc<Shared<S>>, bytes: Vec<u8>) -> Arc<Mapping<S>> {
+    let backend = FaultBackend::new(MemoryBackend::new(bytes), |_, _| Fault::None);
+    open(shared, backend)
+}
+
+fn open<S: RefScheme>(
+    shared: &Arc<Shared<S>>,
+    backend: impl pagewell_io::Backend,
+) -> Arc<Mapping<S>> {
+    let id = pagewell_io::Backend::id(&backend);
+    shared
+        .mapping_or_else(id, |number| {
+            Mapping::new(
+                Arc::clone(shared),
+                Box::new(backend),
+                "model".into(),
+                PageSize::SMALLEST,
+                number,
+            )
+        })
+        .expect("a small file")
+}
+
+/// Brings `page` in and marks it as referenced; returns its frame.
+fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
+    drop(mapping.get(page, 1).expect("a readable page"));
+    let reference = mapping.get(page, 1).expect("a readable page");
+    reference.frame()
+}
+
+/// One optimistic attempt at the whole of `page`; the bytes if it succeeded.
+fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
+    let mut buf = vec![0; FRAME_BYTES];
+    let pos = page * FRAME_BYTES as u64;
+    match mapping.read_page_optimistic(page, 0, pos, &mut buf) {
+        FastRead::Done(n) => {
+            assert_eq!(n, FRAME_BYTES);
+            Some(buf)
+        }
+        FastRead::Fallback => None,
+    }
+}
+
+fn read<S: RefScheme>(mapping: &Mapping<S>, page: u64, path: ReadPath) -> Vec<u8> {
+    let mut buf = vec![0; FRAME_BYTES];
+    let n = mapping
+        .read_pages(&mut buf, page * FRAME_BYTES as u64, path, |_, left| left)
+        .expect("a readable page");
+    buf.truncate(n);
+    buf
+}
+
+fn assert_ours(bytes: &[u8]) {
+    assert!(bytes.iter().all(|b| *b == OURS), "foreign bytes: {bytes:x?}");
+}
+
+fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
+    unique.bytes().copy_from(0, &[FOREIGN; FRAME_BYTES]);
+}
+
+/// Everything was given back.
+fn assert_at_rest<S: RefScheme>(shared: &Shared<S>) {
+    shared.pool.verify().expect("a consistent pool");
+    let stats = shared.pool.stats();
+    assert_eq!(stats.nr_free, stats.nr_frames, "a frame was lost");
+}
+
+/// The ABA: during one copy the page is evicted, its frame used for something else, and filled again
+/// with the same page in the same frame and slot.
+fn read_vs_evict_and_reuse<S: RefScheme>() {
+    let shared = pool::<S>(4);
+    let mapping = mapping(&shared, 1);
+    let frame = warm(&mapping, 0);
+    let reader = {
+        let mapping = Arc::clone(&mapping);
+        thread::spawn(move || {
+            if let Some(bytes) = read_optimistically(&mapping, 0) {
+                assert_ours(&bytes);
+            }
+        })
+    };
+    if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
+        scribble(&unique);
+        drop(unique);
+        if let Ok(Fill::Filled(reference)) = mapping.fill(0, 1) {
+            assert_eq!(reference.frame(), frame, "the frame freed last is used first");
+            drop(reference);
+            drop(mapping.get(0, 1));
+        }
+    }
+    reader.join().unwrap();
+    drop(mapping);
+    assert_at_rest(&shared);
+}
+
+#[test]
+fn loom_read_vs_evict_and_reuse() {
+    explore(3, read_vs_evict_and_reuse::<LockBit>);
+}
+
+/// Two threads miss one page: it is read once, and both get its bytes.
+#[test]
+fn loom_read_vs_fill() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
+            Fault::None
+        });
+        let backend = Arc::new(backend);
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || assert_ours(&read(&mapping, 0, ReadPath::Optimistic)))
+        };
+        assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
+        other.join().unwrap();
+        assert_eq!(backend.nr_reads(), 1, "concurrent misses read the page once");
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The page is replaced by newer contents while it is being read: old or new, never a mixture.
+#[test]
+fn loom_read_vs_replacement() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
+            Fault::None
+        });
+        let backend = Arc::new(backend);
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        warm(&mapping, 0);
+        backend
+            .inner()
+            .modify(|bytes| bytes.fill(FOREIGN));
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    assert!(bytes.iter().all(|b| *b == bytes[0]), "torn: {bytes:x?}");
+                }
+            })
+        };
+        mapping.remove(0, 1);
+        // Take the freed frame away, so that the new contents land in it, or in another.
+        warm(&mapping, 0);
+        reader.join().unwrap();
+        assert_eq!(read(&mapping, 0, ReadPath::Referenced), [FOREIGN; FRAME_BYTES]);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A pinned page is not evicted, and its bytes do not change.
+fn pin_vs_evict<S: RefScheme>() {
+    let shared = pool::<S>(4);
+    let mapping = mapping(&shared, 1);
+    let frame = warm(&mapping, 0);
+    let pinner = {
+        let mapping = Arc::clone(&mapping);
+        thread::spawn(move || {
+            let Some(seen) = mapping.index().look(0) else {
+                return;
+            };
+            if !matches!(seen.slot.state(), State::Present(_)) {
+                return;
+            }
+            if let Ok(Some(reference)) = mapping.try_get_seen(0, seen) {
+                for _ in 0..2 {
+                    let mut bytes = [0; FRAME_BYTES];
+                    reference.bytes().copy_to(0, &mut bytes);
+                    assert_ours(&bytes);
+                }
+            }
+        })
+    };
+    if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
+        scribble(&unique);
+        // Someone else's page, which the pinner's stray reference may have to free.
+        let frame = unique.publish(FrameKind::Page, (u64::MAX, 0), 1);
+        drop(crate::raw::published(&shared, frame));
+    }
+    pinner.join().unwrap();
+    drop(mapping);
+    assert_at_rest(&shared);
+}
+
+#[test]
+fn loom_pin_vs_evict() {
+    explore(3, pin_vs_evict::<LockBit>);
+}
+
+#[test]
+fn loom_pin_vs_evict_cas_loop() {
+    explore(3, pin_vs_evict::<CasLoop>);
+}
+
+/// Two evictions of one page: one of them gets the frame.
+#[test]
+fn loom_evict_vs_evict() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let evict = move |shared: &Shared<LockBit>| {
+            let unique = shared.try_evict(frame, Marks::Ignored);
+            if let Some(unique) = &unique {
+                scribble(unique);
+            }
+            unique.is_some()
+        };
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || evict(&shared))
+        };
+        let ours = evict(&shared);
+        let theirs = other.join().unwrap();
+        assert!(!(ours && theirs), "one frame was evicted twice");
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The leaf is taken out and its frame reused for bytes that look like the slot that was in it, but
+/// name a frame of somebody else's; then the index makes a leaf of the same frame again.
+#[test]
+fn loom_read_vs_leaf_reuse() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let foreign = shared.alloc(pagewell_frame::Order::ZERO).expect("a frame");
+        scribble(&foreign);
+        let lure = mapping
+            .index()
+            .look(0)
+            .expect("a leaf")
+            .slot
+            .filled(foreign.frame())
+            .with_referenced();
+        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
+        let leaf_frame = leaf.reference.frame();
+        drop(leaf);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    assert_ours(&bytes);
+                }
+            })
+        };
+        if let Some(page) = shared.try_evict(frame, Marks::Ignored) {
+            if let Some(unique) = shared.try_evict(leaf_frame, Marks::Ignored) {
+                for word in unique.words() {
+                    word.store(lure.bits(), Ordering::Relaxed);
+                }
+                drop(unique);
+            }
+            drop(page);
+        }
+        reader.join().unwrap();
+        drop(foreign);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A leaf that has just become empty is taken out while a page of it is filled: neither is lost.
+#[test]
+fn loom_fill_vs_evict_leaf() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        drop(mapping.index().leaf_or_new(&shared, mapping.number(), 0));
+        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
+        let leaf_frame = leaf.reference.frame();
+        drop(leaf);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.try_evict(leaf_frame, Marks::Ignored)))
+        };
+        assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
+        evictor.join().unwrap();
+        assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// An empty leaf is taken out, and its frame becomes a leaf of another file, while a page of the first
+/// file is filled: each page ends up in its own file.
+#[test]
+fn loom_fill_vs_leaf_reuse() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let ours = mapping(&shared, 1);
+        let other = mapping_of(&shared, vec![FOREIGN; FRAME_BYTES]);
+        drop(ours.index().leaf_or_new(&shared, ours.number(), 0));
+        let leaf = ours.index().leaf(&shared, 0).expect("a leaf");
+        let leaf_frame = leaf.reference.frame();
+        drop(leaf);
+        let stealer = {
+            let (shared, other) = (Arc::clone(&shared), Arc::clone(&other));
+            thread::spawn(move || {
+                drop(shared.try_evict(leaf_frame, Marks::Ignored));
+                drop(other.index().leaf_or_new(&shared, other.number(), 0));
+            })
+        };
+        drop(ours.get(0, 1));
+        stealer.join().unwrap();
+        assert_eq!(read(&other, 0, ReadPath::Referenced), [FOREIGN; FRAME_BYTES]);
+        assert_ours(&read(&ours, 0, ReadPath::Referenced));
+        drop((ours, other));
+        assert_at_rest(&shared);
+    });
+}
+
+/// The file is found to have grown while its last page is being filled: afterwards the cache has the new
+/// bytes, not the zeros that were past the old end.
+#[test]
+fn loom_fill_vs_refresh() {
+    explore(2, || {
+        let half = FRAME_BYTES / 2;
+        let shared = pool::<LockBit>(4);
+        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
+        let backend = Arc::new(backend);
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        backend
+            .inner()
+            .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+        let filler = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || drop(mapping.get(0, 1)))
+        };
+        assert_eq!(mapping.refresh(Op::Read).expect("a size"), FRAME_BYTES as u64);
+        filler.join().unwrap();
+        let bytes = read(&mapping, 0, ReadPath::Referenced);
+        assert_eq!(bytes.len(), FRAME_BYTES);
+        assert_ours(&bytes);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is taken out while it is pinned: the guard keeps its bytes, and the last of the two frees
+/// the frame, once.
+#[test]
+fn loom_remove_vs_unpin() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        warm(&mapping, 0);
+        let frame = mapping.get(0, 1).expect("a readable page").into_raw();
+        let guard = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let reference = crate::raw::guards_reference(&shared, frame);
+                let mut bytes = [0; FRAME_BYTES];
+                reference.bytes().copy_to(0, &mut bytes);
+                assert_ours(&bytes);
+            })
+        };
+        mapping.remove(0, 1);
+        guard.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The last handle goes while an eviction is under way: every frame is given back, once.
+#[test]
+fn loom_teardown_vs_evict() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
+        let leaf_frame = leaf.reference.frame();
+        drop(leaf);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                drop(shared.try_evict(frame, Marks::Ignored));
+                drop(shared.try_evict(leaf_frame, Marks::Ignored));
+            })
+        };
+        drop(mapping);
+        evictor.join().unwrap();
+        assert_at_rest(&shared);
+    });
+}
+
+/// A backend that the model keeps a hand on.
+#[derive(Debug)]
+struct SharedBackend(Arc<FaultBackend<MemoryBackend>>);
+
+impl pagewell_io::Backend for SharedBackend {
+    fn read_at(
+        &self,
+        bufs: &[pagewell_sync::bytes::RacyBytes<'_>],
+        pos: u64,
+    ) -> std::io::Result<usize> {
+        self.0.read_at(bufs, pos)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        self.0.size()
+    }
+
+    fn id(&self) -> pagewell_io::FileId {
+        self.0.id()
+    }
+}

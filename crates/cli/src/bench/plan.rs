@@ -1,0 +1,360 @@
+//! What is measured: cases, cells, and the stages that share a file.
+//!
+//! A *cell* is one row of a table: a case with a block size, a file size and a
+//! number of workers. All engines are measured in each cell. A *stage* is the
+//! cells that read the same file, so that files and caches are made once.
+
+use clap::ValueEnum;
+
+use crate::args::Settings;
+
+/// Who works on what. The names are part of the JSON format.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Case {
+    /// All threads take and drop references of one count
+    OneCount,
+    /// Each thread takes and drops references of a count of its own
+    OwnCount,
+    /// All processes take and drop references of one count in shared memory
+    OneCountProcesses,
+    /// All threads read the block at offset 0 of one file
+    SameHot,
+    /// Each thread reads the block at offset 0 of a file of its own
+    DiffHot,
+    /// All threads read blocks at random positions of one file
+    SameRandom,
+}
+
+impl Case {
+    pub(super) const REFCOUNT: [Case; 3] = [Case::OneCount, Case::OwnCount, Case::OneCountProcesses];
+    pub(super) const READ: [Case; 3] = [Case::SameHot, Case::DiffHot, Case::SameRandom];
+
+    /// The name in the JSON format and on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Case::OneCount => "one-count",
+            Case::OwnCount => "own-count",
+            Case::OneCountProcesses => "one-count-processes",
+            Case::SameHot => "same-hot",
+            Case::DiffHot => "diff-hot",
+            Case::SameRandom => "same-random",
+        }
+    }
+
+    /// One line for people.
+    pub(super) const fn meaning(self) -> &'static str {
+        match self {
+            Case::OneCount => "all threads take and drop references of one count",
+            Case::OwnCount => "each thread has a count of its own",
+            Case::OneCountProcesses => "all processes use one count, in shared memory",
+            Case::SameHot => "all threads read the block at offset 0 of one file",
+            Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
+            Case::SameRandom => "all threads read blocks at random positions of one file",
+        }
+    }
+
+    /// Whether the case belongs to `bench refcount`.
+    pub(crate) const fn is_refcount(self) -> bool {
+        matches!(self, Case::OneCount | Case::OwnCount | Case::OneCountProcesses)
+    }
+
+    /// The benchmark's name in the JSON format.
+    pub(super) const fn bench(self) -> &'static str {
+        if self.is_refcount() { "refcount" } else { "read" }
+    }
+
+    /// What a worker is.
+    pub(super) const fn worker(self) -> &'static str {
+        match self {
+            Case::OneCountProcesses => "process",
+            _ => "thread",
+        }
+    }
+}
+
+/// One row of a table. Block and file size are 0 where nothing is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Cell {
+    pub(super) case: Case,
+    pub(super) block: u64,
+    pub(super) file_bytes: u64,
+    pub(super) threads: u32,
+}
+
+/// The cells that read the same file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Stage {
+    pub(super) file_bytes: u64,
+    pub(super) cells: Vec<Cell>,
+}
+
+impl Stage {
+    pub(super) fn most_threads(&self) -> u32 {
+        self.cells.iter().map(|cell| cell.threads).max().unwrap_or(0)
+    }
+
+    pub(super) fn largest_block(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.block).max().unwrap_or(0)
+    }
+
+    pub(super) fn has(&self, case: Case) -> bool {
+        self.cells.iter().any(|cell| cell.case == case)
+    }
+}
+
+/// What limits a plan besides the settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// How many workers can run at the same time.
+    pub(super) nr_cpus: u32,
+    /// Bytes of memory that can be taken, if known.
+    pub(super) memory: Option<u64>,
+    /// The size of the user's file, if there is one.
+    pub(super) users_file: Option<u64>,
+}
+
+/// What will be measured, and what a reader should know about it.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) refcount: Vec<Cell>,
+    pub(super) read: Vec<Stage>,
+    pub(super) notes: Vec<String>,
+}
+
+const FULL_BLOCKS: [u64; 7] = [1, 32, 64, 256, 1024, 4096, 32_768];
+const QUICK_BLOCKS: [u64; 2] = [64, 4096];
+const FULL_SIZES: [u64; 3] = [4 << 10, 1 << 20, 256 << 20];
+const QUICK_HOT_SIZE: u64 = 1 << 20;
+/// The file for random reads: larger than the processor's caches. The next ones
+/// are for machines without the memory.
+const RANDOM_SIZES: [u64; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
+/// The operating system's pages of a file, and two caches with some room.
+const MEMORY_PER_FILE_BYTE: u64 = 4;
+
+impl Plan {
+    /// Plans the cells of a run.
+    pub(super) fn new(settings: &Settings, limits: Limits) -> Plan {
+        let mut plan = Plan::default();
+        let threads = numbers_of_workers(settings, limits.nr_cpus);
+        if let Some(&most) = threads.iter().max()
+            && most > limits.nr_cpus
+        {
+            plan.notes.push(format!(
+                "{most} workers share {} processor{}: they take turns, and the figures say so",
+                limits.nr_cpus,
+                if limits.nr_cpus == 1 { "" } else { "s" },
+            ));
+        }
+        if settings.refcount {
+            for case in wanted(settings, Case::REFCOUNT) {
+                plan.refcount.extend(threads.iter().map(|&threads| Cell {
+                    case,
+                    block: 0,
+                    file_bytes: 0,
+                    threads,
+                }));
+            }
+        }
+        if settings.read {
+            plan.plan_reads(settings, limits, &threads);
+        }
+        plan
+    }
+
+    /// All cells, in the order in which they are measured.
+    pub(super) fn cells(&self) -> impl Iterator<Item = &Cell> {
+        let read = self.read.iter().flat_map(|stage| &stage.cells);
+        self.refcount.iter().chain(read)
+    }
+
+    fn plan_reads(&mut self, settings: &Settings, limits: Limits, threads: &[u32]) {
+        let blocks: &[u64] = match (settings.blocks.as_slice(), settings.quick) {
+            ([], true) => &QUICK_BLOCKS,
+            ([], false) => &FULL_BLOCKS,
+            (chosen, _) => chosen,
+        };
+        for (file_bytes, cases) in self.files(settings, limits) {
+            let mut cells = Vec::new();
+            for case in cases {
+                for &block in blocks.iter().filter(|&&block| block <= file_bytes) {
+                    cells.extend(threads.iter().map(|&threads| Cell {
+                        case,
+                        block,
+                        file_bytes,
+                        threads,
+                    }));
+                }
+            }
+            if !cells.is_empty() {
+                self.read.push(Stage { file_bytes, cells });
+            }
+        }
+        if self.read.is_empty() {
+            self.notes
+                .push("no read is measured: every block is larger than the file, or its case is left out".to_owned());
+        }
+    }
+
+    /// The sizes of the files, each with the cases that read it.
+    fn files(&mut self, settings: &Settings, limits: Limits) -> Vec<(u64, Vec<Case>)> {
+        let cases = wanted(settings, Case::READ);
+        if let Some(bytes) = limits.users_file {
+            if cases.contains(&Case::DiffHot) {
+                self.notes
+                    .push("diff-hot is left out: it needs a file for each thread".to_owned());
+            }
+            let cases = cases
+                .into_iter()
+                .filter(|&case| case != Case::DiffHot)
+                .collect();
+            return vec![(bytes, cases)];
+        }
+        if !settings.sizes.is_empty() {
+            return settings
+                .sizes
+                .iter()
+                .map(|&size| (size, cases.clone()))
+                .collect();
+        }
+        let large = self.size_that_fits(limits.memory);
+        if settings.quick {
+            let (random, hot): (Vec<Case>, Vec<Case>) =
+                cases.into_iter().partition(|&case| case == Case::SameRandom);
+            return vec![(QUICK_HOT_SIZE, hot), (large, random)];
+        }
+        let mut files: Vec<(u64, Vec<Case>)> = Vec::new();
+        for size in FULL_SIZES.map(|size| size.min(large)) {
+            if files.iter().all(|&(planned, _)| planned != size) {
+                files.push((size, cases.clone()));
+            }
+        }
+        files
+    }
+
+    /// The largest of [`RANDOM_SIZES`] for which the memory suffices.
+    fn size_that_fits(&mut self, memory: Option<u64>) -> u64 {
+        let [wanted, .., least] = RANDOM_SIZES;
+        let memory = memory.unwrap_or(u64::MAX);
+        let fits = |size: &u64| size * MEMORY_PER_FILE_BYTE <= memory;
+        let size = RANDOM_SIZES.into_iter().find(fits).unwrap_or(least);
+        if size < wanted {
+            self.notes.push(format!(
+                "the large file has {} instead of {}: only {} of memory can be taken",
+                crate::size::Bytes(size),
+                crate::size::Bytes(wanted),
+                crate::size::Bytes(memory),
+            ));
+        }
+        size
+    }
+}
+
+/// The cases of a benchmark that were asked for.
+fn wanted(settings: &Settings, all: [Case; 3]) -> Vec<Case> {
+    all.into_iter()
+        .filter(|case| settings.cases.is_empty() || settings.cases.contains(case))
+        .collect()
+}
+
+/// The numbers of workers: as asked for, or 1 and all, with powers of two between.
+fn numbers_of_workers(settings: &Settings, nr_cpus: u32) -> Vec<u32> {
+    if !settings.threads.is_empty() {
+        return settings.threads.clone();
+    }
+    let mut numbers = vec![1];
+    if !settings.quick {
+        numbers.extend((1..32).map(|shift| 1 << shift).take_while(|&n| n < nr_cpus));
+    }
+    if nr_cpus > 1 {
+        numbers.push(nr_cpus);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::default_bench;
+
+    const ROOMY: Limits = Limits {
+        nr_cpus: 6,
+        memory: Some(64 << 30),
+        users_file: None,
+    };
+
+    fn full() -> Settings {
+        Settings {
+            quick: false,
+            ..default_bench()
+        }
+    }
+
+    #[test]
+    fn the_quick_plan_is_what_the_bare_command_promises() {
+        let plan = Plan::new(&default_bench(), ROOMY);
+        for case in Case::REFCOUNT {
+            for threads in [1, 6] {
+                let cell = Cell { case, block: 0, file_bytes: 0, threads };
+                assert!(plan.refcount.contains(&cell), "{cell:?}");
+            }
+        }
+        for (case, file_bytes) in [
+            (Case::SameHot, 1 << 20),
+            (Case::DiffHot, 1 << 20),
+            (Case::SameRandom, 256 << 20),
+        ] {
+            for (block, threads) in [(64, 1), (64, 6), (4096, 1), (4096, 6)] {
+                let cell = Cell { case, block, file_bytes, threads };
+                assert!(plan.cells().any(|planned| *planned == cell), "{cell:?}");
+            }
+        }
+        assert_eq!(plan.cells().count(), 6 + 12);
+        assert!(plan.notes.is_empty());
+    }
+
+    #[test]
+    fn the_full_plan_has_every_block_that_fits_in_its_file() {
+        let plan = Plan::new(&full(), ROOMY);
+        let cells_of = |file_bytes| {
+            let stage = plan.read.iter().find(|stage| stage.file_bytes == file_bytes);
+            stage.map_or(0, |stage| stage.cells.len())
+        };
+        // Cases x blocks x numbers of threads (1, 2, 4, 6).
+        assert_eq!(cells_of(4 << 10), 3 * 6 * 4);
+        assert_eq!(cells_of(1 << 20), 3 * 7 * 4);
+        assert_eq!(cells_of(256 << 20), 3 * 7 * 4);
+    }
+
+    #[test]
+    fn little_memory_makes_the_large_file_smaller_and_is_told() {
+        let limits = Limits { memory: Some(100 << 20), ..ROOMY };
+        let plan = Plan::new(&full(), limits);
+        let sizes: Vec<u64> = plan.read.iter().map(|stage| stage.file_bytes).collect();
+        assert_eq!(sizes, [4 << 10, 1 << 20, 16 << 20]);
+        assert_eq!(plan.notes.len(), 1);
+    }
+
+    #[test]
+    fn a_users_file_is_read_as_it_is() {
+        let limits = Limits { users_file: Some(5000), ..ROOMY };
+        let plan = Plan::new(&full(), limits);
+        assert_eq!(plan.read.len(), 1);
+        assert!(plan.read[0].cells.iter().all(|cell| cell.block <= 5000));
+        assert!(!plan.read[0].has(Case::DiffHot));
+        assert!(plan.notes[0].contains("diff-hot"));
+    }
+
+    #[test]
+    fn more_workers_than_processors_are_told() {
+        let settings = Settings { threads: vec![7], ..default_bench() };
+        assert!(Plan::new(&settings, ROOMY).notes[0].contains("7 workers share 6"));
+    }
+
+    #[test]
+    fn one_processor_is_measured_once() {
+        let settings = full();
+        assert_eq!(numbers_of_workers(&settings, 1), [1]);
+        assert_eq!(numbers_of_workers(&settings, 2), [1, 2]);
+        assert_eq!(numbers_of_workers(&settings, 96), [1, 2, 4, 8, 16, 32, 64, 96]);
+    }
+}

@@ -51,8 +51,7 @@ impl<S: RefScheme> Builder<S> {
     /// How much memory the cache may use, in bytes: pages, index and records together. Default: 64 MiB.
     /// At least 16 frames (65 KiB), at most the memory of the machine.
     ///
-    /// What is not counted: a few hundred bytes and 8 bytes for each 2 MiB (of 4 KiB pages) for each
-    /// open file, and the stacks of the threads.
+    /// What is not counted: a few hundred bytes for each handle, and the stacks of the threads.
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;

@@ -111,7 +111,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`Io`](crate::ErrorKind::Io) when the storage does not tell the size,
     /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file has grown to more than one and a
-    /// half times the size that it was opened with, and by more than 1 GiB: then open it anew.
+    /// half times the size that it was opened with, and by more than 64 MiB: then open it anew.
     pub fn refresh(&self) -> Result<u64, Error> {
         self.mapping.refresh(Op::Invalidate)
     }

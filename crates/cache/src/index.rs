@@ -26,7 +26,8 @@ use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, FrameView, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
-use crate::root::{self, RootEntry};
+use crate::reclaim::OutOfFrames;
+use crate::root::{self, ENTRIES_CHARGED, RootEntry};
 use crate::shared::Shared;
 use crate::slot::Slot;
 use pagewell_frame::refcount::RefScheme;
@@ -39,6 +40,8 @@ pub(crate) type PageNr = u64;
 pub(crate) struct Index<S: RefScheme> {
     root: Box<[AtomicU64]>,
     view: FrameView<S>,
+    /// A bit for each [`ENTRIES_CHARGED`] root entries: whether they are charged to the budget.
+    charged: Box<[AtomicU64]>,
 }
 
 /// What a lookup saw.
@@ -66,6 +69,7 @@ impl<S: RefScheme> Index<S> {
         Some(Self {
             root: root::allocate(nr_leaves)?,
             view,
+            charged: root::allocate(nr_leaves.div_ceil(ENTRIES_CHARGED).div_ceil(64))?,
         })
     }
 
@@ -164,12 +168,13 @@ impl<S: RefScheme> Index<S> {
         shared: &'s Shared<S>,
         owner: u64,
         page: PageNr,
-    ) -> Result<Leaf<'s, S>, crate::reclaim::OutOfFrames> {
+    ) -> Result<Leaf<'s, S>, OutOfFrames> {
         let (leaf, _) = position(page);
         loop {
             if let Some(found) = self.leaf_at(shared, leaf) {
                 return Ok(found);
             }
+            self.charge(shared, leaf)?;
             let fresh = shared.alloc(pagewell_frame::Order::ZERO)?;
             for word in fresh.words() {
                 // ORDERING: Relaxed; the release below publishes them.
@@ -192,6 +197,68 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
+    /// How many bytes the root entries that are charged along with `leaf`'s take.
+    fn charge_bytes(&self, leaf: usize) -> usize {
+        let first = leaf / ENTRIES_CHARGED * ENTRIES_CHARGED;
+        let nr = ENTRIES_CHARGED.min(self.root.len() - first);
+        nr * size_of::<AtomicU64>()
+    }
+
+    /// Charges the part of the root that `leaf`'s entry is in, if that was not done before.
+    fn charge(&self, shared: &Shared<S>, leaf: usize) -> Result<(), OutOfFrames> {
+        if self.is_charged(leaf) {
+            return Ok(());
+        }
+        shared.charge(self.charge_bytes(leaf))?;
+        let part = leaf / ENTRIES_CHARGED;
+        let (word, bit) = (&self.charged[part / 64], 1 << (part % 64));
+        // ORDERING: Relaxed; see `is_charged`.
+        if word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+            // Someone else charged it meanwhile.
+            shared.uncharge(self.charge_bytes(leaf));
+        }
+        Ok(())
+    }
+
+    /// Takes all charges back; the index must be empty, and not be used any more.
+    pub(crate) fn uncharge(&self, shared: &Shared<S>) {
+        let bytes: usize = (0..self.root.len())
+            .step_by(ENTRIES_CHARGED)
+            .filter(|leaf| self.is_charged(*leaf))
+            .map(|leaf| self.charge_bytes(leaf))
+            .sum();
+        if bytes != 0 {
+            shared.uncharge(bytes);
+        }
+    }
+
+    /// Whether the part of the root that `leaf`'s entry is in was ever used.
+    fn is_charged(&self, leaf: usize) -> bool {
+        let part = leaf / ENTRIES_CHARGED;
+        // ORDERING: Relaxed. A bit is set before any leaf of its part is made, so who must see the leaf
+        // (because its making happens before, or by the fences of `Mapping::fill` and `refresh`) sees
+        // the bit.
+        self.charged[part / 64].load(Ordering::Relaxed) & 1 << (part % 64) != 0
+    }
+
+    /// The first leaf that there is, from number `leaf` on. Parts of the root that were never used are
+    /// not even looked at, so that a huge sparse file costs nothing.
+    pub(crate) fn next_leaf(&self, leaf: usize) -> Option<usize> {
+        let mut leaf = leaf;
+        while leaf < self.root.len() {
+            if !self.is_charged(leaf) {
+                leaf = (leaf / ENTRIES_CHARGED + 1) * ENTRIES_CHARGED;
+                continue;
+            }
+            // ORDERING: Acquire, as in `look`.
+            if !RootEntry::from_bits(self.root[leaf].load(Ordering::Acquire)).is_none() {
+                return Some(leaf);
+            }
+            leaf += 1;
+        }
+        None
+    }
+
     /// Takes leaf number `leaf` out of the root if all its slots are empty, and `held`, the caller's
     /// handle, is the only one. The frame is the caller's then.
     pub(crate) fn take_empty_leaf<'s>(
@@ -209,11 +276,6 @@ impl<S: RefScheme> Index<S> {
         // is what readers rely on: an entry that is gone says that all the leaf's slots were empty.
         self.root[leaf].store(RootEntry::NONE.bits(), Ordering::Release);
         Ok(unique)
-    }
-
-    /// How many leaves the index could have.
-    pub(crate) fn nr_leaves(&self) -> usize {
-        self.root.len()
     }
 
     /// Gets hold of leaf number `leaf`, if there is one.

@@ -6,6 +6,7 @@
 //! | `read` | the optimistic and the referenced read |
 //! | `lookup` | from a page to a reference to its frame |
 //! | `fill`, `ahead` | reading missing pages; how many at a time |
+//! | `budget` | what is used outside of frames, counted all the same |
 //! | `reclaim` | evicting pages when there are no free frames |
 //! | `claim` | the one choke point that changes a slot |
 //! | `index`, `root`, `slot` | from a page to its slot; the words (pure) |
@@ -21,6 +22,7 @@
 
 #[cfg(not(loom))]
 mod ahead;
+mod budget;
 #[cfg(not(loom))]
 mod cache;
 mod claim;

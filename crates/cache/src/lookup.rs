@@ -62,7 +62,11 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// A reference to the frame that was `seen` in the slot, if it still is the page's.
-    pub(crate) fn try_get_seen(&self, page: PageNr, seen: Seen) -> Result<Option<FrameRef<'_, S>>, Error> {
+    pub(crate) fn try_get_seen(
+        &self,
+        page: PageNr,
+        seen: Seen,
+    ) -> Result<Option<FrameRef<'_, S>>, Error> {
         // A slot that was read from a leaf that had become something else can hold any number.
         if seen.slot.frame() > self.last_frame() {
             return Ok(None);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pagewell_frame::Order;
 use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_WORDS, Order};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::thread::Backoff;
@@ -21,7 +21,7 @@ use crate::slot::{Slot, State};
 pub const MAX_FILE_BYTES: u64 = 1 << 48;
 
 /// How far beyond its present size a file's index reaches, at least, so that the file can grow.
-const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 30 };
+const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
 /// One file's cached pages: the index, and all that reading the file takes.
 ///
@@ -47,6 +47,9 @@ pub(crate) struct Mapping<S: RefScheme> {
 }
 
 impl<S: RefScheme> Mapping<S> {
+    /// What the record itself is charged: its fields, and about as much again for what they own.
+    const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
+
     /// An empty mapping of `backend`'s file, which is called `path` in errors.
     pub(crate) fn new(
         shared: Arc<Shared<S>>,
@@ -76,6 +79,9 @@ impl<S: RefScheme> Mapping<S> {
         let nr_pages = reach.div_ceil(page_size.bytes() as u64);
         let index =
             Index::new(nr_pages, shared.pool.view()).ok_or_else(|| fail(ErrorKind::OutOfMemory))?;
+        shared
+            .charge(Self::RECORD_BYTES)
+            .map_err(|_| fail(ErrorKind::OutOfFrames))?;
         Ok(Self {
             index,
             size: AtomicU64::new(size),
@@ -175,16 +181,14 @@ impl<S: RefScheme> Mapping<S> {
     /// Takes the cached pages from `first` up to `end` out. Pages that are pinned live on under
     /// their guards; fills in progress are waited for.
     pub(crate) fn remove(&self, first: PageNr, end: PageNr) {
-        let slots = pagewell_frame::FRAME_WORDS as u64;
-        let mut page = first;
         let end = end.min(self.index.capacity());
+        let mut page = first;
         while page < end {
-            let next_leaf = (page / slots + 1) * slots;
-            if self.index.leaf(&self.shared, page).is_none() {
-                page = next_leaf;
-                continue;
-            }
-            while page < end.min(next_leaf) {
+            let Some(leaf) = self.index.next_leaf(leaf_of(page)) else {
+                return;
+            };
+            page = page.max(first_page_of(leaf));
+            while page < end.min(first_page_of(leaf + 1)) {
                 self.remove_page(page);
                 page += 1;
             }
@@ -221,17 +225,25 @@ impl<S: RefScheme> Mapping<S> {
     }
 }
 
+/// The number of the leaf that `page` belongs to.
+fn leaf_of(page: PageNr) -> usize {
+    (page / FRAME_WORDS as u64) as usize
+}
+
+/// The first page that belongs to leaf number `leaf`.
+fn first_page_of(leaf: usize) -> PageNr {
+    leaf as u64 * FRAME_WORDS as u64
+}
+
 impl<S: RefScheme> Drop for Mapping<S> {
     /// Gives all frames back. No handle is left, so nothing is filled or pinned any more; evictions may
     /// be under way, and are waited for.
     fn drop(&mut self) {
         self.shared.forget(self.id, self.number);
-        for leaf in 0..self.index.nr_leaves() {
-            let first = leaf as u64 * pagewell_frame::FRAME_WORDS as u64;
-            if self.index.leaf_nr(&self.shared, leaf).is_none() {
-                continue;
-            }
-            self.remove(first, first + pagewell_frame::FRAME_WORDS as u64);
+        let mut from = 0;
+        while let Some(leaf) = self.index.next_leaf(from) {
+            from = leaf + 1;
+            self.remove(first_page_of(leaf), first_page_of(leaf + 1));
             let mut backoff = Backoff::new();
             // An eviction may hold the leaf for a moment, or take it out before we do.
             while let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
@@ -242,5 +254,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
                 backoff.wait();
             }
         }
+        self.index.uncharge(&self.shared);
+        self.shared.uncharge(Self::RECORD_BYTES);
     }
 }

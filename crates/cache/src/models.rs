@@ -104,7 +104,10 @@ fn read<S: RefScheme>(mapping: &Mapping<S>, page: u64, path: ReadPath) -> Vec<u8
 }
 
 fn assert_ours(bytes: &[u8]) {
-    assert!(bytes.iter().all(|b| *b == OURS), "foreign bytes: {bytes:x?}");
+    assert!(
+        bytes.iter().all(|b| *b == OURS),
+        "foreign bytes: {bytes:x?}"
+    );
 }
 
 fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
@@ -136,7 +139,11 @@ fn read_vs_evict_and_reuse<S: RefScheme>() {
         scribble(&unique);
         drop(unique);
         if let Ok(Fill::Filled(reference)) = mapping.fill(0, 1) {
-            assert_eq!(reference.frame(), frame, "the frame freed last is used first");
+            assert_eq!(
+                reference.frame(),
+                frame,
+                "the frame freed last is used first"
+            );
             drop(reference);
             drop(mapping.get(0, 1));
         }
@@ -167,7 +174,11 @@ fn loom_read_vs_fill() {
         };
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         other.join().unwrap();
-        assert_eq!(backend.nr_reads(), 1, "concurrent misses read the page once");
+        assert_eq!(
+            backend.nr_reads(),
+            1,
+            "concurrent misses read the page once"
+        );
         drop(mapping);
         assert_at_rest(&shared);
     });
@@ -184,9 +195,7 @@ fn loom_read_vs_replacement() {
         let backend = Arc::new(backend);
         let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
         warm(&mapping, 0);
-        backend
-            .inner()
-            .modify(|bytes| bytes.fill(FOREIGN));
+        backend.inner().modify(|bytes| bytes.fill(FOREIGN));
         let reader = {
             let mapping = Arc::clone(&mapping);
             thread::spawn(move || {
@@ -199,7 +208,10 @@ fn loom_read_vs_replacement() {
         // Take the freed frame away, so that the new contents land in it, or in another.
         warm(&mapping, 0);
         reader.join().unwrap();
-        assert_eq!(read(&mapping, 0, ReadPath::Referenced), [FOREIGN; FRAME_BYTES]);
+        assert_eq!(
+            read(&mapping, 0, ReadPath::Referenced),
+            [FOREIGN; FRAME_BYTES]
+        );
         drop(mapping);
         assert_at_rest(&shared);
     });
@@ -362,7 +374,10 @@ fn loom_fill_vs_leaf_reuse() {
         };
         drop(ours.get(0, 1));
         stealer.join().unwrap();
-        assert_eq!(read(&other, 0, ReadPath::Referenced), [FOREIGN; FRAME_BYTES]);
+        assert_eq!(
+            read(&other, 0, ReadPath::Referenced),
+            [FOREIGN; FRAME_BYTES]
+        );
         assert_ours(&read(&ours, 0, ReadPath::Referenced));
         drop((ours, other));
         assert_at_rest(&shared);
@@ -386,7 +401,10 @@ fn loom_fill_vs_refresh() {
             let mapping = Arc::clone(&mapping);
             thread::spawn(move || drop(mapping.get(0, 1)))
         };
-        assert_eq!(mapping.refresh(Op::Read).expect("a size"), FRAME_BYTES as u64);
+        assert_eq!(
+            mapping.refresh(Op::Read).expect("a size"),
+            FRAME_BYTES as u64
+        );
         filler.join().unwrap();
         let bytes = read(&mapping, 0, ReadPath::Referenced);
         assert_eq!(bytes.len(), FRAME_BYTES);

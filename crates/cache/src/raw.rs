@@ -103,6 +103,13 @@ pub(crate) fn guards_reference<S: RefScheme>(
     unsafe { FrameRef::from_raw(&shared.pool, frame) }
 }
 
+/// A frame that the budget kept as a bare number.
+pub(crate) fn withheld<S: RefScheme>(shared: &Shared<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
+    // SAFETY: (A) the budget took the handle apart and removes the number from its list before it
+    // calls this.
+    unsafe { UniqueFrame::from_withheld(&shared.pool, frame) }
+}
+
 /// The first `len` bytes of a page that is held.
 #[cfg(not(loom))]
 pub(crate) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize) -> &'a [u8] {

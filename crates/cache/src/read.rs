@@ -96,7 +96,13 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Reads within one page: `buf` does not reach past it. The numbers are those of the module's text.
     #[inline]
-    pub(crate) fn read_page_optimistic(&self, page: PageNr, off: usize, pos: u64, buf: &mut [u8]) -> FastRead {
+    pub(crate) fn read_page_optimistic(
+        &self,
+        page: PageNr,
+        off: usize,
+        pos: u64,
+        buf: &mut [u8],
+    ) -> FastRead {
         // 1, 2.
         let Some(seen) = self.index().look(page) else {
             return FastRead::Fallback;

@@ -50,6 +50,9 @@ impl RootEntry {
     }
 }
 
+/// How many entries are charged to the budget together: a page of the system's memory.
+pub(crate) const ENTRIES_CHARGED: usize = 4096 / size_of::<AtomicU64>();
+
 /// `nr` entries of no leaf, or none when there is no memory for them. What is not touched uses none.
 #[cfg(not(loom))]
 pub(crate) fn allocate(nr: usize) -> Option<Box<[AtomicU64]>> {

@@ -10,6 +10,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
+use crate::budget::Budget;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
 
@@ -20,6 +21,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) waits: WaitTable,
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
+    pub(crate) budget: Budget,
     generation: AtomicU64,
     registry: Mutex<Registry<S>>,
 }
@@ -78,6 +80,7 @@ impl<S: RefScheme> Shared<S> {
             waits: WaitTable::new(),
             clock: Clock::default(),
             counters: Counters::default(),
+            budget: Budget::default(),
             generation: AtomicU64::new(1),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),

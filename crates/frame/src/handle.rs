@@ -52,6 +52,28 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         unsafe { words(self.pool, self.frame) }
     }
 
+    /// Gives the block's memory back to the system; the block stays allocated, and reads as zeros.
+    pub fn discard(&self) {
+        self.overwrite();
+        self.pool.memory().discard(self.frame, self.order.bytes());
+    }
+
+    /// The number alone, to be kept; the frame stays allocated.
+    pub fn into_withheld(self) -> FrameNr {
+        ManuallyDrop::new(self).frame
+    }
+
+    /// The handle of a frame that was kept as a bare number.
+    ///
+    /// # Safety
+    ///
+    /// (A) The number is from [`into_withheld`](Self::into_withheld) of the same pool, and was not
+    /// used for this before.
+    pub unsafe fn from_withheld(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
+        let (_, order) = pool.meta(frame).kind();
+        Self { pool, frame, order }
+    }
+
     /// Orders every change that led to this handle (the slot or root entry that named the block was
     /// changed, the block was freed) before the bytes that are about to be written.
     ///

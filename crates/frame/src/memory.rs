@@ -105,6 +105,15 @@ mod imp {
             }
         }
 
+        /// Gives the memory of `len` bytes from `frame` on back to the system; they read as zeros.
+        pub(crate) fn discard(&self, frame: FrameNr, len: usize) {
+            let range = self.bytes_of(frame, len);
+            // SAFETY: the range is of our own mapping, whose contents nobody relies on: the frames are
+            // the caller's alone. A refusal leaves the memory in use, which is no error.
+            let _ =
+                unsafe { libc::madvise(range.as_ptr().cast(), range.len(), libc::MADV_DONTNEED) };
+        }
+
         /// The address of frame 0.
         pub(crate) fn base(&self) -> NonNull<u8> {
             self.base
@@ -167,6 +176,8 @@ mod imp {
         pub(crate) fn bind(&self, _: FrameNr, _: usize, _: u32) -> io::Result<()> {
             Ok(())
         }
+
+        pub(crate) fn discard(&self, _: FrameNr, _: usize) {}
 
         pub(crate) fn words_of(&self, frame: FrameNr, len: usize) -> &[AtomicU64] {
             let start = frame.index() * FRAME_WORDS;

@@ -1,0 +1,185 @@
+//! Crews of processes: the same command again, as a worker.
+//!
+//! 1. The coordinator makes memory without a name, and starts each worker with
+//!    that memory as its standard input.
+//! 2. The workers map it and follow the schedule in it, as threads would.
+//! 3. The coordinator waits for all to end. When one ends badly it abandons the
+//!    gate and kills the others, so that nobody hangs.
+//!
+//! A worker asks to be killed when its coordinator dies.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::shared::{NR_COUNTS, Shared};
+use super::{Lane, Schedule, Speeds, Stopped, Worker};
+use crate::args::WorkerArgs;
+use crate::failure::Failure;
+
+/// How often the coordinator looks after its workers.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs the schedule with `crew` processes. `prepare` gets the counts before the
+/// workers start, `check` after they have ended.
+pub(in crate::bench) fn run_processes(
+    schedule: &Schedule,
+    cpus: &[usize],
+    crew: u32,
+    prepare: impl FnOnce(&[&AtomicU32; NR_COUNTS]),
+    check: impl FnOnce(&[&AtomicU32; NR_COUNTS]) -> Result<(), String>,
+    mut watch: impl FnMut(Duration),
+) -> Result<Speeds, Failure> {
+    let memory = memfd_create("pagewell-bench", MemfdFlags::CLOEXEC)
+        .map(File::from)
+        .map_err(|error| Failure::because("cannot make memory to share", error))?;
+    let shared = Shared::create(&memory, crew, schedule)?;
+    prepare(&shared.counts());
+    let mut workers = Workers(Vec::with_capacity(crew as usize));
+    for number in 0..crew {
+        let cpu = cpus.get(number as usize % cpus.len().max(1)).copied();
+        workers.0.push(Some(start(number, cpu, &memory)?));
+    }
+    while let Looked::Working = workers.look(&shared)? {
+        watch(schedule.step_duration() * shared.nr_done());
+        thread::sleep(LOOK);
+    }
+    check(&shared.counts())?;
+    let tallies: Vec<_> = (0..crew)
+        .map(|number| shared.worker_tallies(number))
+        .collect();
+    Ok(Speeds::new(schedule, &tallies))
+}
+
+/// What a worker process does from start to end. `lanes` makes its lanes of the
+/// counts.
+pub(in crate::bench) fn work_as_process(
+    args: &WorkerArgs,
+    lanes: impl for<'a> FnOnce([&'a AtomicU32; NR_COUNTS]) -> Vec<Box<dyn Lane + 'a>>,
+) -> Result<(), Failure> {
+    // Should the coordinator have died before this call, its signal is lost, but
+    // it is not our parent any more.
+    let coordinator = || getppid().map(|pid| pid.as_raw_nonzero().get());
+    let asked = set_parent_process_death_signal(Some(Signal::KILL));
+    if asked.is_err() || coordinator() != Some(args.parent) {
+        return Err(Failure::Run("the benchmark that this belongs to is over".to_owned()));
+    }
+    let memory = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(File::from)
+        .map_err(|error| Failure::because("cannot use standard input", error))?;
+    let shared = Shared::open(&memory)?;
+    let mut lanes = lanes(shared.counts());
+    if args.worker >= shared.crew() || lanes.len() != shared.schedule().lanes as usize {
+        return Err(Failure::Run("the benchmark has no such worker".to_owned()));
+    }
+    let worker = Worker {
+        schedule: shared.schedule(),
+        gate: shared.gate(),
+        crew: shared.crew(),
+        cpu: args.cpu,
+    };
+    worker
+        .work(&mut lanes, |step, tally| shared.record(args.worker, step, tally))
+        .map_err(|stopped| match stopped {
+            Stopped::Failed(reason) => Failure::Run(reason),
+            Stopped::Abandoned => Failure::Run(ABANDONED.to_owned()),
+        })
+}
+
+/// Said by workers that are not to blame.
+const ABANDONED: &str = "another worker has stopped";
+
+/// Starts one worker.
+fn start(number: u32, cpu: Option<usize>, memory: &File) -> Result<Child, Failure> {
+    let cannot = |error: io::Error| Failure::because("cannot start a worker process", error);
+    // The program that runs now, also when its file was replaced since.
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("pagewell")
+        .arg("bench-worker")
+        .arg(format!("--worker={number}"))
+        .arg(format!("--parent={}", std::process::id()));
+    if let Some(cpu) = cpu {
+        command.arg(format!("--cpu={cpu}"));
+    }
+    command
+        .stdin(memory.try_clone().map_err(cannot)?)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(cannot)
+}
+
+/// The worker processes; those that have ended are taken out. Dropping kills the
+/// rest.
+struct Workers(Vec<Option<Child>>);
+
+enum Looked {
+    Working,
+    Ended,
+}
+
+impl Workers {
+    /// Sees who has ended, and fails if one has ended badly.
+    fn look(&mut self, shared: &Shared) -> Result<Looked, Failure> {
+        let mut looked = Looked::Ended;
+        let mut failure = None;
+        for (number, place) in self.0.iter_mut().enumerate() {
+            let Some(child) = place else { continue };
+            let status = child
+                .try_wait()
+                .map_err(|error| Failure::because("cannot wait for a worker process", error))?;
+            let Some(status) = status else {
+                looked = Looked::Working;
+                continue;
+            };
+            let said = last_words(child);
+            *place = None;
+            // Who fails first takes the others with it; report the first.
+            if !status.success() && (failure.is_none() || !said.contains(ABANDONED)) {
+                shared.gate().abandon();
+                failure = Some(Failure::Run(describe(number, status, &said)));
+            }
+        }
+        failure.map_or(Ok(looked), Err)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        for child in self.0.iter_mut().flatten() {
+            // It may have ended just now, which is as well.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What an ended worker has written to standard error.
+fn last_words(child: &mut Child) -> String {
+    let mut said = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        // Whatever could be read is better than nothing.
+        let _ = stderr.read_to_string(&mut said);
+    }
+    said.trim().to_owned()
+}
+
+fn describe(number: usize, status: ExitStatus, said: &str) -> String {
+    let mut text = format!("worker process {number} failed ({status})");
+    if let Some(last) = said.lines().next_back() {
+        text.push_str(": ");
+        text.push_str(last.strip_prefix("pagewell: ").unwrap_or(last));
+    }
+    text
+}

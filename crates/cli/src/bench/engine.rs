@@ -1,0 +1,172 @@
+//! The engines of `bench read`: ways to get bytes of a file that is in memory.
+//!
+//! One file each. All stand in the same loop, with the same positions, buffers
+//! and checks; see [`ReadOp`].
+
+mod mmap;
+mod optimistic;
+mod pread;
+mod referenced;
+
+use std::fmt::Display;
+use std::hint::black_box;
+
+pub(super) use self::mmap::Mmap;
+pub(super) use self::optimistic::Optimistic;
+pub(super) use self::pread::Pread;
+pub(super) use self::referenced::Referenced;
+
+use super::crew::Op;
+use super::positions::Positions;
+
+/// The engines, in the order of their lanes.
+pub(super) const ENGINES: [&str; 5] = [OPTIMISTIC, REFERENCED, REFERENCED_CAS, PREAD, MMAP];
+
+const OPTIMISTIC: &str = "optimistic";
+const REFERENCED: &str = "referenced";
+const REFERENCED_CAS: &str = "referenced-cas";
+const PREAD: &str = "pread";
+const MMAP: &str = "mmap";
+
+/// Which engine is compared with which.
+pub(super) const RATIOS: [(&str, &str); 5] = [
+    (OPTIMISTIC, REFERENCED),
+    (OPTIMISTIC, REFERENCED_CAS),
+    (OPTIMISTIC, PREAD),
+    (OPTIMISTIC, MMAP),
+    (REFERENCED, REFERENCED_CAS),
+];
+
+/// One line each, for people.
+pub(super) const LEGEND: [(&str, &str); 5] = [
+    (OPTIMISTIC, "Pagewell, read_at: copies without a reference, and checks afterwards"),
+    (REFERENCED, "Pagewell, with a reference to each page; the count has a lock bit"),
+    (REFERENCED_CAS, "the same, with the baseline's count: a compare-and-swap loop"),
+    (PREAD, "the system call; the operating system has the file in memory"),
+    (MMAP, "memcpy from a mapping of the file: no cache can be faster than that"),
+];
+
+/// A way to read a file.
+pub(super) trait Reader: Send {
+    type Error: Display;
+
+    /// Reads from `offset` on into `buf`; returns how many bytes.
+    fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize, Self::Error>;
+}
+
+/// One worker's reads with one engine.
+pub(super) struct ReadOp<R, P> {
+    reader: R,
+    positions: P,
+    buffer: Buffer,
+}
+
+impl<R: Reader, P: Positions> ReadOp<R, P> {
+    pub(super) fn new(reader: R, positions: P, block: usize) -> ReadOp<R, P> {
+        ReadOp {
+            reader,
+            positions,
+            buffer: Buffer::new(block),
+        }
+    }
+}
+
+impl<R: Reader, P: Positions> Op for ReadOp<R, P> {
+    #[inline(never)]
+    fn batch(&mut self, times: u32) -> Result<(), String> {
+        // The compiler must not know the length, nor that the bytes are not used.
+        let block = self.buffer.block();
+        let block = black_box(block);
+        let mut positions = self.positions.clone();
+        for _ in 0..times {
+            let offset = positions.next();
+            match self.reader.read(block, offset) {
+                Ok(n) if n == block.len() => {}
+                Ok(n) => return Err(wrong_length(block.len(), offset, n)),
+                Err(error) => return Err(failed(block.len(), offset, &error)),
+            }
+            black_box(block.as_mut_ptr());
+        }
+        self.positions = positions;
+        Ok(())
+    }
+}
+
+#[cold]
+fn wrong_length(wanted: usize, offset: u64, got: usize) -> String {
+    format!("a read of {wanted} bytes at offset {offset} gave {got} bytes")
+}
+
+#[cold]
+fn failed(wanted: usize, offset: u64, error: &dyn Display) -> String {
+    format!("a read of {wanted} bytes at offset {offset} failed: {error}")
+}
+
+/// What is read into.
+struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+/// Buffers begin at this offset in a page. A file's pages and blocks begin at
+/// offset 0 in theirs; were the buffer's offset the same, loads of one read would
+/// look to the processor as if they might depend on the stores of the one before,
+/// of which it compares only the lower 12 bits.
+const OFFSET_IN_PAGE: usize = 2048 + 64;
+const PAGE: usize = 4096;
+
+impl Buffer {
+    fn new(len: usize) -> Buffer {
+        let bytes = vec![0; len + 2 * PAGE];
+        let to_page = (bytes.as_ptr() as usize).wrapping_neg() % PAGE;
+        Buffer {
+            bytes,
+            start: to_page + OFFSET_IN_PAGE,
+            len,
+        }
+    }
+
+    fn block(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::positions::Fixed;
+    use super::*;
+
+    struct Gives(Result<usize, &'static str>);
+
+    impl Reader for Gives {
+        type Error = &'static str;
+
+        fn read(&self, _: &mut [u8], _: u64) -> Result<usize, &'static str> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_short_read_and_an_error_fail_the_run() {
+        let run = |gives| ReadOp::new(Gives(gives), Fixed(5), 64).batch(3);
+        assert_eq!(run(Ok(64)), Ok(()));
+        assert_eq!(
+            run(Ok(63)),
+            Err("a read of 64 bytes at offset 5 gave 63 bytes".to_owned())
+        );
+        assert_eq!(
+            run(Err("disk on fire")),
+            Err("a read of 64 bytes at offset 5 failed: disk on fire".to_owned())
+        );
+    }
+
+    #[test]
+    fn buffers_have_the_length_and_place_that_they_should() {
+        for len in [1, 64, 4096, 100_000] {
+            let mut buffer = Buffer::new(len);
+            assert_eq!(buffer.block().len(), len);
+            assert_eq!(buffer.block().as_ptr() as usize % PAGE, OFFSET_IN_PAGE);
+        }
+    }
+}

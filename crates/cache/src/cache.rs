@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
 use crate::mapping::Mapping;
 use crate::page_size::PageSize;
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, Found, Shared};
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
@@ -265,9 +265,7 @@ impl<S: RefScheme> Cache<S> {
             Some(bytes) => page_size(bytes, Op::Open).map_err(|error| error.with_path(&path))?,
             None => self.page_size,
         };
-        let mut is_new = false;
-        let mapping = self.shared.mapping_or_else(backend.id(), |number| {
-            is_new = true;
+        let (mapping, found) = self.shared.mapping_or_else(backend.id(), |number| {
             Mapping::new(
                 Arc::clone(&self.shared),
                 Box::new(backend),
@@ -285,7 +283,7 @@ impl<S: RefScheme> Cache<S> {
                     page_size.bytes()
                 )));
         }
-        if !is_new {
+        if found == Found::Open {
             mapping.refresh(Op::Open)?;
         }
         Ok(File::new(mapping))

@@ -72,6 +72,7 @@ fn open<S: RefScheme>(
             )
         })
         .expect("a small file")
+        .0
 }
 
 /// Brings `page` in and marks it as referenced; returns its frame.

@@ -23,6 +23,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
     generation: AtomicU64,
+    next_number: AtomicU64,
     registry: Mutex<Registry<S>>,
 }
 
@@ -70,7 +71,13 @@ impl Counters {
 struct Registry<S: RefScheme> {
     by_file: HashMap<FileId, Weak<Mapping<S>>>,
     by_number: HashMap<u64, Weak<Mapping<S>>>,
-    next_number: u64,
+}
+
+/// Whether a mapping was open already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Open,
+    Made,
 }
 
 impl<S: RefScheme> Shared<S> {
@@ -82,10 +89,10 @@ impl<S: RefScheme> Shared<S> {
             counters: Counters::default(),
             budget: Budget::default(),
             generation: AtomicU64::new(1),
+            next_number: AtomicU64::new(0),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
-                next_number: 0,
             }),
         }
     }
@@ -96,22 +103,40 @@ impl<S: RefScheme> Shared<S> {
         self.generation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The open mapping of the file `id`, or the one that `make` makes of the number that it is given.
+    /// The open mapping of the file `id`, or the one that `make` makes of the number that it is given;
+    /// and whether that was so.
+    ///
+    /// `make` is called without the registry's lock: it may evict, which looks mappings up.
     pub(crate) fn mapping_or_else<E>(
         &self,
         id: FileId,
         make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
-    ) -> Result<Arc<Mapping<S>>, E> {
-        let mut registry = lock(&self.registry);
-        if let Some(open) = registry.by_file.get(&id).and_then(Weak::upgrade) {
-            return Ok(open);
+    ) -> Result<(Arc<Mapping<S>>, Found), E> {
+        if let Some(open) = self.mapping_of(id) {
+            return Ok((open, Found::Open));
         }
-        let number = registry.next_number;
-        let mapping = Arc::new(make(number)?);
-        registry.next_number += 1;
-        registry.by_file.insert(id, Arc::downgrade(&mapping));
-        registry.by_number.insert(number, Arc::downgrade(&mapping));
-        Ok(mapping)
+        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let made = Arc::new(make(number)?);
+        let mut registry = lock(&self.registry);
+        let open = registry.by_file.get(&id).and_then(Weak::upgrade);
+        if open.is_none() {
+            registry.by_file.insert(id, Arc::downgrade(&made));
+            registry.by_number.insert(number, Arc::downgrade(&made));
+        }
+        drop(registry);
+        // If someone else was faster, ours is torn down here, after the lock was released.
+        Ok(match open {
+            Some(open) => (open, Found::Open),
+            None => (made, Found::Made),
+        })
+    }
+
+    fn mapping_of(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
+        lock(&self.registry)
+            .by_file
+            .get(&id)
+            .and_then(Weak::upgrade)
     }
 
     /// The open mapping with this number. The caller must not hold the registry's lock when it drops

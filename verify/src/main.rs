@@ -1,2 +1,124 @@
-//! Runs the litmus tests and the mutants.
-fn main() {}
+//! Runs the litmus tests and the mutants; `verify/README.md` says how.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use pagewell_verify::{Ended, Trouble, herd, hunt, suite, verify_folder};
+
+const USAGE: &str = "\
+usage: pagewell-verify litmus [--lkmm DIR] [--jobs N] [--require] [NAME...]
+       pagewell-verify mutants [--scratch DIR] [--check] [NAME...]
+
+litmus   runs the litmus tests with herd7 and compares its answers with the files
+  --lkmm DIR     the kernel's memory model (default: $LKMM_DIR)
+  --jobs N       how many herd7 processes at a time (default: one a CPU)
+  --require      fails, where it would otherwise skip, if herd7 or the model is missing
+  herd7 is $HERD7, or the one on PATH.
+
+mutants  breaks the code in one place after the other; a test must notice each time
+  --scratch DIR  where the mutants are built (default: target/mutants)
+  --check        only checks that the mutants apply to the code
+
+NAME selects tests or mutants by name; a litmus test brings its broken twins.
+Exit code: 0 well, 1 failed, 2 bad usage.
+";
+
+fn main() -> ExitCode {
+    match run(std::env::args_os().skip(1).collect()) {
+        Ok(Ended::Well) => ExitCode::SUCCESS,
+        Ok(Ended::Failed) => ExitCode::from(1),
+        Err(Trouble::Broken(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(1)
+        }
+        Err(Trouble::Usage(message)) => {
+            eprintln!("error: {message}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
+    let mut args = args.into_iter();
+    match args.next().as_deref().and_then(|arg| arg.to_str()) {
+        Some("litmus") => litmus(args),
+        Some("mutants") => mutants(args),
+        Some("help" | "--help" | "-h") => {
+            print!("{USAGE}");
+            Ok(Ended::Well)
+        }
+        Some(other) => Err(Trouble::Usage(format!("`{other}` is not a command"))),
+        None => Err(Trouble::Usage("no command".to_owned())),
+    }
+}
+
+fn litmus(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
+    let mut lkmm = std::env::var_os("LKMM_DIR");
+    let mut jobs = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let mut missing = suite::Missing::Skips;
+    let mut names = Vec::new();
+    while let Some(arg) = args.next() {
+        match text(&arg)? {
+            "--lkmm" => lkmm = Some(value("--lkmm", &mut args)?),
+            "--jobs" => {
+                let n = value("--jobs", &mut args)?;
+                let n = n.to_str().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+                jobs = n.ok_or_else(|| Trouble::Usage("--jobs needs a number above 0".into()))?;
+            }
+            "--require" => missing = suite::Missing::Fails,
+            name => names.push(plain_name(name)?),
+        }
+    }
+    let lkmm = herd::find_lkmm(lkmm).map_err(Trouble::Usage)?;
+    let program = herd::find_herd7(std::env::var_os("HERD7"), std::env::var_os("PATH"))
+        .map_err(Trouble::Usage)?;
+    let options = suite::Options {
+        herd: program.map(|program| herd::Herd::new(program, lkmm)),
+        names,
+        jobs,
+        missing,
+    };
+    let folder = verify_folder()?.join("litmus");
+    suite::run(&folder, &options, &mut std::io::stdout())
+}
+
+fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
+    let mut scratch = None;
+    let mut depth = hunt::Depth::Test;
+    let mut names = Vec::new();
+    while let Some(arg) = args.next() {
+        match text(&arg)? {
+            "--scratch" => scratch = Some(PathBuf::from(value("--scratch", &mut args)?)),
+            "--check" => depth = hunt::Depth::Apply,
+            name => names.push(plain_name(name)?),
+        }
+    }
+    let folder = verify_folder()?;
+    let root = folder.parent().unwrap_or(&folder).to_owned();
+    let options = hunt::Options {
+        mutants: folder.join("mutants"),
+        scratch: scratch.unwrap_or_else(|| root.join("target").join("mutants")),
+        root,
+        names,
+        depth,
+    };
+    hunt::run(&options, &mut std::io::stdout())
+}
+
+fn text(arg: &OsString) -> Result<&str, Trouble> {
+    arg.to_str()
+        .ok_or_else(|| Trouble::Usage(format!("{} is not text", arg.display())))
+}
+
+fn value(option: &str, args: &mut impl Iterator<Item = OsString>) -> Result<OsString, Trouble> {
+    args.next()
+        .ok_or_else(|| Trouble::Usage(format!("{option} needs a value")))
+}
+
+fn plain_name(arg: &str) -> Result<String, Trouble> {
+    if arg.starts_with('-') {
+        return Err(Trouble::Usage(format!("`{arg}` is not an option")));
+    }
+    Ok(arg.to_owned())
+}

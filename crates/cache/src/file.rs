@@ -11,7 +11,7 @@ use crate::ahead::Sequence;
 use crate::error::{Error, Op};
 use crate::guard::{OwnedPageGuard, PageGuard};
 use crate::mapping::Mapping;
-use crate::read::ReadPath;
+use crate::read::{FastRead, ReadPath};
 
 /// An open file, read through the cache.
 ///
@@ -52,9 +52,19 @@ impl<S: RefScheme> File<S> {
     /// failure. After an error `buf` holds zeros where a failed page would have been.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.mapping.read_at(buf, offset, |page, wanted| {
-            self.sequence.on_miss(page, wanted)
-        })
+        match self.mapping.read_short(buf, offset) {
+            FastRead::Done => Ok(buf.len()),
+            FastRead::Fallback => self.read_at_any(buf, offset),
+        }
+    }
+
+    /// [`read_at`](Self::read_at) for reads of any length, hits or not.
+    #[inline(never)]
+    fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.mapping
+            .read_pages(buf, offset, ReadPath::Optimistic, |page, wanted| {
+                self.sequence.on_miss(page, wanted)
+            })
     }
 
     /// As [`read_at`](Self::read_at), but always with a reference to each page: what the optimistic

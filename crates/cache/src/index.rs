@@ -44,11 +44,42 @@ pub(crate) struct Index<S: RefScheme> {
     charged: Box<[AtomicU64]>,
 }
 
-/// What a lookup saw.
+/// What a lookup saw, and where, so that looking again takes two loads and nothing else.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Seen<'i> {
+    root: &'i AtomicU64,
     entry: RootEntry,
+    word: &'i AtomicU64,
     pub(crate) slot: Slot,
+}
+
+impl Seen<'_> {
+    /// Whether the page is still as it was seen: same leaf, same frame, same bytes.
+    ///
+    /// After a copy there must be an acquire fence between the copy and this. The referenced mark counts
+    /// as a change, though it is none: the answer is a little too strict, and costs one comparison.
+    #[inline]
+    pub(crate) fn is_unchanged(self) -> bool {
+        // ORDERING: Acquire; the slot must be loaded after the entry (see the module's text). That
+        // neither is loaded before the copy is the caller's fence's business.
+        if self.root.load(Ordering::Acquire) != self.entry.bits() {
+            return false;
+        }
+        // ORDERING: Acquire; whoever goes on from an unchanged slot (with a reference, say) must not
+        // have loaded what it names before this.
+        self.word.load(Ordering::Acquire) == self.slot.bits()
+    }
+
+    /// Sleeps until the slot, which was seen busy, is settled or gone.
+    pub(crate) fn wait_while_busy<S: RefScheme>(self, shared: &Shared<S>) {
+        shared.waits.wait_while(self.word, |word| {
+            // ORDERING: Acquire; as in `is_unchanged`. A busy slot keeps its leaf in place (I2), so the
+            // entry is unchanged for as long as there is something to wait for; whoever ends the claim
+            // wakes us.
+            let entry = self.root.load(Ordering::Acquire);
+            entry == self.entry.bits() && Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+        });
+    }
 }
 
 /// Which leaf a page belongs to, and where in it.
@@ -85,46 +116,26 @@ impl<S: RefScheme> Index<S> {
 
     /// Looks at the slot of `page`; none if there is no leaf for it.
     #[inline]
-    pub(crate) fn look(&self, page: PageNr) -> Option<Seen> {
+    pub(crate) fn look(&self, page: PageNr) -> Option<Seen<'_>> {
         let (leaf, slot) = position(page);
+        let view = self.view;
+        let root = self.root.get(leaf)?;
         // ORDERING: Acquire; pairs with the release compare-and-swap that put the entry there, so
         // that the leaf's slots are seen as initialised, or later.
-        let entry = RootEntry::from_bits(self.root.get(leaf)?.load(Ordering::Acquire));
+        let entry = RootEntry::from_bits(root.load(Ordering::Acquire));
         if entry.is_none() {
             return None;
         }
-        let slot = self.load_slot(entry, slot);
-        Some(Seen { entry, slot })
-    }
-
-    /// Whether `page` is still as it was `seen`: same leaf, same frame, same bytes.
-    ///
-    /// After a copy there must be an acquire fence between the copy and this.
-    #[inline]
-    pub(crate) fn is_unchanged(&self, page: PageNr, seen: Seen) -> bool {
-        let (leaf, slot) = position(page);
-        // ORDERING: Acquire; the slot must be loaded after the entry (see the module's text). That
-        // neither is loaded before the copy is the caller's fence's business.
-        let entry = RootEntry::from_bits(self.root[leaf].load(Ordering::Acquire));
-        entry == seen.entry && seen.slot.is_unchanged(self.load_slot(entry, slot))
-    }
-
-    #[inline]
-    fn load_slot(&self, entry: RootEntry, slot: usize) -> Slot {
-        Slot::from_bits(crate::raw::load(self.view, entry.frame(), slot))
-    }
-
-    /// The word of the slot that was `seen`, to wait for its change, and whether it is still busy.
-    pub(crate) fn wait_while_busy(&self, shared: &Shared<S>, page: PageNr, seen: Seen) {
-        let (leaf, slot) = position(page);
-        let word = crate::raw::word(self.view, seen.entry.frame(), slot);
-        shared.waits.wait_while(word, |word| {
-            // ORDERING: Acquire; as in `is_unchanged`. A busy slot keeps its leaf in place (I2), so the
-            // entry is unchanged for as long as there is something to wait for; whoever ends the claim
-            // wakes us.
-            let entry = self.root[leaf].load(Ordering::Acquire);
-            entry == seen.entry.bits() && Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
-        });
+        let word = crate::raw::word(self, view, entry.frame(), slot);
+        // ORDERING: Acquire; pairs with the release store that published the slot, so that the page's
+        // bytes and record are seen as they were when it was published.
+        let slot = Slot::from_bits(word.load(Ordering::Acquire));
+        Some(Seen {
+            root,
+            entry,
+            word,
+            slot,
+        })
     }
 
     /// Gets hold of the leaf of `page`, if there is one.

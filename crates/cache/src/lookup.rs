@@ -37,7 +37,7 @@ impl<S: RefScheme> Mapping<S> {
             if let Some(seen) = self.index().look(page) {
                 match seen.slot.state() {
                     State::Present(_) => {
-                        if let Some(reference) = self.try_get_seen(page, seen)? {
+                        if let Some(reference) = self.try_get_seen(seen)? {
                             self.mark_referenced(page, seen);
                             return Ok(reference);
                         }
@@ -49,7 +49,7 @@ impl<S: RefScheme> Mapping<S> {
                         continue;
                     }
                     State::Busy => {
-                        self.index().wait_while_busy(self.shared(), page, seen);
+                        seen.wait_while_busy(self.shared());
                         continue;
                     }
                     State::Empty => {}
@@ -62,11 +62,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// A reference to the frame that was `seen` in the slot, if it still is the page's.
-    pub(crate) fn try_get_seen(
-        &self,
-        page: PageNr,
-        seen: Seen,
-    ) -> Result<Option<FrameRef<'_, S>>, Error> {
+    pub(crate) fn try_get_seen(&self, seen: Seen<'_>) -> Result<Option<FrameRef<'_, S>>, Error> {
         // A slot that was read from a leaf that had become something else can hold any number.
         if seen.slot.frame() > self.last_frame() {
             return Ok(None);
@@ -75,7 +71,7 @@ impl<S: RefScheme> Mapping<S> {
         match self.shared().pool.try_get(frame) {
             TryGetFrame::Taken(reference) => {
                 // `try_get` acquires, so these loads come after the reference was taken.
-                let is_pages = self.index().is_unchanged(page, seen);
+                let is_pages = seen.is_unchanged();
                 Ok(is_pages.then_some(reference))
             }
             TryGetFrame::Locked => Ok(None),
@@ -84,7 +80,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
-    fn mark_referenced(&self, page: PageNr, seen: Seen) {
+    fn mark_referenced(&self, page: PageNr, seen: Seen<'_>) {
         if seen.slot.is_referenced() {
             return;
         }

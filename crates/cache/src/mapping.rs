@@ -32,6 +32,7 @@ pub(crate) struct Mapping<S: RefScheme> {
     // What a hit needs, together in one cache line, and written only when the file is resized.
     index: Index<S>,
     size: AtomicU64,
+    page_size: usize,
     page_shift: u32,
     /// The highest frame at which a page of this file's size can begin.
     last_frame: u32,
@@ -85,6 +86,7 @@ impl<S: RefScheme> Mapping<S> {
         Ok(Self {
             index,
             size: AtomicU64::new(size),
+            page_size: page_size.bytes(),
             page_shift: page_size.bytes().trailing_zeros(),
             last_frame: nr_frames as u32 - order.frames(),
             order,
@@ -128,7 +130,7 @@ impl<S: RefScheme> Mapping<S> {
 
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
-        1 << self.page_shift
+        self.page_size
     }
 
     #[inline]
@@ -209,7 +211,7 @@ impl<S: RefScheme> Mapping<S> {
                     if let Some(seen) = self.index.look(page)
                         && seen.slot.is_busy()
                     {
-                        self.index.wait_while_busy(&self.shared, page, seen);
+                        seen.wait_while_busy(&self.shared);
                     }
                 }
                 State::Present(_) => {

@@ -86,11 +86,8 @@ fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
 fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
     let mut buf = vec![0; FRAME_BYTES];
     let pos = page * FRAME_BYTES as u64;
-    match mapping.read_page_optimistic(page, 0, pos, &mut buf) {
-        FastRead::Done(n) => {
-            assert_eq!(n, FRAME_BYTES);
-            Some(buf)
-        }
+    match mapping.read_page_optimistic(pos, &mut buf) {
+        FastRead::Done => Some(buf),
         FastRead::Fallback => None,
     }
 }
@@ -232,7 +229,7 @@ fn pin_vs_evict<S: RefScheme>() {
             if !matches!(seen.slot.state(), State::Present(_)) {
                 return;
             }
-            if let Ok(Some(reference)) = mapping.try_get_seen(0, seen) {
+            if let Ok(Some(reference)) = mapping.try_get_seen(seen) {
                 for _ in 0..2 {
                     let mut bytes = [0; FRAME_BYTES];
                     reference.bytes().copy_to(0, &mut bytes);

@@ -7,48 +7,33 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameRef, FrameView, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-use crate::index::Leaf;
+use crate::index::{Index, Leaf};
 use crate::shared::Shared;
 
-/// Loads word number `word` of the frame that a root entry named.
+/// Word number `word` of the frame that a root entry of `index` named, to be looked at. The frame may be
+/// of any kind by now, so that the word may be any bit pattern.
 ///
-/// Views are only kept in mappings, which keep the pool alive.
+/// Views are only kept in indices, and those in mappings, which keep the pool alive.
 #[inline]
-pub(crate) fn load<S: RefScheme>(view: FrameView<S>, frame: u32, word: usize) -> u64 {
+pub(crate) fn word<S: RefScheme>(
+    _index: &Index<S>,
+    view: FrameView<S>,
+    frame: u32,
+    word: usize,
+) -> &AtomicU64 {
     debug_assert!(word < FRAME_WORDS);
-    // SAFETY: (P) the caller is a method of a mapping's index, and the mapping owns a share of the pool.
-    // (F) root entries only ever name frames of the pool. (W) positions in a leaf are remainders of
-    // FRAME_WORDS.
-    unsafe { view.load(frame, word) }
-}
-
-/// Word number `word` of the frame that a root entry named, to be looked at.
-pub(crate) fn word<'a, S: RefScheme>(view: FrameView<S>, frame: u32, word: usize) -> &'a AtomicU64 {
-    debug_assert!(word < FRAME_WORDS);
-    // SAFETY: (P), (F) and (W) as in `load`; the only caller uses the reference while it borrows the
-    // mapping. (S) It only loads.
+    // SAFETY: (P) the index is borrowed for as long as the answer, and its mapping owns a share of the
+    // pool. (F) root entries only ever name frames of the pool. (W) positions in a leaf are remainders of
+    // FRAME_WORDS. (S) lookups only load.
     unsafe { view.word(frame, word) }
 }
 
-/// Copies bytes of a page that a slot named, if the slot was not rubbish: `last_frame` is the highest
-/// number at which a page of this size can begin.
+/// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which the
+/// caller has checked to leave room for a page in the pool; `off + dst.len()` is within the page.
 #[inline]
-#[must_use]
-pub(crate) fn copy_page<S: RefScheme>(
-    view: FrameView<S>,
-    frame: u32,
-    last_frame: u32,
-    off: usize,
-    dst: &mut [u8],
-) -> bool {
-    // A slot that was read from a leaf that had become something else can hold any number.
-    if frame > last_frame {
-        return false;
-    }
-    // SAFETY: (P) as in `load`. (F) the page's frames are all of the pool, as was just checked, and the
-    // callers keep `off + dst.len()` within the page. (D) the buffer is the caller's own.
+pub(crate) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
+    // SAFETY: (P) as in `word`. (F) as the caller has checked. (D) the buffer is the caller's own.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
-    true
 }
 
 /// The slots of a leaf.

@@ -9,8 +9,8 @@
 //! 1 load the root entry      (acquire)         a claim the slot              (`busy`)
 //! 2 load the slot            (acquire)         b freeze the frame, or drop its reference
 //! 3 give up unless up to date, settled,        c end the claim: new version  (release)
-//!   referenced                                 d free the frame; someone allocates it (locks)
-//! 4 load the file's size; cut the read at it   e fence(Release)              (`UniqueFrame::bytes`)
+//!   marked as referenced                       d free the frame; someone allocates it (locks)
+//! 4 load the file's size; give up beyond it    e fence(Release)              (`UniqueFrame::bytes`)
 //! 5 copy the bytes                             f write other bytes
 //! 6 fence(Acquire)
 //! 7 load the root entry again: unchanged?
@@ -28,8 +28,8 @@
 //! all of them.
 //!
 //! The read gives up, and the referenced lookup decides, when: the index has no leaf or slot for the
-//! page; the page is not up to date; it is not yet marked as referenced; the position is at or past
-//! the file's size; the slot has changed. There is no second try: what makes the check fail is that the
+//! page; the page is not up to date; it is not yet marked as referenced; the read reaches past the
+//! page or the file's size; the slot has changed. There is no second try: what makes the check fail is that the
 //! page was taken out, and then there is nothing to try again.
 //!
 //! # The referenced read
@@ -49,12 +49,16 @@ use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::raw;
 
-/// What came of an optimistic read of one page.
+/// The longest read that is tried in line: what [`pagewell_sync::bytes`] copies without a call, which would
+/// make the function around it save its registers.
+const SHORT_BYTES: usize = 64;
+
+/// What came of an optimistic read within one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum FastRead {
-    /// This many bytes were read.
-    Done(usize),
+    /// All of the buffer was read.
+    Done,
     /// The referenced lookup has to decide. The buffer may have been written to.
     Fallback,
 }
@@ -69,22 +73,17 @@ pub(crate) enum ReadPath {
 }
 
 impl<S: RefScheme> Mapping<S> {
-    /// Reads from byte `pos` of the file on into `buf`, optimistically.
-    #[inline]
-    pub(crate) fn read_at(
-        &self,
-        buf: &mut [u8],
-        pos: u64,
-        ahead: impl Fn(PageNr, usize) -> usize,
-    ) -> Result<usize, Error> {
-        let (page, off) = self.split(pos);
-        // The case to be fast at: all within one page that is there.
-        if buf.len() <= self.page_size() - off
-            && let FastRead::Done(n) = self.read_page_optimistic(page, off, pos, buf)
-        {
-            return Ok(n);
+    /// Fills `buf` with the bytes from `pos` on, if it is a short read that is a hit. Otherwise
+    /// [`read_pages`](Self::read_pages) has to decide, and `buf` may have been written to.
+    ///
+    /// Calls nothing and needs few registers, so that it adds little to the function that it becomes a part
+    /// of.
+    #[inline(always)]
+    pub(crate) fn read_short(&self, buf: &mut [u8], pos: u64) -> FastRead {
+        if buf.len() > SHORT_BYTES {
+            return FastRead::Fallback;
         }
-        self.read_pages(buf, pos, ReadPath::Optimistic, ahead)
+        self.read_page_optimistic(pos, buf)
     }
 
     /// The page that byte `pos` of the file is in, and where in it.
@@ -94,15 +93,18 @@ impl<S: RefScheme> Mapping<S> {
         (pos >> self.page_shift(), off)
     }
 
-    /// Reads within one page: `buf` does not reach past it. The numbers are those of the module's text.
-    #[inline]
-    pub(crate) fn read_page_optimistic(
-        &self,
-        page: PageNr,
-        off: usize,
-        pos: u64,
-        buf: &mut [u8],
-    ) -> FastRead {
+    /// Fills `buf` from within one page, or gives up. The numbers are those of the module's text.
+    ///
+    /// Every instruction counts here: on random reads, how many of them overlap is decided by how many fit
+    /// into the processor's window (`docs/adr/0004-hit-path.md`).
+    #[inline(always)]
+    pub(crate) fn read_page_optimistic(&self, pos: u64, buf: &mut [u8]) -> FastRead {
+        let (page, off) = self.split(pos);
+        if off + buf.len() > self.page_size() {
+            return FastRead::Fallback;
+        }
+        // Loaded before the first atomic access, or the compiler must load them again after it.
+        let (view, last_frame) = (self.index().view(), self.last_frame());
         // 1, 2.
         let Some(seen) = self.index().look(page) else {
             return FastRead::Fallback;
@@ -111,28 +113,26 @@ impl<S: RefScheme> Mapping<S> {
         if !seen.slot.is_hot() {
             return FastRead::Fallback;
         }
-        // 4. After the slot, so that a page that is there is within the size, or the size is newer.
-        let size = self.size();
-        if pos >= size {
+        // 4. After the slot, so that a page that is there is within the size, or the size is newer. (The sum
+        // cannot overflow: an index has no slots beyond `MAX_FILE_BYTES`.)
+        if pos + buf.len() as u64 > self.size() {
             return FastRead::Fallback;
         }
-        let n = (size - pos).min(buf.len() as u64) as usize;
         // 5.
-        let in_pool = raw::copy_page(
-            self.index().view(),
-            seen.slot.frame(),
-            self.last_frame(),
-            off,
-            &mut buf[..n],
-        );
+        let frame = seen.slot.frame();
+        if frame > last_frame {
+            // A word of a leaf that had become something else.
+            return FastRead::Fallback;
+        }
+        raw::copy_page(view, frame, off, buf);
         // 6.
         // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the frame's bytes
         // (`UniqueFrame::bytes`), through the bytes. It also keeps the loads below from being done
         // before the copy. Without it `optimistic-read-broken-no-reader-fence` is "Sometimes".
         fence(Ordering::Acquire);
         // 7, 8.
-        if in_pool && self.index().is_unchanged(page, seen) {
-            FastRead::Done(n)
+        if seen.is_unchanged() {
+            FastRead::Done
         } else {
             FastRead::Fallback
         }
@@ -140,7 +140,6 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Reads any number of pages, the way `path` says; `ahead` says how many pages to fill from a
     /// missing page on, given how many the read itself has still to read.
-    #[inline(never)]
     pub(crate) fn read_pages(
         &self,
         buf: &mut [u8],
@@ -150,42 +149,42 @@ impl<S: RefScheme> Mapping<S> {
     ) -> Result<usize, Error> {
         let mut done = 0;
         while done < buf.len() {
-            let Some(now) = pos
-                .checked_add(done as u64)
-                .filter(|now| *now < self.size())
-            else {
+            let Some(now) = pos.checked_add(done as u64) else {
                 break;
             };
+            let rest_of_file = self.size().saturating_sub(now);
             let (page, off) = self.split(now);
-            let rest = buf.len() - done;
-            let chunk = &mut buf[done..][..rest.min(self.page_size() - off)];
-            let fast = match path {
-                ReadPath::Optimistic => self.read_page_optimistic(page, off, now, chunk),
-                ReadPath::Referenced => FastRead::Fallback,
-            };
-            let n = match fast {
-                FastRead::Done(n) => n,
-                FastRead::Fallback => {
-                    let pages_left = (off + rest).div_ceil(self.page_size());
-                    match self.read_page_referenced(page, off, now, chunk, ahead(page, pages_left))
-                    {
-                        Ok(n) => n,
-                        Err(error) => {
-                            // A copy that failed its check may have left foreign bytes behind.
-                            chunk.fill(0);
-                            if error.kind() == ErrorKind::OutOfRange {
-                                // The file has just been found to end here.
-                                break;
-                            }
-                            // What was read before the failure counts; the next read reports it.
-                            return if done == 0 { Err(error) } else { Ok(done) };
-                        }
+            let wanted =
+                (buf.len() - done).min(usize::try_from(rest_of_file).unwrap_or(usize::MAX));
+            if wanted == 0 {
+                break;
+            }
+            let chunk = &mut buf[done..][..wanted.min(self.page_size() - off)];
+            if path == ReadPath::Optimistic
+                && self.read_page_optimistic(now, chunk) == FastRead::Done
+            {
+                done += chunk.len();
+                continue;
+            }
+            let pages_left = (off + wanted).div_ceil(self.page_size());
+            match self.read_page_referenced(page, off, now, chunk, ahead(page, pages_left)) {
+                Ok(n) => {
+                    done += n;
+                    if n < chunk.len() {
+                        // The file has just been found to end here.
+                        break;
                     }
                 }
-            };
-            done += n;
-            if n < rest.min(self.page_size() - off) {
-                break;
+                Err(error) => {
+                    // A copy that failed its check may have left foreign bytes behind.
+                    chunk.fill(0);
+                    // What was read before the failure counts; the next read reports it. That the file
+                    // has just been found to end before this page is no failure.
+                    if done == 0 && error.kind() != ErrorKind::OutOfRange {
+                        return Err(error);
+                    }
+                    break;
+                }
             }
         }
         Ok(done)

@@ -1,18 +1,30 @@
 //! The top of a file's index: one word for each leaf.
 //!
 //! ```text
-//! 63                30 29             0
-//! [ generation (34)   ][  frame (30)   ]      0: no leaf
+//! 63              32 31             0
+//! [ generation (32) ][  frame (32)   ]      0: no leaf
 //! ```
 //!
 //! The generation comes from a counter of the whole cache and never repeats: an entry that is seen twice
-//! with the same value was not changed in between. (It repeats after 2^34 leaves were made: a reader would
-//! have to stop in the middle of one copy for hours to be fooled.)
+//! with the same value was not changed in between. (It repeats after 2^32 leaves were made: a reader would
+//! have to stop in the middle of one copy for half an hour and more to be fooled.)
 
 #![allow(unsafe_code)] // The allocation of a large zeroed array that is only touched where it is used.
 
-use pagewell_frame::{FRAME_NR_BITS, FrameNr};
+use pagewell_frame::FrameNr;
 use pagewell_sync::atomic::AtomicU64;
+
+/// Which of all the leaves that the cache has made one is. Never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generation(u32);
+
+impl Generation {
+    /// That of the `nr`th leaf.
+    pub(crate) const fn of(nr: u64) -> Self {
+        // 1 to 2^32 - 1, and round again.
+        Self((nr % u32::MAX as u64) as u32 + 1)
+    }
+}
 
 /// What the root says of one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +34,9 @@ impl RootEntry {
     /// No leaf.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The leaf in `frame`, made as the `generation`th, which is not 0.
-    pub(crate) const fn new(frame: FrameNr, generation: u64) -> Self {
-        debug_assert!(generation != 0);
-        Self(generation << FRAME_NR_BITS | frame.get() as u64)
+    /// The leaf in `frame`, made as the `generation`th.
+    pub(crate) const fn new(frame: FrameNr, generation: Generation) -> Self {
+        Self((generation.0 as u64) << 32 | frame.get() as u64)
     }
 
     #[inline]
@@ -46,7 +57,7 @@ impl RootEntry {
     /// The leaf's frame; meaningless if there is no leaf.
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
-        (self.0 & ((1 << FRAME_NR_BITS) - 1)) as u32
+        self.0 as u32
     }
 }
 
@@ -84,11 +95,14 @@ mod tests {
 
     #[test]
     fn entries_of_one_frame_differ_by_generation() {
-        let frame = FrameNr::new((1 << FRAME_NR_BITS) - 2);
-        let (first, second) = (RootEntry::new(frame, 1), RootEntry::new(frame, 2));
+        let frame = FrameNr::new((1 << pagewell_frame::FRAME_NR_BITS) - 2);
+        let (first, second) = (
+            RootEntry::new(frame, Generation::of(0)),
+            RootEntry::new(frame, Generation::of(1)),
+        );
         assert_ne!(first, second);
         assert_eq!((first.frame(), second.frame()), (frame.get(), frame.get()));
-        assert!(!RootEntry::new(FrameNr::new(0), 1).is_none());
+        assert!(!RootEntry::new(FrameNr::new(0), Generation::of(u64::from(u32::MAX))).is_none());
         assert!(RootEntry::from_bits(0).is_none());
     }
 }

@@ -13,6 +13,7 @@ use pagewell_sync::{Mutex, lock};
 use crate::budget::Budget;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
+use crate::root::Generation;
 
 /// What the files of one cache share.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
-    generation: AtomicU64,
+    nr_leaves_made: AtomicU64,
     next_number: AtomicU64,
     registry: Mutex<Registry<S>>,
 }
@@ -88,7 +89,7 @@ impl<S: RefScheme> Shared<S> {
             clock: Clock::default(),
             counters: Counters::default(),
             budget: Budget::default(),
-            generation: AtomicU64::new(1),
+            nr_leaves_made: AtomicU64::new(0),
             next_number: AtomicU64::new(0),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
@@ -97,10 +98,10 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// The number of the next leaf to be made; never 0.
-    pub(crate) fn next_generation(&self) -> u64 {
+    /// The generation of the next leaf to be made.
+    pub(crate) fn next_generation(&self) -> Generation {
         // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
-        self.generation.fetch_add(1, Ordering::Relaxed)
+        Generation::of(self.nr_leaves_made.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The open mapping of the file `id`, or the one that `make` makes of the number that it is given;

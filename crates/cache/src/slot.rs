@@ -1,20 +1,23 @@
 //! The slot: what the index says of one page, in one word. Pure.
 //!
 //! ```text
-//! 63             34 33              3      2          1        0
-//! [   frame (30)   ][  version (31)  ][referenced][up to date][busy]
+//! 63             34 33              3    2       1      0
+//! [   frame (30)   ][  version (31)  ][cold][absent][busy]
 //! ```
 //!
-//! | state | busy | up to date | frame |
+//! | state | busy | absent | frame |
 //! |---|---|---|---|
-//! | empty | 0 | 0 | none |
-//! | present | 0 | 1 | the page's |
-//! | claimed, from empty | 1 | 0 | none |
-//! | claimed, from present | 1 | 1 | the page's |
+//! | empty | 0 | 1 | none |
+//! | present | 0 | 0 | the page's |
+//! | claimed, from empty | 1 | 1 | none |
+//! | claimed, from present | 1 | 0 | the page's |
+//!
+//! `absent` is "not up to date", and `cold` is "not marked as referenced": each flag says that a hit must not
+//! go on, so that one test against zero covers all of them.
 //!
 //! Every change of a slot goes through a claim, which sets `busy`; whoever has the claim either restores
-//! the word as it was, or stores a new one whose version is one higher. `referenced` is a hint of the
-//! eviction policy and not a part of the state: it changes without a claim, and comparisons leave it out.
+//! the word as it was, or stores a new one whose version is one higher. `cold` is a hint of the
+//! eviction policy and not a part of the state: it changes without a claim.
 //!
 //! How far the version is from repeating: a reader is fooled only if, during one copy, its slot is
 //! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim, and a
@@ -28,10 +31,10 @@ use pagewell_frame::{FRAME_NR_BITS, FrameNr};
 
 /// A change of this slot is under way.
 const BUSY: u64 = 1 << 0;
-/// The slot names a frame that holds the page's bytes.
-const UP_TO_DATE: u64 = 1 << 1;
-/// The page was read since the eviction policy last looked.
-const REFERENCED: u64 = 1 << 2;
+/// The slot names no frame that holds the page's bytes.
+const ABSENT: u64 = 1 << 1;
+/// The page was not read since the eviction policy last looked.
+const COLD: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
@@ -58,7 +61,7 @@ pub(crate) enum State {
 
 impl Slot {
     /// An empty slot that was never changed.
-    pub(crate) const EMPTY: Self = Self(NO_FRAME << FRAME_SHIFT);
+    pub(crate) const EMPTY: Self = Self(NO_FRAME << FRAME_SHIFT | ABSENT | COLD);
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -71,10 +74,10 @@ impl Slot {
     pub(crate) fn state(self) -> State {
         if self.0 & BUSY != 0 {
             State::Busy
-        } else if self.0 & UP_TO_DATE != 0 {
-            State::Present(FrameNr::new(self.frame()))
-        } else {
+        } else if self.0 & ABSENT != 0 {
             State::Empty
+        } else {
+            State::Present(FrameNr::new(self.frame()))
         }
     }
 
@@ -87,7 +90,7 @@ impl Slot {
     /// Whether an optimistic read may go on: present, settled, and marked as referenced already.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
-        self.0 & (BUSY | UP_TO_DATE | REFERENCED) == UP_TO_DATE | REFERENCED
+        self.0 & (BUSY | ABSENT | COLD) == 0
     }
 
     pub(crate) const fn is_busy(self) -> bool {
@@ -95,21 +98,15 @@ impl Slot {
     }
 
     pub(crate) const fn is_referenced(self) -> bool {
-        self.0 & REFERENCED != 0
-    }
-
-    /// Whether nothing has changed from `self` to `now` but the referenced mark.
-    #[inline]
-    pub(crate) const fn is_unchanged(self, now: Self) -> bool {
-        (self.0 ^ now.0) & !REFERENCED == 0
+        self.0 & COLD == 0
     }
 
     pub(crate) const fn with_referenced(self) -> Self {
-        Self(self.0 | REFERENCED)
+        Self(self.0 & !COLD)
     }
 
     pub(crate) const fn without_referenced(self) -> Self {
-        Self(self.0 & !REFERENCED)
+        Self(self.0 | COLD)
     }
 
     /// The word while a claim of it lasts.
@@ -124,12 +121,12 @@ impl Slot {
     /// After a change that put the page into `frame`. It is not marked as referenced: a page that is
     /// read once and never again is the first to go.
     pub(crate) const fn filled(self, frame: FrameNr) -> Self {
-        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | UP_TO_DATE)
+        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | COLD)
     }
 
     /// After a change that took the page out.
     pub(crate) const fn emptied(self) -> Self {
-        Self(NO_FRAME << FRAME_SHIFT | self.next_version())
+        Self(NO_FRAME << FRAME_SHIFT | self.next_version() | ABSENT | COLD)
     }
 }
 
@@ -169,12 +166,15 @@ mod tests {
             let filled = slot.filled(FrameNr::new(7));
             assert_eq!(filled.state(), State::Present(FrameNr::new(7)));
             assert!(!filled.is_referenced() && !filled.is_hot());
-            assert!(!slot.is_unchanged(filled));
+            assert_ne!(slot, filled.with_referenced());
+            assert_ne!(slot, filled);
 
             let emptied = slot.emptied();
             assert_eq!(emptied.state(), State::Empty);
-            assert!(!slot.is_unchanged(emptied));
-            assert!(!filled.is_unchanged(filled.filled(FrameNr::new(7))));
+            assert_ne!(slot, emptied);
+            assert_ne!(slot, emptied.with_referenced());
+            assert_ne!(filled, filled.filled(FrameNr::new(7)));
+            assert_ne!(filled, filled.emptied().filled(FrameNr::new(7)));
         }
     }
 
@@ -184,15 +184,14 @@ mod tests {
             let claimed = slot.claimed();
             assert_eq!(claimed.state(), State::Busy);
             assert!(!claimed.is_hot() && !claimed.with_referenced().is_hot());
-            assert!(!slot.is_unchanged(claimed));
+            assert_ne!(slot, claimed);
             assert_eq!(claimed.frame(), slot.frame());
         }
     }
 
     #[test]
-    fn the_referenced_mark_is_no_change() {
+    fn the_referenced_mark_leaves_the_state_alone() {
         for slot in slots() {
-            assert!(slot.is_unchanged(slot.with_referenced()));
             assert_eq!(slot.with_referenced().without_referenced(), slot);
             assert_eq!(slot.with_referenced().state(), slot.state());
         }

@@ -4,7 +4,8 @@
 
 use std::marker::PhantomData;
 
-use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::bytes::RacyBytes;
 
 use crate::refcount::RefScheme;
 use crate::{FRAME_WORDS, FramePool};
@@ -52,26 +53,13 @@ impl<S: RefScheme> FramePool<S> {
 }
 
 impl<S: RefScheme> FrameView<S> {
-    /// Loads a word of a frame, with acquire ordering. The frame may be of any kind by now, so that
-    /// the word may be any bit pattern.
+    /// A word of a frame, to be looked at. The frame may be of any kind by now, so that the word may be
+    /// any bit pattern.
     ///
     /// # Safety
     ///
-    /// (P), (F), and (W) `word` is less than [`FRAME_WORDS`].
-    #[inline]
-    pub unsafe fn load(self, frame: u32, word: usize) -> u64 {
-        // SAFETY: (P), (F) and (W) are passed on.
-        let word = unsafe { self.word(frame, word) };
-        // ORDERING: Acquire; pairs with the release store that publishes a slot, so that the page's
-        // bytes and record are seen as they were when it was published.
-        word.load(Ordering::Acquire)
-    }
-
-    /// A word of a frame, to be looked at; as [`load`](Self::load).
-    ///
-    /// # Safety
-    ///
-    /// (P) for as long as the reference is used, (F), (W), and (S) nothing is stored in the word.
+    /// (P) for as long as the reference is used, (F), (W) `word` is less than [`FRAME_WORDS`], and
+    /// (S) nothing is stored in the word.
     #[inline]
     pub unsafe fn word<'a>(self, frame: u32, word: usize) -> &'a AtomicU64 {
         debug_assert!(word < FRAME_WORDS);
@@ -99,28 +87,36 @@ impl<S: RefScheme> FrameView<S> {
     ///
     /// (P), (F) for all frames that the range touches, and (D) `dst` is valid for writes of `len`
     /// bytes and no part of the pool's memory.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn copy_to(self, frame: u32, off: usize, dst: *mut u8, len: usize) {
+        // SAFETY: (P) and (F) are passed on.
+        let bytes = unsafe { self.bytes(frame, off, len) };
+        // SAFETY: the range has `len` bytes, and (D) so has `dst`.
+        unsafe { bytes.copy_to_unchecked(0, dst, len) }
+    }
+
+    /// # Safety
+    ///
+    /// (P) for as long as the bytes are used, and (F) for all frames that the range touches.
+    #[inline]
+    unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]
         {
             // SAFETY: (P).
             let memory = unsafe { self.memory.as_ref() };
-            let bytes =
-                memory.bytes_of(crate::FrameNr::new(frame), (off + len).next_multiple_of(8));
-            // SAFETY: (D).
-            let dst = unsafe { std::slice::from_raw_parts_mut(dst, len) };
-            bytes.copy_to(off, dst);
+            let end = (off + len).next_multiple_of(8);
+            memory
+                .bytes_of(crate::FrameNr::new(frame), end)
+                .slice(off, len)
         }
         #[cfg(not(loom))]
         {
             let start = ((frame as usize) << crate::FRAME_SHIFT) + off;
             // SAFETY: by (F) the range is inside of the pool's, which (P) is mapped.
             let start = unsafe { self.base.add(start) };
-            // SAFETY: (A) the pool's memory stays mapped while it lives, by (P), and is accessed in
-            // ways that allow for other threads.
-            let bytes = unsafe { pagewell_sync::bytes::RacyBytes::new(start, len) };
-            // SAFETY: the range has `len` bytes, and (D) so has `dst`.
-            unsafe { bytes.copy_to_unchecked(0, dst, len) }
+            // SAFETY: the pool's memory stays mapped while it lives, by (P), and is accessed in ways that
+            // allow for other threads.
+            unsafe { RacyBytes::new(start, len) }
         }
     }
 }

@@ -1,8 +1,71 @@
-//! Memory that other threads may be writing, and the copy out of it.
-#![allow(unsafe_code)] // Reason: raw memory and inline assembly are what this module wraps.
+//! Memory that other threads may be writing, and the copies from it and to it.
+//!
+//! [`RacyBytes`] is what the bytes of a page are handed out as: readers copy them without a lock while
+//! a writer may be at work, and find out afterwards whether what they got is whole. A plain copy would
+//! be a data race, which is undefined whether or not anybody looks at its result. So there are two
+//! implementations that are not: assembly at the speed of `memcpy` for x86-64, and relaxed atomics
+//! ([`portable`]) for other processors, loom, Miri and ThreadSanitizer.
+//!
+//! # Protocol
+//!
+//! The sequence word is the caller's. It is odd while a writer is at work, and never repeats.
+//!
+//! ```text
+//!     writer                                  reader
+//!     W1  word.store(odd, Relaxed)            R1  word.load(Acquire), even
+//!     W2  fence(Release)                      R2  bytes.copy_to(..)
+//!     W3  bytes.copy_from(..) or zero(..)     R3  fence(Acquire)
+//!     W4  word.store(even, Release)           R4  word.load(Relaxed), the same as in R1?
+//! ```
+//!
+//! - E1: if R1 reads what W4 stored, then W3 happens before R2, which gets the bytes of W3 or later ones.
+//! - E2: if R2 gets any byte that W3 stored, then the fences W2 and R3 synchronise, so R4 reads what W1
+//!   stored, or something later, and the reader discards its copy.
+//!
+//! What this module promises for both to hold:
+//!
+//! - P1: for the language, each byte is read by a relaxed load of the aligned `AtomicU64` that has it,
+//!   and written by a relaxed read-modify-write of it (a store, if all its bytes are written). This is
+//!   what the portable copy does. The assembly is an opaque function, of which the language needs to know
+//!   no more than such a story that its effects agree with: it makes no access that the story does not,
+//!   and gets or leaves no byte that the story could not.
+//! - P2: the loads of R2 are done before those after R3, and the stores of W3 after those before W2 and
+//!   before W4. For the portable copy this follows from P1 and the fences. For the assembly it takes an argument.
+//!
+//! The bytes of one copy may be of different writers and in any order (tearing); the word tells.
+//!
+//! # Why the assembly keeps P2
+//!
+//! *The compiler.* No `asm!` here has the options `pure`, `nomem` or `readonly`. So each may read and
+//! write all memory that it could reach, and may synchronise, as far as the compiler knows: no atomic access,
+//! fence or other `asm!` moves across it, and it is not removed, repeated or split.
+//!
+//! *The processor.* Frames are ordinary write-back memory, for which both vendors promise that loads
+//! are not reordered with older loads, nor stores with older stores or older loads (Intel, Software Developer's
+//! Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families"; AMD, Architecture
+//! Programmer's Manual, volume 2, "Multiprocessor Memory Access Ordering"). This is about accesses of
+//! every width. A load or store of more than eight bytes, or one that crosses a cache line, may be done in several parts, in any order among
+//! themselves, but each part keeps its place among the accesses of other instructions. So an acquire or
+//! release fence needs no instruction, and for the compiler alone it is one.
+//!
+//! *What is left out.* Intel's and AMD's promises exempt non-temporal accesses, and stores of string
+//! instructions among themselves. There is none here. (`rep movsb` would do for R2, whose loads are not
+//! exempt, but it is not even faster.)
+//!
+//! # Under tools
+//!
+//! - loom runs the portable copy over its own atomics, a word at a time, and models the fences.
+//! - ThreadSanitizer (`cfg(pagewell_tsan)`) cannot see into assembly, so it gets the portable copy. It
+//!   models no fences: it can show that some code accesses these bytes by other means than a `RacyBytes`,
+//!   and says nothing about E2, since relaxed accesses never race with each other.
+//! - Miri gets the portable copy, having no assembly.
+//!
+//! Proved by: `tests/bytes.rs`, which holds both implementations against the same expectations, and has
+//! the protocol above as a loom model (`validated_copy_is_never_torn`) with a twin that lacks W2.
+#![allow(unsafe_code)] // Reason: raw memory and assembly are what this module is there to wrap.
 
 pub mod portable;
-#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
 mod x86_64;
 
 use std::fmt;
@@ -12,31 +75,38 @@ use std::mem::MaybeUninit;
 #[cfg(not(loom))]
 use std::ptr::NonNull;
 
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+use portable as native;
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
+use x86_64 as native;
+
 use crate::atomic::AtomicU64;
 
 /// Bytes of a word, the unit in which the portable copy accesses memory.
 const WORD: usize = size_of::<u64>();
 
 /// Memory that other threads may be reading or writing at the same time.
-#[cfg(not(loom))]
+///
+/// A reference to bytes, but for what it promises: nothing about the values, which may differ each
+/// time one looks. A copy that raced with a write has, in each byte, what some write left there; that
+/// it is of one write is for the caller to find out, by the [protocol](self).
 #[derive(Clone, Copy)]
 pub struct RacyBytes<'a> {
+    #[cfg(not(loom))]
     ptr: NonNull<u8>,
-    len: usize,
+    #[cfg(not(loom))]
     memory: PhantomData<&'a [AtomicU64]>,
-}
-
-/// Memory that other threads may be reading or writing at the same time.
-#[cfg(loom)]
-#[derive(Clone, Copy)]
-pub struct RacyBytes<'a> {
+    /// Words that have all the bytes.
+    #[cfg(loom)]
     words: &'a [AtomicU64],
-    off: usize,
+    /// Where in them the bytes begin.
+    #[cfg(loom)]
+    start: usize,
     len: usize,
 }
 
-// SAFETY: a `RacyBytes` is a shared reference to memory that, by the duties of `new`, any thread may
-// access through it at any time.
+// SAFETY: by the duties of `new`, any thread may access the memory at any time, as it may through the
+// `&[AtomicU64]` that this stands for.
 #[cfg(not(loom))]
 unsafe impl Send for RacyBytes<'_> {}
 // SAFETY: as for `Send`.
@@ -51,37 +121,89 @@ impl fmt::Debug for RacyBytes<'_> {
     }
 }
 
+/// Where the bytes are: in memory.
+#[cfg(not(loom))]
 impl<'a> RacyBytes<'a> {
-    /// The `len` bytes at `ptr`.
+    /// The `len` bytes at `ptr`, which need not be aligned.
     ///
     /// # Safety
     ///
-    /// - (a) Every aligned 8-byte word that overlaps the range is valid for reads and writes for
-    ///   `'a`, and initialised.
-    /// - (b) For `'a`, every access to these words by Rust code that may race with another goes through a
-    ///   `RacyBytes`. (System calls are not Rust code.)
-    #[cfg(not(loom))]
+    /// - (a) Every aligned 8-byte word that has one of these bytes is initialised, and valid for reads and
+    ///   writes, for all of `'a`.
+    /// - (b) During `'a`, every access by Rust code to one of these words that may race with another one, of which
+    ///   either writes, goes through a `RacyBytes` or an `AtomicU64` at that word. What the kernel does
+    ///   in a system call is no access by Rust code.
     #[must_use]
     #[inline]
     pub const unsafe fn new(ptr: NonNull<u8>, len: usize) -> Self {
         Self {
             ptr,
-            len,
             memory: PhantomData,
+            len,
         }
     }
 
+    /// The first byte, for system calls.
+    #[must_use]
+    #[inline]
+    pub fn as_ptr(self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// The `len` bytes from `off` on.
+    ///
+    /// # Safety
+    ///
+    /// (r) They are in `self`.
+    #[inline]
+    unsafe fn part(self, off: usize, len: usize) -> Self {
+        // SAFETY: (r), and (a) of `new` says that the memory is valid up to there.
+        let ptr = unsafe { self.ptr.add(off) };
+        Self { ptr, len, ..self }
+    }
+
+    /// The words that have the bytes, and where in them these begin.
+    #[inline]
+    fn words(self) -> (&'a [AtomicU64], usize) {
+        if self.len == 0 {
+            // There is no word that has them, and `ptr` may be anything.
+            return (&[], 0);
+        }
+        let start = self.ptr.addr().get() % WORD;
+        let nr_words = (start + self.len).div_ceil(WORD);
+        let first = self.as_ptr().wrapping_sub(start).cast();
+        // SAFETY: these are the words of (a), aligned, and by (b) accessed as if they were atomics.
+        let words = unsafe { std::slice::from_raw_parts(first, nr_words) };
+        (words, start)
+    }
+}
+
+/// Where the bytes are: in the atomics of loom.
+#[cfg(loom)]
+impl<'a> RacyBytes<'a> {
     /// The bytes of `words`.
-    #[cfg(loom)]
     #[must_use]
     pub fn from_words(words: &'a [AtomicU64]) -> Self {
         Self {
             words,
-            off: 0,
+            start: 0,
             len: words.len() * WORD,
         }
     }
 
+    /// As without loom, and checked.
+    unsafe fn part(self, off: usize, len: usize) -> Self {
+        self.check(off, len);
+        let start = self.start + off;
+        Self { start, len, ..self }
+    }
+
+    fn words(self) -> (&'a [AtomicU64], usize) {
+        (self.words, self.start)
+    }
+}
+
+impl<'a> RacyBytes<'a> {
     /// How many bytes these are.
     #[must_use]
     #[inline]
@@ -96,104 +218,76 @@ impl<'a> RacyBytes<'a> {
         self.len == 0
     }
 
-    #[track_caller]
-    #[inline]
-    fn check(self, off: usize, len: usize) {
-        assert!(
-            off.checked_add(len).is_some_and(|end| end <= self.len),
-            "racy bytes: range out of bounds"
-        );
-    }
-
     /// The `len` bytes from `off` on.
+    ///
+    /// # Panics
+    ///
+    /// When they are not all in `self`.
     #[must_use]
     #[inline]
     #[track_caller]
     pub fn slice(self, off: usize, len: usize) -> RacyBytes<'a> {
         self.check(off, len);
-        #[cfg(not(loom))]
-        {
-            // SAFETY: the range is within these bytes, as checked.
-            let ptr = unsafe { self.ptr.add(off) };
-            RacyBytes { ptr, len, ..self }
-        }
-        #[cfg(loom)]
-        {
-            RacyBytes {
-                off: self.off + off,
-                len,
-                ..self
-            }
-        }
+        // SAFETY: (r) was just checked.
+        unsafe { self.part(off, len) }
     }
 
-    /// The first byte, for system calls.
-    #[cfg(not(loom))]
-    #[must_use]
-    #[inline]
-    pub fn as_ptr(self) -> *mut u8 {
-        self.ptr.as_ptr()
-    }
-
-    /// Copies the bytes from `off` on to `dst`.
+    /// Copies the bytes from `off` on to `dst`, all of which is written.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `dst.len()` bytes from `off` on.
     #[inline]
     #[track_caller]
     pub fn copy_to(self, off: usize, dst: &mut [u8]) {
         self.check(off, dst.len());
-        // SAFETY: (a) the range was checked; (b) `dst` is exclusive.
+        // SAFETY: (r) was just checked; (d) `dst` is exclusive.
         unsafe { self.copy_to_unchecked(off, dst.as_mut_ptr(), dst.len()) }
     }
 
-    /// Copies `len` bytes from `off` on to `dst`.
+    /// Copies `len` bytes from `off` on to `dst`, as [`copy_to`](Self::copy_to) does, without a check
+    /// of the range.
     ///
     /// # Safety
     ///
-    /// - (a) `off + len` is at most `self.len()`.
-    /// - (b) `dst` is valid for writes of `len` bytes that nobody else accesses, outside these bytes.
+    /// - (r) The `len` bytes from `off` on are in `self`.
+    /// - (d) `dst` is not null, and valid for writes of `len` bytes that nobody else accesses meanwhile. They need not be
+    ///   initialised; they are afterwards.
     #[inline]
     pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
-        #[cfg(loom)]
-        self.check(off, len);
-        let (words, off) = self.words(off, len);
-        // SAFETY: duty (b).
+        // SAFETY: (r).
+        let src = unsafe { self.part(off, len) };
+        // SAFETY: (d).
         let dst = unsafe { std::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), len) };
-        portable::copy_out(words, off, dst);
+        native::copy_out(src, dst);
     }
 
     /// Copies `src` to the bytes from `off` on.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `src.len()` bytes from `off` on.
     #[inline]
     #[track_caller]
     pub fn copy_from(self, off: usize, src: &[u8]) {
-        self.check(off, src.len());
-        let (words, off) = self.words(off, src.len());
-        portable::copy_in(words, off, src);
+        native::copy_in(self.slice(off, src.len()), src);
     }
 
     /// Makes the `len` bytes from `off` on zero.
+    ///
+    /// # Panics
+    ///
+    /// When they are not all in `self`.
     #[inline]
     #[track_caller]
     pub fn zero(self, off: usize, len: usize) {
-        self.check(off, len);
-        let (words, off) = self.words(off, len);
-        portable::zero(words, off, len);
+        native::zero(self.slice(off, len));
     }
 
-    #[cfg(loom)]
-    fn words(self, off: usize, _len: usize) -> (&'a [AtomicU64], usize) {
-        (self.words, self.off + off)
-    }
-
-    #[cfg(not(loom))]
-    fn words(self, off: usize, len: usize) -> (&'a [AtomicU64], usize) {
-        let first = self.ptr.as_ptr().wrapping_add(off);
-        let lead = first.addr() % WORD;
-        let base = first.wrapping_sub(lead).cast::<AtomicU64>();
-        let nr_words = if len == 0 {
-            0
-        } else {
-            (lead + len).div_ceil(WORD)
-        };
-        // SAFETY: (a) and (b) of `new`.
-        (unsafe { std::slice::from_raw_parts(base, nr_words) }, lead)
+    #[inline]
+    #[track_caller]
+    fn check(self, off: usize, len: usize) {
+        let inside = off <= self.len && len <= self.len - off;
+        assert!(inside, "a range that is not in the racy bytes");
     }
 }

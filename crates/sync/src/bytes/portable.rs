@@ -1,104 +1,136 @@
-//! The racy copy in relaxed atomics, for every target, loom, Miri and ThreadSanitizer.
+//! The racy copy in relaxed atomics: for processors that have no assembly here, loom, Miri and
+//! ThreadSanitizer.
+//!
+//! Public so that tests and benchmarks can hold it against the assembly; users call [`RacyBytes`].
+//!
+//! Every access is one of a whole aligned `AtomicU64`: accesses of different sizes that race are undefined
+//! even where all of them are atomic. A copy out of part of a word loads all of it; a copy
+//! into part of a word leaves its other bytes as they are, whoever else writes them meanwhile.
 
 use std::mem::MaybeUninit;
 
-use super::WORD;
+use super::{RacyBytes, WORD};
 use crate::atomic::{AtomicU64, Ordering};
 
-/// Where a range of bytes lies in words: a part of a first word, whole words, a part of a last one.
-struct Parts<'a> {
-    lead: usize,
-    head: Option<(&'a AtomicU64, usize)>,
-    body: &'a [AtomicU64],
-    tail: Option<(&'a AtomicU64, usize)>,
-}
-
-fn parts(words: &[AtomicU64], off: usize, len: usize) -> Parts<'_> {
-    let lead = off % WORD;
-    let mut words = &words[off / WORD..];
-    let mut rest = len;
-    let mut head = None;
-    if lead != 0 && len != 0 {
-        let head_len = rest.min(WORD - lead);
-        head = Some((&words[0], head_len));
-        words = &words[1..];
-        rest -= head_len;
+/// Copies all of `src` to `dst`.
+///
+/// # Panics
+///
+/// When their lengths differ.
+pub fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
+    assert_eq!(src.len(), dst.len());
+    let src = Parts::of(src);
+    let (head, dst) = dst.split_at_mut(src.head.len);
+    let (body, tail) = dst.as_chunks_mut::<WORD>();
+    if let Some(word) = src.head.word {
+        head.write_copy_of_slice(&load(word)[src.head.start..][..src.head.len]);
     }
-    let (body, after) = words.split_at(rest / WORD);
-    let tail_len = rest % WORD;
-    let tail = (tail_len != 0).then(|| (&after[0], tail_len));
-    Parts {
-        lead,
-        head,
-        body,
-        tail,
-    }
-}
-
-/// Copies the bytes from `off` on to `dst`.
-pub fn copy_out(words: &[AtomicU64], off: usize, dst: &mut [MaybeUninit<u8>]) {
-    let parts = parts(words, off, dst.len());
-    let mut rest = dst;
-    if let Some((word, len)) = parts.head {
-        let (head, after) = rest.split_at_mut(len);
-        head.write_copy_of_slice(&load(word)[parts.lead..][..len]);
-        rest = after;
-    }
-    let (chunks, rest) = rest.as_chunks_mut::<WORD>();
-    for (chunk, word) in chunks.iter_mut().zip(parts.body) {
+    for (chunk, word) in body.iter_mut().zip(src.body) {
         chunk.write_copy_of_slice(&load(word));
     }
-    if let Some((word, len)) = parts.tail {
-        rest.write_copy_of_slice(&load(word)[..len]);
+    if let Some(word) = src.tail.word {
+        tail.write_copy_of_slice(&load(word)[..src.tail.len]);
     }
 }
 
-/// Copies `src` to the bytes from `off` on.
-pub fn copy_in(words: &[AtomicU64], off: usize, src: &[u8]) {
-    let parts = parts(words, off, src.len());
-    let mut rest = src;
-    if let Some((word, len)) = parts.head {
-        let (head, after) = rest.split_at(len);
-        store_part(word, parts.lead, head);
-        rest = after;
+/// Copies `src` to all of `dst`.
+///
+/// # Panics
+///
+/// When their lengths differ.
+pub fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
+    assert_eq!(dst.len(), src.len());
+    let dst = Parts::of(dst);
+    let (head, src) = src.split_at(dst.head.len);
+    let (body, tail) = src.as_chunks::<WORD>();
+    dst.head.store(head);
+    for (word, chunk) in dst.body.iter().zip(body) {
+        store(word, *chunk);
     }
-    let (chunks, rest) = rest.as_chunks::<WORD>();
-    for (chunk, word) in chunks.iter().zip(parts.body) {
-        word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+    dst.tail.store(tail);
+}
+
+/// Makes all bytes of `dst` zero.
+pub fn zero(dst: RacyBytes<'_>) {
+    let dst = Parts::of(dst);
+    dst.head.store(&[0; WORD][..dst.head.len]);
+    for word in dst.body {
+        store(word, [0; WORD]);
     }
-    if let Some((word, _)) = parts.tail {
-        store_part(word, 0, rest);
+    dst.tail.store(&[0; WORD][..dst.tail.len]);
+}
+
+/// Some bytes of a word, or of none.
+struct Part<'a> {
+    word: Option<&'a AtomicU64>,
+    start: usize,
+    len: usize,
+}
+
+/// A range of bytes: an end of a word, whole words, and a beginning of a word. The head has both ends
+/// of a range within one word that does not start with it.
+struct Parts<'a> {
+    head: Part<'a>,
+    body: &'a [AtomicU64],
+    tail: Part<'a>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(bytes: RacyBytes<'a>) -> Self {
+        let (words, start) = bytes.words();
+        let words = &words[start / WORD..];
+        let start = start % WORD;
+        let head_len = match start {
+            0 => 0,
+            start => bytes.len().min(WORD - start),
+        };
+        let (head, words) = words.split_at(usize::from(head_len != 0));
+        let (body, words) = words.split_at((bytes.len() - head_len) / WORD);
+        let tail_len = (bytes.len() - head_len) % WORD;
+        let (tail, _) = words.split_at(usize::from(tail_len != 0));
+        Self {
+            head: Part {
+                word: head.first(),
+                start,
+                len: head_len,
+            },
+            body,
+            tail: Part {
+                word: tail.first(),
+                start: 0,
+                len: tail_len,
+            },
+        }
     }
 }
 
-/// Makes the `len` bytes from `off` on zero.
-pub fn zero(words: &[AtomicU64], off: usize, len: usize) {
-    let parts = parts(words, off, len);
-    if let Some((word, len)) = parts.head {
-        store_part(word, parts.lead, &[0; WORD][..len]);
-    }
-    for word in parts.body {
-        word.store(0, Ordering::Relaxed);
-    }
-    if let Some((word, len)) = parts.tail {
-        store_part(word, 0, &[0; WORD][..len]);
+impl Part<'_> {
+    /// Stores `bytes`, as many as there are in the part, between the other bytes of the word.
+    fn store(&self, bytes: &[u8]) {
+        let Some(word) = self.word else { return };
+        // ORDERING: all Relaxed; the order of these bytes is given by the caller's fences (E1, E2 of the
+        // parent module). The loop ends unless other threads keep changing this word, which
+        // writers of one page, who exclude each other, do not do.
+        let mut old = word.load(Ordering::Relaxed);
+        loop {
+            let mut new = old.to_ne_bytes();
+            new[self.start..][..self.len].copy_from_slice(bytes);
+            let new = u64::from_ne_bytes(new);
+            match word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(current) => old = current,
+            }
+        }
     }
 }
 
 fn load(word: &AtomicU64) -> [u8; WORD] {
+    // ORDERING: Relaxed; an acquire fence of the caller orders it (E2 of the parent module).
     word.load(Ordering::Relaxed).to_ne_bytes()
 }
 
-/// Changes some bytes of a word and leaves its others as they are.
-fn store_part(word: &AtomicU64, at: usize, src: &[u8]) {
-    let mut old = word.load(Ordering::Relaxed);
-    loop {
-        let mut bytes = old.to_ne_bytes();
-        bytes[at..at + src.len()].copy_from_slice(src);
-        let new = u64::from_ne_bytes(bytes);
-        match word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(current) => old = current,
-        }
-    }
+fn store(word: &AtomicU64, bytes: [u8; WORD]) {
+    // ORDERING: Relaxed; a release fence of the caller, before, and its release store, after, order it
+    // (E2 and E1 of the parent module).
+    word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }

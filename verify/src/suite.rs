@@ -1,6 +1,6 @@
 //! All litmus tests together, and the report.
 //!
-//! The rules of [`litmus`](crate::litmus) are checked always, herd7 or not. Then herd7 answers for
+//! The rules of [`litmus`] are checked always, herd7 or not. Then herd7 answers for
 //! every test whose model is there, several at a time, and each answer is compared with the test's
 //! `Result:` line.
 

@@ -100,7 +100,7 @@ fn readme_lists_every_test() {
     }
     for line in readme.lines().filter(|line| line.starts_with("| `")) {
         let name = line.split('`').nth(1).unwrap_or_default();
-        let known = tests.iter().any(|t| t.name == name) || !line.contains("Never");
+        let known = tests.iter().any(|t| t.name == name) || !line.contains("| Never |");
         assert!(known, "README.md has a row for `{name}`, which is no test");
     }
 }

@@ -13,12 +13,19 @@
 //! - I3: slots are stored to only by the holder of a [`Leaf`]. Looking needs no reference.
 //!
 //! Looking without a reference. The leaf may be taken out of the root, and its frame used for
-//! something else, at any moment after the entry was loaded; the word that was loaded as a slot may
-//! then be anything. So a lookup that wants to rely on a slot checks both words again when it is done,
-//! *the root entry first*. Root entries never repeat: an unchanged entry says that from the first load
-//! of it until the second the frame was this leaf all along. The slot was loaded in between, so it was a
-//! slot of this leaf. The slot is loaded again last: unchanged, it says that the page was in the same
-//! frame all along until the slot's second load.
+//! something else, at any moment after the entry was loaded; the word that is loaded as a slot may then be
+//! anything, also the very word that the slot had before. So a lookup that wants to rely on what it saw loads
+//! both words again when it is done, *the root entry last*:
+//!
+//! ```text
+//! entry   slot   ... use ...   slot   entry
+//! ```
+//!
+//! Entries never repeat: an entry that is the same at both ends says that the frame was this leaf from the
+//! first load to the last. So both loads of the slot, in between, were of a slot of this leaf; and since the
+//! versions of a slot do not repeat while its leaf lives, the same word twice says that the page was in the
+//! same frame from one to the other. (With the entry checked before the slot, the second load of the slot
+//! could be of user data that has the old word in it.)
 //!
 //! Proved by `loom_read_vs_leaf_reuse`; by the litmus tests `leaf-reuse*`.
 
@@ -60,24 +67,23 @@ impl Seen<'_> {
     /// as a change, though it is none: the answer is a little too strict, and costs one comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; the slot must be loaded after the entry (see the module's text). That
+        // ORDERING: Acquire; the entry must be loaded after the slot (see the module's text). That
         // neither is loaded before the copy is the caller's fence's business.
-        if self.root.load(Ordering::Acquire) != self.entry.bits() {
+        if self.word.load(Ordering::Acquire) != self.slot.bits() {
             return false;
         }
-        // ORDERING: Acquire; whoever goes on from an unchanged slot (with a reference, say) must not
-        // have loaded what it names before this.
-        self.word.load(Ordering::Acquire) == self.slot.bits()
+        // ORDERING: Acquire; whoever goes on from here (with a reference, say) must not have loaded what the
+        // slot names before this. It also pairs with the release fence of whoever reuses the leaf's frame.
+        self.root.load(Ordering::Acquire) == self.entry.bits()
     }
 
     /// Sleeps until the slot, which was seen busy, is settled or gone.
     pub(crate) fn wait_while_busy<S: RefScheme>(self, shared: &Shared<S>) {
         shared.waits.wait_while(self.word, |word| {
-            // ORDERING: Acquire; as in `is_unchanged`. A busy slot keeps its leaf in place (I2), so the
-            // entry is unchanged for as long as there is something to wait for; whoever ends the claim
-            // wakes us.
-            let entry = self.root.load(Ordering::Acquire);
-            entry == self.entry.bits() && Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+            // ORDERING: Acquire, both, and in this order, as in `is_unchanged`: an unchanged entry says that
+            // the word was a slot when it was found busy. The claim's holder wakes us when it ends.
+            Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+                && self.root.load(Ordering::Acquire) == self.entry.bits()
         });
     }
 }

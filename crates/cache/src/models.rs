@@ -329,6 +329,42 @@ fn loom_read_vs_leaf_reuse() {
     });
 }
 
+/// As above, but the reused leaf has the very word that the slot had, and the frame that it names has
+/// foreign bytes. The word alone proves nothing; the root entry must be the last thing that is checked.
+#[test]
+fn loom_read_vs_leaf_word_repeated() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let word = mapping.index().look(0).expect("a leaf").slot.bits();
+        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
+        let leaf_frame = leaf.reference.frame();
+        drop(leaf);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    assert_ours(&bytes);
+                }
+            })
+        };
+        if let Some(page) = shared.try_evict(frame, Marks::Ignored) {
+            scribble(&page);
+            if let Some(unique) = shared.try_evict(leaf_frame, Marks::Ignored) {
+                for slot in unique.words() {
+                    slot.store(word, Ordering::Relaxed);
+                }
+                drop(unique);
+            }
+            drop(page);
+        }
+        reader.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
 /// A leaf that has just become empty is taken out while a page of it is filled: neither is lost.
 #[test]
 fn loom_fill_vs_evict_leaf() {

@@ -13,18 +13,17 @@
 //! 4 load the file's size; give up beyond it    e fence(Release)              (`UniqueFrame::bytes`)
 //! 5 copy the bytes                             f write other bytes
 //! 6 fence(Acquire)
-//! 7 load the root entry again: unchanged?
-//! 8 load the slot again: unchanged?
+//! 7 load the slot again: unchanged?
+//! 8 load the root entry again: unchanged?
 //! ```
 //!
-//! If step 5 copies any byte that step f wrote, the fences synchronise (6 with e), so step 8 sees what
+//! If step 5 copies any byte that step f wrote, the fences synchronise (6 with e), so step 7 sees what
 //! step c stored, or something later: `busy`, or another version. So a read that finds the slot
-//! unchanged has copied none of them. The same holds for step 7 and a leaf that is reused (see
-//! [`crate::index`]). The frame's memory stays mapped, so a copy that will turn out stale is harmless
+//! unchanged has copied none of them. The same holds for step 8 and a leaf that is reused, whose
+//! words step 7 may have loaded (see [`crate::index`]). The frame's memory stays mapped, so a copy that will turn out stale is harmless
 //! while it lasts.
 //!
-//! Step 8's answer covers the whole copy: the bytes are those of the page at any moment between steps 2
-//! and 8. A read of several pages is validated page by page, and so is atomic for each page and not for
+//! The answer covers the whole copy: the bytes are those of the page at any moment between steps 2 and 7. A read of several pages is validated page by page, and so is atomic for each page and not for
 //! all of them.
 //!
 //! The read gives up, and the referenced lookup decides, when: the index has no leaf or slot for the

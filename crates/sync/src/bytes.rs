@@ -1,10 +1,10 @@
 //! Memory that other threads may be writing, and the copies from it and to it.
 //!
-//! [`RacyBytes`] is what the bytes of a page are handed out as: readers copy them without a lock while
-//! a writer may be at work, and find out afterwards whether what they got is whole. A plain copy would
-//! be a data race, which is undefined whether or not anybody looks at its result. So there are two
-//! implementations that are not: assembly at the speed of `memcpy` for x86-64, and relaxed atomics
-//! ([`portable`]) for other processors, loom, Miri and ThreadSanitizer.
+//! [`RacyBytes`] is what the bytes of a page are handed out as: readers copy them without a lock
+//! while a writer may be at work, and find out afterwards whether what they got is whole. A plain
+//! copy would be a data race, which is undefined whether or not anybody looks at its result. So
+//! there are two implementations that are not: assembly at the speed of `memcpy` for x86-64, and
+//! relaxed atomics ([`portable`]) for other processors, loom, Miri and ThreadSanitizer.
 //!
 //! # Protocol
 //!
@@ -18,50 +18,52 @@
 //!     W4  word.store(even, Release)           R4  word.load(Relaxed), the same as in R1?
 //! ```
 //!
-//! - E1: if R1 reads what W4 stored, then W3 happens before R2, which gets the bytes of W3 or later ones.
-//! - E2: if R2 gets any byte that W3 stored, then the fences W2 and R3 synchronise, so R4 reads what W1
-//!   stored, or something later, and the reader discards its copy.
+//! - E1: if R1 reads what W4 stored, then W3 happens before R2, which gets the bytes of W3 or later
+//!   ones.
+//! - E2: if R2 gets any byte that W3 stored, then the fences W2 and R3 synchronise, so R4 reads
+//!   what W1 stored, or something later, and the reader discards its copy.
 //!
 //! What this module promises for both to hold:
 //!
-//! - P1: for the language, each byte is read by a relaxed load of the aligned `AtomicU64` that has it,
-//!   and written by a relaxed read-modify-write of it (a store, if all its bytes are written). This is
-//!   what the portable copy does. The assembly is an opaque function, of which the language needs to know
-//!   no more than such a story that its effects agree with: it makes no access that the story does not,
-//!   and gets or leaves no byte that the story could not.
-//! - P2: the loads of R2 are done before those after R3, and the stores of W3 after those before W2 and
-//!   before W4. For the portable copy this follows from P1 and the fences. For the assembly it takes an argument.
+//! - P1: for the language, each byte is read by a relaxed load of the aligned `AtomicU64` that has
+//!   it, and written by a relaxed read-modify-write of it (a store, if all its bytes are written).
+//!   This is what the portable copy does. The assembly is an opaque function, of which the language
+//!   needs to know no more than a story that its effects agree with, and this is the story: it
+//!   writes no byte, and gets or leaves no value, that such loads and stores could not.
+//! - P2: the loads of R2 are done before R4, and the stores of W3 after W1 and before W4. For the
+//!   portable copy this follows from P1 and the fences. For the assembly it takes an argument.
 //!
 //! The bytes of one copy may be of different writers and in any order (tearing); the word tells.
 //!
 //! # Why the assembly keeps P2
 //!
-//! *The compiler.* No `asm!` here has the options `pure`, `nomem` or `readonly`. So each may read and
-//! write all memory that it could reach, and may synchronise, as far as the compiler knows: no atomic access,
-//! fence or other `asm!` moves across it, and it is not removed, repeated or split.
+//! *The compiler.* No `asm!` here has the options `pure`, `nomem` or `readonly`. So each may read
+//! and write all memory that it could reach, and may synchronise, as far as the compiler knows: no
+//! atomic access, fence or other `asm!` moves across it, and it is not removed, repeated or split.
 //!
-//! *The processor.* Frames are ordinary write-back memory, for which both vendors promise that loads
-//! are not reordered with older loads, nor stores with older stores or older loads (Intel, Software Developer's
-//! Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families"; AMD, Architecture
-//! Programmer's Manual, volume 2, "Multiprocessor Memory Access Ordering"). This is about accesses of
-//! every width. A load or store of more than eight bytes, or one that crosses a cache line, may be done in several parts, in any order among
-//! themselves, but each part keeps its place among the accesses of other instructions. So an acquire or
-//! release fence needs no instruction, and for the compiler alone it is one.
+//! *The processor.* Frames are ordinary write-back memory, for which both vendors promise that
+//! loads are not reordered with older loads, nor stores with older stores or older loads (Intel,
+//! Software Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor
+//! Families"; AMD, Architecture Programmer's Manual, volume 2, "Multiprocessor Memory Access
+//! Ordering"). This is about accesses of every width: one of more than eight bytes, or across a
+//! cache line, may be done in several parts, in any order among themselves, but each part keeps its
+//! place among the accesses of other instructions. So an acquire or release fence is no
+//! instruction, and only holds the compiler back.
 //!
-//! *What is left out.* Intel's and AMD's promises exempt non-temporal accesses, and stores of string
-//! instructions among themselves. There is none here. (`rep movsb` would do for R2, whose loads are not
-//! exempt, but it is not even faster.)
+//! *What is left out.* Exempt from these promises are non-temporal accesses and, at Intel, the
+//! stores of string instructions. There are none here.
 //!
 //! # Under tools
 //!
 //! - loom runs the portable copy over its own atomics, a word at a time, and models the fences.
-//! - ThreadSanitizer (`cfg(pagewell_tsan)`) cannot see into assembly, so it gets the portable copy. It
-//!   models no fences: it can show that some code accesses these bytes by other means than a `RacyBytes`,
-//!   and says nothing about E2, since relaxed accesses never race with each other.
+//! - ThreadSanitizer (`cfg(pagewell_tsan)`) cannot see into assembly, so it gets the portable copy.
+//!   It models no fences: it can show that some code accesses these bytes by other means than a
+//!   `RacyBytes`, and says nothing about E2, since relaxed accesses never race with each other.
 //! - Miri gets the portable copy, having no assembly.
 //!
-//! Proved by: `tests/bytes.rs`, which holds both implementations against the same expectations, and has
-//! the protocol above as a loom model (`validated_copy_is_never_torn`) with a twin that lacks W2.
+//! Proved by: `tests/bytes.rs`, which holds both implementations against the same expectations, and
+//! has the protocol above as a loom model (`validated_copy_is_never_torn`) with a twin that lacks
+//! W2.
 #![allow(unsafe_code)] // Reason: raw memory and assembly are what this module is there to wrap.
 
 pub mod portable;
@@ -88,8 +90,8 @@ const WORD: usize = size_of::<u64>();
 /// Memory that other threads may be reading or writing at the same time.
 ///
 /// A reference to bytes, but for what it promises: nothing about the values, which may differ each
-/// time one looks. A copy that raced with a write has, in each byte, what some write left there; that
-/// it is of one write is for the caller to find out, by the [protocol](self).
+/// time one looks. A copy that raced with a write has, in each byte, what some write left there;
+/// that it is of one write is for the caller to find out, by the [protocol](self).
 #[derive(Clone, Copy)]
 pub struct RacyBytes<'a> {
     #[cfg(not(loom))]
@@ -105,8 +107,8 @@ pub struct RacyBytes<'a> {
     len: usize,
 }
 
-// SAFETY: by the duties of `new`, any thread may access the memory at any time, as it may through the
-// `&[AtomicU64]` that this stands for.
+// SAFETY: by the duties of `new`, any thread may access the memory at any time, as it may through
+// the `&[AtomicU64]` that this stands for.
 #[cfg(not(loom))]
 unsafe impl Send for RacyBytes<'_> {}
 // SAFETY: as for `Send`.
@@ -128,11 +130,11 @@ impl<'a> RacyBytes<'a> {
     ///
     /// # Safety
     ///
-    /// - (a) Every aligned 8-byte word that has one of these bytes is initialised, and valid for reads and
-    ///   writes, for all of `'a`.
-    /// - (b) During `'a`, every access by Rust code to one of these words that may race with another one, of which
-    ///   either writes, goes through a `RacyBytes` or an `AtomicU64` at that word. What the kernel does
-    ///   in a system call is no access by Rust code.
+    /// - (a) Every aligned 8-byte word that has one of these bytes is initialised, and valid for
+    ///   reads and writes, for all of `'a`.
+    /// - (b) During `'a`, every access by Rust code to one of these words that may race with
+    ///   another one, of which either writes, goes through a `RacyBytes` or an `AtomicU64` at that
+    ///   word. What the kernel does in a system call is no access by Rust code.
     #[must_use]
     #[inline]
     pub const unsafe fn new(ptr: NonNull<u8>, len: usize) -> Self {
@@ -245,15 +247,15 @@ impl<'a> RacyBytes<'a> {
         unsafe { self.copy_to_unchecked(off, dst.as_mut_ptr(), dst.len()) }
     }
 
-    /// Copies `len` bytes from `off` on to `dst`, as [`copy_to`](Self::copy_to) does, without a check
-    /// of the range.
+    /// Copies `len` bytes from `off` on to `dst`, as [`copy_to`](Self::copy_to) does, without a
+    /// check of the range.
     ///
     /// # Safety
     ///
     /// - (r) The `len` bytes from `off` on are in `self`.
-    /// - (d) `dst` is not null, and valid for writes of `len` bytes that nobody else accesses meanwhile. They need not be
-    ///   initialised; they are afterwards.
-    #[inline]
+    /// - (d) `dst` is not null, and valid for writes of `len` bytes that nobody else accesses
+    ///   meanwhile. They need not be initialised; they are afterwards.
+    #[inline(always)]
     pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
         // SAFETY: (r).
         let src = unsafe { self.part(off, len) };

@@ -3,9 +3,9 @@
 //!
 //! Public so that tests and benchmarks can hold it against the assembly; users call [`RacyBytes`].
 //!
-//! Every access is one of a whole aligned `AtomicU64`: accesses of different sizes that race are undefined
-//! even where all of them are atomic. A copy out of part of a word loads all of it; a copy
-//! into part of a word leaves its other bytes as they are, whoever else writes them meanwhile.
+//! Every access is one of a whole aligned `AtomicU64`: accesses of different sizes that race are
+//! undefined even where all of them are atomic. A copy out of part of a word loads all of it; a
+//! copy into part of a word leaves its other bytes as they are, whoever else writes them meanwhile.
 
 use std::mem::MaybeUninit;
 
@@ -67,8 +67,8 @@ struct Part<'a> {
     len: usize,
 }
 
-/// A range of bytes: an end of a word, whole words, and a beginning of a word. The head has both ends
-/// of a range within one word that does not start with it.
+/// A range of bytes: an end of a word, whole words, and a beginning of a word. The head has both
+/// ends of a range within one word that does not start with it.
 struct Parts<'a> {
     head: Part<'a>,
     body: &'a [AtomicU64],
@@ -108,8 +108,8 @@ impl Part<'_> {
     /// Stores `bytes`, as many as there are in the part, between the other bytes of the word.
     fn store(&self, bytes: &[u8]) {
         let Some(word) = self.word else { return };
-        // ORDERING: all Relaxed; the order of these bytes is given by the caller's fences (E1, E2 of the
-        // parent module). The loop ends unless other threads keep changing this word, which
+        // ORDERING: all Relaxed; the order of these bytes is given by the caller's fences (E1, E2
+        // of the parent module). The loop ends unless other threads keep changing this word, which
         // writers of one page, who exclude each other, do not do.
         let mut old = word.load(Ordering::Relaxed);
         loop {
@@ -130,7 +130,7 @@ fn load(word: &AtomicU64) -> [u8; WORD] {
 }
 
 fn store(word: &AtomicU64, bytes: [u8; WORD]) {
-    // ORDERING: Relaxed; a release fence of the caller, before, and its release store, after, order it
-    // (E2 and E1 of the parent module).
+    // ORDERING: Relaxed; a release fence of the caller, before, and its release store, after, order
+    // it (E2 and E1 of the parent module).
     word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }

@@ -1,26 +1,27 @@
 //! The racy copy in assembly, for x86-64.
 //!
-//! Called by [`RacyBytes`] alone; why its loads stay where they must is written down [there](super).
-//! What is said here is how it is fast.
+//! Called by [`RacyBytes`] alone; why its loads stay where they must is written down
+//! [there](super). What is said here is how it is fast.
 //!
 //! | bytes | how |
 //! |---|---|
-//! | 1 to 64 | inlined: two or four moves from both ends, which overlap in the middle |
-//! | 65 to 256 | a call: the same with four or eight moves of 32 bytes |
+//! | 1 to 64 | inlined: two or four moves, from both ends, which overlap in the middle |
+//! | 65 to 512 | a call: the same with 4, 8 or 16 moves of 32 bytes |
 //! | more | a call: aligned stores of 32 bytes, four in a turn, and overlapping moves at both ends |
 //!
-//! Every length is one of a few straight pieces of code, so that the number of branches depends on
-//! the class of the length and not on its bits. Without AVX, everything above 64 bytes is a loop over
-//! the inlined copy of 64.
+//! Up to 512 bytes, which code runs depends on the class of the length and on nothing else, so
+//! copies of changing lengths do not mispredict much. Without AVX, everything above 64 bytes is a
+//! loop over the inlined copy of 64.
 //!
-//! A loop forward stalls where the destination is ahead of the source by a few bytes modulo 4096: the
-//! processor compares only the low bits of addresses when it looks for an older store that a load has
-//! to wait for, and takes the store just made for one. Large allocations begin 16 bytes into a page
-//! and pages begin where pages begin, so this is a common case; it is copied backward.
+//! A loop forward stalls where the destination is ahead of the source by a few bytes modulo 4096:
+//! the processor compares only the low bits of addresses when it looks for an older store that a
+//! load has to wait for, and takes the store just made for one. This is common, since pages begin
+//! where pages begin, and large allocations 16 bytes later. It is copied backward, by up to a
+//! quarter faster.
 //!
-//! Not used, by measurement on Zen 4: moves of 64 bytes (AVX-512), which are not faster since a store
-//! of 64 bytes takes two cycles; `rep movsb`, which is never faster here and up to 27 times slower
-//! where the destination is a byte or eight ahead of the source modulo 4096.
+//! Left out, by measurement on Zen 4: moves of 64 bytes (AVX-512), which are not faster, since a
+//! store of 64 bytes takes two cycles; `rep movsb`, which is not faster either, and takes up to 27
+//! times as long where the destination is a few bytes ahead of the source modulo 4096.
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
@@ -31,8 +32,8 @@ use crate::atomic::{AtomicU32, Ordering};
 /// The longest copy that is inlined.
 const INLINE: usize = 64;
 
-/// Destinations that are ahead of the source by less than this, modulo 4096, are copied backward: the
-/// loads of one turn of the loop then meet the stores of the turn before.
+/// Where the destination is ahead of the source by less than this, modulo 4096, it is copied
+/// backward.
 const ALIAS_BYTES: usize = 64;
 
 /// What to copy where few bytes are to be zero.
@@ -44,11 +45,11 @@ const ABSENT: u32 = 1;
 const PRESENT: u32 = 2;
 
 /// Copies all of `src` to `dst`, which is as long.
-#[inline]
+#[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
-    // SAFETY: (a) by the duties of `RacyBytes::new`; (b) `dst` is exclusive, and what is stored there
-    // is initialised.
+    // SAFETY: (a) by the duties of `RacyBytes::new`; (b) `dst` is exclusive, and what is stored
+    // there is initialised.
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
 }
 
@@ -265,7 +266,8 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
     // ORDERING: Relaxed; a fact that each thread could find out for itself, and nothing else.
     match AVX.load(Ordering::Relaxed) {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes; (d).
+        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
+        // (d).
         PRESENT => unsafe { copy_with_avx(src, dst, len) },
         // SAFETY: as above.
         ABSENT => unsafe { copy_without_avx(src, dst, len) },
@@ -274,8 +276,8 @@ unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// The first of all long copies. Apart and called last, so that [`copy_long`] keeps nothing on the stack: saving three
-/// registers cost a fifth of a copy of 256 bytes.
+/// The first of all long copies. It is apart, and called last, so that [`copy_long`] has nothing to
+/// save on the stack: three registers were a fifth of a copy of 256 bytes.
 ///
 /// # Safety
 ///
@@ -310,11 +312,15 @@ fn look_for_avx() -> u32 {
 unsafe fn copy_with_avx(src: *const u8, dst: *mut u8, len: usize) {
     let ahead = dst.addr().wrapping_sub(src.addr()) % 4096;
     if len <= 128 {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes; (d).
+        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
+        // (d).
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.
         unsafe { copy_128_to_256(src, dst, len) }
+    } else if len <= 512 {
+        // SAFETY: as above.
+        unsafe { copy_256_to_512(src, dst, len) }
     } else if (1..ALIAS_BYTES).contains(&ahead) {
         // SAFETY: as above.
         unsafe { copy_backward(src, dst, len) }
@@ -344,6 +350,38 @@ unsafe fn copy_without_avx(src: *const u8, dst: *mut u8, len: usize) {
     unsafe { copy_32_to_64(src, dst, INLINE) };
 }
 
+/// Loads 32 bytes from each of some places, of which half count from the end, then stores them all.
+/// An operation of one `asm!`.
+macro_rules! copy_pieces {
+    ($src:ident, $dst:ident, $len:ident, $(($reg:literal, $place:literal)),*) => {
+        asm!(
+            $(concat!("vmovdqu ymm", $reg, ", [{src} + ", $place, "]"),)*
+            $(concat!("vmovdqu [{dst} + ", $place, "], ymm", $reg),)*
+            "vzeroupper",
+            src = in(reg) $src,
+            dst = in(reg) $dst,
+            len = in(reg) $len,
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+            out("xmm4") _,
+            out("xmm5") _,
+            out("xmm6") _,
+            out("xmm7") _,
+            out("xmm8") _,
+            out("xmm9") _,
+            out("xmm10") _,
+            out("xmm11") _,
+            out("xmm12") _,
+            out("xmm13") _,
+            out("xmm14") _,
+            out("xmm15") _,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
 /// Copies 64 to 128 bytes.
 ///
 /// # Safety
@@ -353,24 +391,14 @@ unsafe fn copy_without_avx(src: *const u8, dst: *mut u8, len: usize) {
 unsafe fn copy_64_to_128(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 64 bytes; (d).
     unsafe {
-        asm!(
-            "vmovdqu ymm0, [{src}]",
-            "vmovdqu ymm1, [{src} + 32]",
-            "vmovdqu ymm2, [{src} + {len} - 64]",
-            "vmovdqu ymm3, [{src} + {len} - 32]",
-            "vmovdqu [{dst}], ymm0",
-            "vmovdqu [{dst} + 32], ymm1",
-            "vmovdqu [{dst} + {len} - 64], ymm2",
-            "vmovdqu [{dst} + {len} - 32], ymm3",
-            "vzeroupper",
-            src = in(reg) src,
-            dst = in(reg) dst,
-            len = in(reg) len,
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            options(nostack, preserves_flags),
+        copy_pieces!(
+            src,
+            dst,
+            len,
+            ("0", "0"),
+            ("1", "32"),
+            ("2", "{len} - 64"),
+            ("3", "{len} - 32")
         );
     }
 }
@@ -384,44 +412,59 @@ unsafe fn copy_64_to_128(src: *const u8, dst: *mut u8, len: usize) {
 unsafe fn copy_128_to_256(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 128 bytes; (d).
     unsafe {
-        asm!(
-            "vmovdqu ymm0, [{src}]",
-            "vmovdqu ymm1, [{src} + 32]",
-            "vmovdqu ymm2, [{src} + 64]",
-            "vmovdqu ymm3, [{src} + 96]",
-            "vmovdqu ymm4, [{src} + {len} - 128]",
-            "vmovdqu ymm5, [{src} + {len} - 96]",
-            "vmovdqu ymm6, [{src} + {len} - 64]",
-            "vmovdqu ymm7, [{src} + {len} - 32]",
-            "vmovdqu [{dst}], ymm0",
-            "vmovdqu [{dst} + 32], ymm1",
-            "vmovdqu [{dst} + 64], ymm2",
-            "vmovdqu [{dst} + 96], ymm3",
-            "vmovdqu [{dst} + {len} - 128], ymm4",
-            "vmovdqu [{dst} + {len} - 96], ymm5",
-            "vmovdqu [{dst} + {len} - 64], ymm6",
-            "vmovdqu [{dst} + {len} - 32], ymm7",
-            "vzeroupper",
-            src = in(reg) src,
-            dst = in(reg) dst,
-            len = in(reg) len,
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            out("xmm4") _,
-            out("xmm5") _,
-            out("xmm6") _,
-            out("xmm7") _,
-            options(nostack, preserves_flags),
+        copy_pieces!(
+            src,
+            dst,
+            len,
+            ("0", "0"),
+            ("1", "32"),
+            ("2", "64"),
+            ("3", "96"),
+            ("4", "{len} - 128"),
+            ("5", "{len} - 96"),
+            ("6", "{len} - 64"),
+            ("7", "{len} - 32")
+        );
+    }
+}
+
+/// Copies 256 to 512 bytes.
+///
+/// # Safety
+///
+/// As for [`copy`], and (d) the processor has AVX.
+#[inline(always)]
+unsafe fn copy_256_to_512(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: (a) and (b) cover the first and the last 256 bytes; (d).
+    unsafe {
+        copy_pieces!(
+            src,
+            dst,
+            len,
+            ("0", "0"),
+            ("1", "32"),
+            ("2", "64"),
+            ("3", "96"),
+            ("4", "128"),
+            ("5", "160"),
+            ("6", "192"),
+            ("7", "224"),
+            ("8", "{len} - 256"),
+            ("9", "{len} - 224"),
+            ("10", "{len} - 192"),
+            ("11", "{len} - 160"),
+            ("12", "{len} - 128"),
+            ("13", "{len} - 96"),
+            ("14", "{len} - 64"),
+            ("15", "{len} - 32")
         );
     }
 }
 
 /// Copies 160 bytes or more, from the first to the last.
 ///
-/// The first 32 and the last 128 bytes are stored wherever they are; between them, a turn of the loop
-/// stores 128 bytes from a multiple of 32 on.
+/// The first 32 and the last 128 bytes are stored wherever they are; between them, a turn of the
+/// loop stores 128 bytes from a multiple of 32 on.
 ///
 /// # Safety
 ///
@@ -485,8 +528,8 @@ unsafe fn copy_forward(src: *const u8, dst: *mut u8, len: usize) {
 /// As for [`copy`], and (d) the processor has AVX.
 #[inline(always)]
 unsafe fn copy_backward(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the last 32 bytes, the first 128, and every turn of the loop, since it
-    // ends more than 128 bytes after the start; (d).
+    // SAFETY: (a) and (b) cover the last 32 bytes, the first 128, and every turn of the loop, since
+    // it ends more than 128 bytes after the start; (d).
     unsafe {
         asm!(
             "vmovdqu ymm4, [{src} + {len} - 32]",
@@ -543,8 +586,8 @@ unsafe fn copy_backward(src: *const u8, dst: *mut u8, len: usize) {
 /// (b) as for [`copy`], and (d) the processor has AVX.
 #[inline(always)]
 unsafe fn zero_long(dst: *mut u8, len: usize) {
-    // SAFETY: (b) covers the first 32 bytes, the last 64, and every turn of the loop, since it begins
-    // more than 64 bytes before the end; (d).
+    // SAFETY: (b) covers the first 32 bytes, the last 64, and every turn of the loop, since it
+    // begins more than 64 bytes before the end; (d).
     unsafe {
         asm!(
             "vxorps xmm0, xmm0, xmm0",
@@ -612,6 +655,7 @@ mod tests {
         if std::is_x86_feature_detected!("avx") {
             copies(copy_64_to_128, 64..=128);
             copies(copy_128_to_256, 128..=256);
+            copies(copy_256_to_512, 256..=512);
             copies(copy_forward, 160..=1000);
             copies(copy_backward, 160..=1000);
             copies(copy_with_avx, 65..=1000);

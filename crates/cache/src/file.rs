@@ -120,8 +120,8 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io) when the storage does not tell the size,
-    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file has grown to more than one and a
-    /// half times the size that it was opened with, and by more than 64 MiB: then open it anew.
+    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file has grown to more than four times the
+    /// size that it was opened with, and by more than 64 MiB: then drop all its handles and open it anew.
     pub fn refresh(&self) -> Result<u64, Error> {
         self.mapping.refresh(Op::Invalidate)
     }

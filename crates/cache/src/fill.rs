@@ -1,8 +1,8 @@
 //! The fill: reading missing pages from the storage.
 //!
-//! Protocol. Claim the page's empty slot, so that concurrent misses of one page read it once: the
-//! others wait for the claim to end. Allocate a frame, read into it, cut off what is past the end of the
-//! file, publish the frame, end the claim. Missing neighbours that the caller wants too are claimed and
+//! Protocol. Get a permit ([`crate::in_flight`]) and allocate a frame. Claim the page's empty slot, so that
+//! concurrent misses of one page read it once: the others wait for the claim to end. Read into the frame,
+//! cut off what is past the end of the file, publish the frame, end the claim. Missing neighbours that the caller wants too are claimed and
 //! read in the same transfer, as far as that needs no waiting (C3 of [`crate::claim`]).
 //!
 //! Failure. An error leaves every slot as it was and frees the frames; those who waited try for
@@ -10,8 +10,8 @@
 //! unreadable page does not make its neighbours unreadable.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameRef, UniqueFrame};
-use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_frame::{FRAME_BYTES, FrameKind, FrameRef, UniqueFrame};
+use pagewell_sync::atomic::{AtomicUsize, Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::claim::Claim;
@@ -21,6 +21,30 @@ use crate::mapping::Mapping;
 use crate::raw;
 use crate::shared::Event;
 use crate::slot::{Slot, State};
+
+/// The most bytes that one transfer is asked for.
+const MOST_BYTES: usize = 1 << 20;
+
+/// A fill may have to make a leaf.
+const LEAF_FRAMES: usize = 1;
+
+/// A transfer from the storage that is under way. Ends also when the backend panics.
+struct Transfer<'a>(&'a AtomicUsize);
+
+impl<'a> Transfer<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        // ORDERING: Relaxed, here and below; who waits for frames only wants to know whether it is worth
+        // to wait on.
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Transfer<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// What came of a fill.
 #[derive(Debug)]
@@ -48,11 +72,15 @@ impl<S: RefScheme> Mapping<S> {
     /// Reads `page`, and missing pages after it up to `want` pages in all.
     pub(crate) fn fill(&self, page: PageNr, want: usize) -> Result<Fill<'_, S>, Error> {
         let out_of_frames = |_| self.error(ErrorKind::OutOfFrames, Op::Read);
-
-        // 1. Claim the page, then find a frame for it.
-        if self.len_of(page, self.size()) == 0 || page >= self.index().capacity() {
+        if self.len_of(page, self.fill_size()) == 0 || page >= self.index().capacity() {
             return Err(self.error(ErrorKind::OutOfRange, Op::Read));
         }
+
+        // 1. A permit, a frame, the leaf, and last the claim: nothing is waited for with the claim in hand
+        // but the storage, and for permits with nothing in hand.
+        let page_frames = self.order().frames() as usize;
+        let mut permit = self.shared().in_flight.permit(page_frames + LEAF_FRAMES);
+        let frame = self.shared().alloc(self.order()).map_err(out_of_frames)?;
         let leaf = self
             .index()
             .leaf_or_new(self.shared(), self.number(), page)
@@ -60,7 +88,6 @@ impl<S: RefScheme> Mapping<S> {
         let Some((claim, place)) = self.claim_empty(leaf, page) else {
             return Ok(Fill::Raced);
         };
-        let frame = self.shared().alloc(self.order()).map_err(out_of_frames)?;
         let mut batch = vec![Pending {
             frame,
             claim,
@@ -69,8 +96,12 @@ impl<S: RefScheme> Mapping<S> {
         }];
 
         // 2. The same for its neighbours, as far as it goes without waiting.
-        let end = self.size().div_ceil(self.page_size() as u64);
-        for next in (page + 1..end).take(want.saturating_sub(1)) {
+        let end = self.fill_size().div_ceil(self.page_size() as u64);
+        let more = want.min(self.most_pages()).saturating_sub(1);
+        for next in (page + 1..end).take(more) {
+            if !permit.try_extend(page_frames) {
+                break;
+            }
             let Some(pending) = self.try_prepare(next) else {
                 break;
             };
@@ -78,10 +109,10 @@ impl<S: RefScheme> Mapping<S> {
         }
         // The size is to be that of after the claims: whoever changes it stores it first, and then
         // waits for the claims of the pages that it makes wrong.
-        // ORDERING: SeqCst fence; pairs with the one in `Mapping::refresh` (store buffering: we claim
-        // and look at the size, they store the size and look at the claims; one must see the other).
+        // ORDERING: SeqCst fence; pairs with the one in `Mapping::remove` (store buffering: we claim, and
+        // look at the size and the file; they change either, and look for claims; one must see the other).
         fence(Ordering::SeqCst);
-        let size = self.size();
+        let size = self.fill_size();
         for (pending, page) in batch.iter_mut().zip(page..) {
             pending.len = self.len_of(page, size);
         }
@@ -117,6 +148,12 @@ impl<S: RefScheme> Mapping<S> {
             Some(reference) => Ok(Fill::Filled(reference)),
             None => Ok(Fill::Raced),
         }
+    }
+
+    /// The most pages to read in one transfer: bounded in bytes, and to a sixteenth of the pool.
+    fn most_pages(&self) -> usize {
+        let pool = self.shared().pool.nr_frames() / 16 * FRAME_BYTES;
+        (MOST_BYTES.min(pool) / self.page_size()).max(1)
     }
 
     /// How many bytes of `page` a file of `size` bytes has.
@@ -165,7 +202,10 @@ impl<S: RefScheme> Mapping<S> {
             .map(|pending| pending.frame.bytes().slice(0, pending.len))
             .collect();
         let pos = first * self.page_size() as u64;
-        let mut read = self.backend().read_at(&bufs, pos)?;
+        let mut read = {
+            let _transfer = Transfer::begin(&self.shared().transfers);
+            self.backend().read_at(&bufs, pos)?
+        };
         let mut nr_read = 0;
         for pending in batch {
             if read < pending.len {

@@ -5,7 +5,7 @@
 //! | `cache`, `file`, `guard`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`Error`] |
 //! | `read` | the optimistic and the referenced read |
 //! | `lookup` | from a page to a reference to its frame |
-//! | `fill`, `ahead` | reading missing pages; how many at a time |
+//! | `fill`, `ahead`, `in_flight` | reading missing pages; how many at a time; how many at once |
 //! | `budget` | what is used outside of frames, counted all the same |
 //! | `reclaim` | evicting pages when there are no free frames |
 //! | `claim` | the one choke point that changes a slot |
@@ -32,6 +32,7 @@ mod file;
 mod fill;
 #[cfg(not(loom))]
 mod guard;
+mod in_flight;
 mod index;
 mod lookup;
 mod mapping;

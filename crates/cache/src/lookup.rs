@@ -29,9 +29,14 @@ use crate::slot::State;
 const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 impl<S: RefScheme> Mapping<S> {
-    /// A reference to the frame of `page`, which is filled if it is missing, along with missing
-    /// neighbours up to `want` pages in all.
-    pub(crate) fn get(&self, page: PageNr, want: usize) -> Result<FrameRef<'_, S>, Error> {
+    /// A reference to the frame of `page`. If it is missing, it is filled, along with missing neighbours
+    /// up to as many pages in all as `ahead` says, which is asked once and only then.
+    pub(crate) fn get(
+        &self,
+        page: PageNr,
+        ahead: impl Fn() -> usize,
+    ) -> Result<FrameRef<'_, S>, Error> {
+        let mut want = None;
         let mut backoff = Backoff::new();
         loop {
             if let Some(seen) = self.index().look(page) {
@@ -55,7 +60,11 @@ impl<S: RefScheme> Mapping<S> {
                     State::Empty => {}
                 }
             }
-            if let Fill::Filled(reference) = self.fill(page, want)? {
+            let want = *want.get_or_insert_with(&ahead);
+            let filled = self.fill(page, want);
+            // No claim is held here: the place to tear down what an eviction was the last to hold.
+            self.shared().bury();
+            if let Fill::Filled(reference) = filled? {
                 return Ok(reference);
             }
         }

@@ -38,6 +38,8 @@ pub(crate) struct Mapping<S: RefScheme> {
     last_frame: u32,
     order: Order,
     // What only misses need.
+    /// The size that fills take for the file's: ahead of `size` while the file is found to have grown.
+    fill_size: AtomicU64,
     number: u64,
     id: FileId,
     /// Held while the size changes.
@@ -76,7 +78,7 @@ impl<S: RefScheme> Mapping<S> {
                 page_size.bytes()
             )));
         }
-        let reach = (size + size / 2 + HEADROOM_BYTES).min(MAX_FILE_BYTES);
+        let reach = (4 * size + HEADROOM_BYTES).min(MAX_FILE_BYTES);
         let nr_pages = reach.div_ceil(page_size.bytes() as u64);
         let index =
             Index::new(nr_pages, shared.pool.view()).ok_or_else(|| fail(ErrorKind::OutOfMemory))?;
@@ -86,6 +88,7 @@ impl<S: RefScheme> Mapping<S> {
         Ok(Self {
             index,
             size: AtomicU64::new(size),
+            fill_size: AtomicU64::new(size),
             page_size: page_size.bytes(),
             page_shift: page_size.bytes().trailing_zeros(),
             last_frame: nr_frames as u32 - order.frames(),
@@ -141,9 +144,16 @@ impl<S: RefScheme> Mapping<S> {
     /// The size of the file in bytes, as far as the cache knows.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `resize_to`: a reader that sees the new size
-        // sees the pages that were taken out before it was stored as gone.
+        // ORDERING: Acquire; pairs with the release stores in `refresh`. Who sees that the file has
+        // grown sees that the page with the zeros past its old end is gone.
         self.size.load(Ordering::Acquire)
+    }
+
+    /// The size of the file that a fill goes by.
+    pub(crate) fn fill_size(&self) -> u64 {
+        // ORDERING: Acquire; pairs with the release store in `refresh`. What matters is the fence between
+        // this load and the claim, see `Mapping::fill`.
+        self.fill_size.load(Ordering::Acquire)
     }
 
     /// An error of this file.
@@ -168,14 +178,22 @@ impl<S: RefScheme> Mapping<S> {
         }
         let old = self.size();
         if new != old {
-            // ORDERING: Release; see `size`. The size goes first, so that no fill that starts from here
-            // on takes the old end for the end; fills that have started are waited for by `remove`.
-            self.size.store(new, Ordering::Release);
-            // ORDERING: SeqCst fence; pairs with the one in `Mapping::fill`.
-            fence(Ordering::SeqCst);
+            // 1. Readers must not go beyond an end that has come nearer.
+            if new < old {
+                // ORDERING: Release, as below.
+                self.size.store(new, Ordering::Release);
+            }
+            // 2. No fill that starts from here on takes the old end for the end. Fills that have started
+            // are waited for by `remove`, whose fence pairs with theirs.
+            // ORDERING: Release, as below.
+            self.fill_size.store(new, Ordering::Release);
+            // 3. Take out what the change makes wrong.
             let first = old.min(new) >> self.page_shift;
             let end = old.max(new).div_ceil(self.page_size() as u64);
             self.remove(first, end);
+            // 4. Growth is shown to readers only when the page with the zeros past the old end is gone.
+            // ORDERING: Release; pairs with the acquire in `size`, and publishes step 3.
+            self.size.store(new, Ordering::Release);
         }
         Ok(new)
     }
@@ -183,6 +201,10 @@ impl<S: RefScheme> Mapping<S> {
     /// Takes the cached pages from `first` up to `end` out. Pages that are pinned live on under
     /// their guards; fills in progress are waited for.
     pub(crate) fn remove(&self, first: PageNr, end: PageNr) {
+        // ORDERING: SeqCst fence; pairs with the one in `Mapping::fill` (store buffering: the caller has
+        // changed the file or its size, and we look for claims; they have claimed, and look at the size
+        // and the file; one must see the other).
+        fence(Ordering::SeqCst);
         let end = end.min(self.index.capacity());
         let mut page = first;
         while page < end {

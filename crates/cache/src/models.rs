@@ -11,7 +11,7 @@ use std::sync::Arc;
 use loom::thread;
 use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
 use pagewell_frame::{
-    FRAME_BYTES, FrameKind, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame,
+    FRAME_BYTES, FrameKind, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 use pagewell_sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use crate::page_size::PageSize;
 use crate::read::{FastRead, ReadPath};
 use crate::reclaim::Marks;
 use crate::shared::Shared;
-use crate::slot::State;
+use crate::slot::{Slot, State};
 
 /// The bytes of a page in the file, and bytes that are in none.
 const OURS: u8 = 0xA1;
@@ -77,8 +77,8 @@ fn open<S: RefScheme>(
 
 /// Brings `page` in and marks it as referenced; returns its frame.
 fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
-    drop(mapping.get(page, 1).expect("a readable page"));
-    let reference = mapping.get(page, 1).expect("a readable page");
+    drop(mapping.get(page, || 1).expect("a readable page"));
+    let reference = mapping.get(page, || 1).expect("a readable page");
     reference.frame()
 }
 
@@ -112,6 +112,12 @@ fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
     unique.bytes().copy_from(0, &[FOREIGN; FRAME_BYTES]);
 }
 
+/// The frame of the leaf of page 0.
+fn leaf_frame<S: RefScheme>(shared: &Shared<S>, mapping: &Mapping<S>) -> FrameNr {
+    let leaf = mapping.index().leaf(shared, 0).expect("a leaf");
+    leaf.reference.frame()
+}
+
 /// Everything was given back.
 fn assert_at_rest<S: RefScheme>(shared: &Shared<S>) {
     shared.pool.verify().expect("a consistent pool");
@@ -143,7 +149,7 @@ fn read_vs_evict_and_reuse<S: RefScheme>() {
                 "the frame freed last is used first"
             );
             drop(reference);
-            drop(mapping.get(0, 1));
+            drop(mapping.get(0, || 1));
         }
     }
     reader.join().unwrap();
@@ -286,14 +292,14 @@ fn loom_evict_vs_evict() {
 }
 
 /// The leaf is taken out and its frame reused for bytes that look like the slot that was in it, but
-/// name a frame of somebody else's; then the index makes a leaf of the same frame again.
+/// name a frame of somebody else's.
 #[test]
 fn loom_read_vs_leaf_reuse() {
     explore(3, || {
         let shared = pool::<LockBit>(4);
         let mapping = mapping(&shared, 1);
         let frame = warm(&mapping, 0);
-        let foreign = shared.alloc(pagewell_frame::Order::ZERO).expect("a frame");
+        let foreign = shared.alloc(Order::ZERO).expect("a frame");
         scribble(&foreign);
         let lure = mapping
             .index()
@@ -302,9 +308,7 @@ fn loom_read_vs_leaf_reuse() {
             .slot
             .filled(foreign.frame())
             .with_referenced();
-        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
-        let leaf_frame = leaf.reference.frame();
-        drop(leaf);
+        let leaf_frame = leaf_frame(&shared, &mapping);
         let reader = {
             let mapping = Arc::clone(&mapping);
             thread::spawn(move || {
@@ -338,9 +342,7 @@ fn loom_read_vs_leaf_word_repeated() {
         let mapping = mapping(&shared, 1);
         let frame = warm(&mapping, 0);
         let word = mapping.index().look(0).expect("a leaf").slot.bits();
-        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
-        let leaf_frame = leaf.reference.frame();
-        drop(leaf);
+        let leaf_frame = leaf_frame(&shared, &mapping);
         let reader = {
             let mapping = Arc::clone(&mapping);
             thread::spawn(move || {
@@ -365,6 +367,180 @@ fn loom_read_vs_leaf_word_repeated() {
     });
 }
 
+/// The same for a pin: the reference must be to the page, not to what its frame has become.
+#[test]
+fn loom_pin_vs_leaf_word_repeated() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let word = mapping.index().look(0).expect("a leaf").slot.bits();
+        let leaf_frame = leaf_frame(&shared, &mapping);
+        let pinner = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let Some(seen) = mapping.index().look(0) else {
+                    return;
+                };
+                if !matches!(seen.slot.state(), State::Present(_)) {
+                    return;
+                }
+                if let Ok(Some(reference)) = mapping.try_get_seen(seen) {
+                    let mut bytes = [0; FRAME_BYTES];
+                    reference.bytes().copy_to(0, &mut bytes);
+                    assert_ours(&bytes);
+                }
+            })
+        };
+        if let Some(page) = shared.try_evict(frame, Marks::Ignored) {
+            scribble(&page);
+            // Somebody else's page, so that references to it can be had.
+            let page = page.publish(FrameKind::Page, (u64::MAX, 0), 1);
+            if let Some(unique) = shared.try_evict(leaf_frame, Marks::Ignored) {
+                for slot in unique.words() {
+                    slot.store(word, Ordering::Relaxed);
+                }
+                drop(unique);
+            }
+            drop(crate::raw::published(&shared, page));
+        }
+        pinner.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A thread is about to sleep on a claimed slot; the claim ends, and the leaf is reused for bytes that look
+/// like a claimed slot: the thread must not sleep, since nobody would wake it.
+#[test]
+fn loom_wait_vs_leaf_reuse() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let leaf_frame = leaf_frame(&shared, &mapping);
+        let waiter = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(seen) = mapping.index().look(0)
+                    && seen.slot.is_busy()
+                {
+                    seen.wait_while_busy(mapping.shared());
+                }
+            })
+        };
+        if let Some(page) = shared.try_evict(frame, Marks::Ignored) {
+            if let Some(unique) = shared.try_evict(leaf_frame, Marks::Ignored) {
+                unique.bytes().copy_from(0, &[0xFF; FRAME_BYTES]);
+                drop(unique);
+            }
+            drop(page);
+        }
+        waiter.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A reader meets a leaf that is just being made, in a frame whose old bytes look like a slot that names a
+/// page of somebody else's.
+#[test]
+fn loom_read_vs_new_leaf() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let mapping = mapping(&shared, 1);
+        let foreign = shared.alloc(Order::ZERO).expect("a frame");
+        scribble(&foreign);
+        let lure = Slot::EMPTY.filled(foreign.frame()).with_referenced();
+        let rest: Vec<_> = (0..3)
+            .filter_map(|_| shared.pool.alloc(Order::ZERO))
+            .collect();
+        for unique in &rest {
+            for word in unique.words() {
+                word.store(lure.bits(), Ordering::Relaxed);
+            }
+        }
+        drop(rest);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    assert_ours(&bytes);
+                }
+            })
+        };
+        drop(mapping.index().leaf_or_new(&shared, mapping.number(), 0));
+        reader.join().unwrap();
+        drop(foreign);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The file grows while it is being read: old bytes or new bytes, and none of the zeros that were past
+/// the old end.
+fn read_vs_growth(path: ReadPath) {
+    let half = FRAME_BYTES / 2;
+    let shared = pool::<LockBit>(4);
+    let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
+    let backend = Arc::new(backend);
+    let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+    warm(&mapping, 0);
+    backend
+        .inner()
+        .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+    let reader = {
+        let mapping = Arc::clone(&mapping);
+        thread::spawn(move || assert_ours(&read(&mapping, 0, path)))
+    };
+    mapping.refresh(Op::Read).expect("a size");
+    reader.join().unwrap();
+    drop(mapping);
+    assert_at_rest(&shared);
+}
+
+#[test]
+fn loom_read_vs_growth() {
+    explore(2, || read_vs_growth(ReadPath::Optimistic));
+}
+
+#[test]
+fn loom_referenced_read_vs_growth() {
+    explore(2, || read_vs_growth(ReadPath::Referenced));
+}
+
+/// The file is found to be empty during a read whose copy has failed its check: no foreign byte is left in
+/// the buffer.
+#[test]
+fn loom_failed_read_leaves_no_foreign_bytes() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
+        let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let frame = warm(&mapping, 0);
+        backend.inner().modify(Vec::clear);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let mut buf = [0; FRAME_BYTES];
+                if mapping.read_short(&mut buf, 0) == FastRead::Fallback {
+                    let _ = mapping.read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
+                }
+                assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
+            })
+        };
+        if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
+            scribble(&unique);
+            drop(unique);
+        }
+        mapping.refresh(Op::Read).expect("a size");
+        reader.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
 /// A leaf that has just become empty is taken out while a page of it is filled: neither is lost.
 #[test]
 fn loom_fill_vs_evict_leaf() {
@@ -372,9 +548,7 @@ fn loom_fill_vs_evict_leaf() {
         let shared = pool::<LockBit>(4);
         let mapping = mapping(&shared, 1);
         drop(mapping.index().leaf_or_new(&shared, mapping.number(), 0));
-        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
-        let leaf_frame = leaf.reference.frame();
-        drop(leaf);
+        let leaf_frame = leaf_frame(&shared, &mapping);
         let evictor = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || drop(shared.try_evict(leaf_frame, Marks::Ignored)))
@@ -396,9 +570,7 @@ fn loom_fill_vs_leaf_reuse() {
         let ours = mapping(&shared, 1);
         let other = mapping_of(&shared, vec![FOREIGN; FRAME_BYTES]);
         drop(ours.index().leaf_or_new(&shared, ours.number(), 0));
-        let leaf = ours.index().leaf(&shared, 0).expect("a leaf");
-        let leaf_frame = leaf.reference.frame();
-        drop(leaf);
+        let leaf_frame = leaf_frame(&shared, &ours);
         let stealer = {
             let (shared, other) = (Arc::clone(&shared), Arc::clone(&other));
             thread::spawn(move || {
@@ -406,7 +578,7 @@ fn loom_fill_vs_leaf_reuse() {
                 drop(other.index().leaf_or_new(&shared, other.number(), 0));
             })
         };
-        drop(ours.get(0, 1));
+        drop(ours.get(0, || 1));
         stealer.join().unwrap();
         assert_eq!(
             read(&other, 0, ReadPath::Referenced),
@@ -433,7 +605,7 @@ fn loom_fill_vs_refresh() {
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
         let filler = {
             let mapping = Arc::clone(&mapping);
-            thread::spawn(move || drop(mapping.get(0, 1)))
+            thread::spawn(move || drop(mapping.get(0, || 1)))
         };
         assert_eq!(
             mapping.refresh(Op::Read).expect("a size"),
@@ -456,7 +628,7 @@ fn loom_remove_vs_unpin() {
         let shared = pool::<LockBit>(4);
         let mapping = mapping(&shared, 1);
         warm(&mapping, 0);
-        let frame = mapping.get(0, 1).expect("a readable page").into_raw();
+        let frame = mapping.get(0, || 1).expect("a readable page").into_raw();
         let guard = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -480,9 +652,7 @@ fn loom_teardown_vs_evict() {
         let shared = pool::<LockBit>(4);
         let mapping = mapping(&shared, 1);
         let frame = warm(&mapping, 0);
-        let leaf = mapping.index().leaf(&shared, 0).expect("a leaf");
-        let leaf_frame = leaf.reference.frame();
-        drop(leaf);
+        let leaf_frame = leaf_frame(&shared, &mapping);
         let evictor = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {

@@ -166,7 +166,7 @@ impl<S: RefScheme> Mapping<S> {
                 continue;
             }
             let pages_left = (off + wanted).div_ceil(self.page_size());
-            match self.read_page_referenced(page, off, now, chunk, ahead(page, pages_left)) {
+            match self.read_page_referenced(page, off, now, chunk, || ahead(page, pages_left)) {
                 Ok(n) => {
                     done += n;
                     if n < chunk.len() {
@@ -186,6 +186,11 @@ impl<S: RefScheme> Mapping<S> {
                 }
             }
         }
+        if path == ReadPath::Optimistic {
+            // A short read that failed its check may have left foreign bytes there.
+            let end = buf.len().min(done.saturating_add(SHORT_BYTES));
+            buf[done..end].fill(0);
+        }
         Ok(done)
     }
 
@@ -196,9 +201,9 @@ impl<S: RefScheme> Mapping<S> {
         off: usize,
         pos: u64,
         buf: &mut [u8],
-        want: usize,
+        ahead: impl Fn() -> usize,
     ) -> Result<usize, Error> {
-        let reference = self.get(page, want)?;
+        let reference = self.get(page, ahead)?;
         // After the page was found, as in the optimistic read.
         let n = self.size().saturating_sub(pos).min(buf.len() as u64) as usize;
         let (now, past_end) = buf.split_at_mut(n);

@@ -6,11 +6,12 @@ use std::sync::{Arc, Weak};
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
-use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
 use crate::budget::Budget;
+use crate::in_flight::InFlight;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
 use crate::root::Generation;
@@ -26,6 +27,11 @@ pub(crate) struct Shared<S: RefScheme> {
     nr_leaves_made: AtomicU64,
     next_number: AtomicU64,
     registry: Mutex<Registry<S>>,
+    /// Mappings whose last handle went while an eviction looked at them.
+    graves: Mutex<Vec<Mapping<S>>>,
+    /// How many fills are in a transfer from the storage: frames that will be free to evict soon.
+    pub(crate) transfers: AtomicUsize,
+    pub(crate) in_flight: InFlight,
 }
 
 /// Events that are rare enough to be counted where they happen; hits are not.
@@ -83,6 +89,7 @@ pub(crate) enum Found {
 
 impl<S: RefScheme> Shared<S> {
     pub(crate) fn new(pool: FramePool<S>) -> Self {
+        let nr_frames = pool.nr_frames();
         Self {
             pool,
             waits: WaitTable::new(),
@@ -91,6 +98,9 @@ impl<S: RefScheme> Shared<S> {
             budget: Budget::default(),
             nr_leaves_made: AtomicU64::new(0),
             next_number: AtomicU64::new(0),
+            graves: Mutex::new(Vec::new()),
+            transfers: AtomicUsize::new(0),
+            in_flight: InFlight::new(nr_frames),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
@@ -147,6 +157,26 @@ impl<S: RefScheme> Shared<S> {
             .by_number
             .get(&number)
             .and_then(Weak::upgrade)
+    }
+
+    /// Lets go of a mapping that an eviction has looked up. If the last handle went meanwhile, the mapping
+    /// is kept until [`bury`](Self::bury): an eviction may run under a claim, and tearing a mapping down
+    /// waits for claims and calls the user's backend.
+    pub(crate) fn let_go(&self, mapping: Arc<Mapping<S>>) {
+        if let Some(last) = Arc::into_inner(mapping) {
+            lock(&self.graves).push(last);
+        }
+    }
+
+    /// Tears down what [`let_go`](Self::let_go) has kept. To be called with no claim held.
+    pub(crate) fn bury(&self) {
+        loop {
+            let mapping = lock(&self.graves).pop();
+            let Some(mapping) = mapping else {
+                return;
+            };
+            drop(mapping);
+        }
     }
 
     /// Forgets a mapping that is being torn down.

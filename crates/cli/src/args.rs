@@ -63,7 +63,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
 
-    /// Measured seconds of each figure, over all its rounds [default: 1; --quick: 0.3]
+    /// Measured seconds of each figure, over all its rounds [default: 0.5; --quick: 0.3]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
 
@@ -187,7 +187,7 @@ const LARGEST_BLOCK: u64 = 64 << 20;
 const LARGEST_FILE: u64 = 1 << 40;
 
 fn default_seconds(quick: bool) -> Duration {
-    Duration::from_millis(if quick { 300 } else { 1000 })
+    Duration::from_millis(if quick { 300 } else { 500 })
 }
 
 impl BenchArgs {
@@ -195,9 +195,9 @@ impl BenchArgs {
     pub(crate) fn settings(self) -> Result<Settings, clap::Error> {
         self.refuse_unused()?;
         self.refuse_directory()?;
-        let asks_for = |wanted: fn(&Case) -> bool| {
-            self.cases.is_empty() || self.cases.iter().any(wanted)
-        };
+        self.refuse_empty_plan()?;
+        let asks_for =
+            |wanted: fn(&Case) -> bool| self.cases.is_empty() || self.cases.iter().any(wanted);
         Ok(Settings {
             refcount: self.what != What::Read && asks_for(|case| case.is_refcount()),
             read: self.what != What::Refcount && asks_for(|case| !case.is_refcount()),
@@ -247,6 +247,26 @@ impl BenchArgs {
                 ErrorKind::ArgumentConflict,
                 format!("the case {} belongs to the other benchmark", case.name()),
             )),
+        }
+    }
+
+    /// Cases, blocks and sizes that leave nothing to measure.
+    fn refuse_empty_plan(&self) -> Result<(), clap::Error> {
+        if self.file.is_some() && !self.cases.is_empty() {
+            let possible = |case: &Case| !case.needs_own_files();
+            if !self.cases.iter().any(possible) {
+                return Err(usage(
+                    ErrorKind::ArgumentConflict,
+                    "--file names one file, and diff-hot needs one for each thread".to_owned(),
+                ));
+            }
+        }
+        match (self.blocks.iter().min(), self.sizes.iter().max()) {
+            (Some(block), Some(size)) if block > size => Err(usage(
+                ErrorKind::ArgumentConflict,
+                "every --block is larger than every --size".to_owned(),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -327,7 +347,10 @@ mod tests {
 
     fn settings(line: &str) -> Result<Settings, ErrorKind> {
         let words = std::iter::once("pagewell").chain(line.split_whitespace());
-        match Cli::try_parse_from(words).map_err(|error| error.kind())?.command {
+        match Cli::try_parse_from(words)
+            .map_err(|error| error.kind())?
+            .command
+        {
             Some(Command::Bench(args)) => args.settings().map_err(|error| error.kind()),
             other => panic!("not a benchmark: {other:?}"),
         }
@@ -381,6 +404,8 @@ mod tests {
             "bench read --file x --size 4K",
             "bench read --file x --dir y",
             "bench read --file /",
+            "bench read --file x --case diff-hot",
+            "bench read --block 64K --size 4K,16K",
             "bench read --case one-count",
             "bench refcount --case same-hot",
             "bench refcount --file x",

@@ -74,7 +74,11 @@ impl Info {
         let bytes = |value: Option<u64>| value.map_or_else(unknown, |n| Bytes(n).to_string());
         let list = |sizes: &mut dyn Iterator<Item = u64>| {
             let sizes: Vec<String> = sizes.map(|size| Bytes(size).to_string()).collect();
-            if sizes.is_empty() { "none".to_owned() } else { sizes.join(", ") }
+            if sizes.is_empty() {
+                "none".to_owned()
+            } else {
+                sizes.join(", ")
+            }
         };
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
@@ -82,11 +86,17 @@ impl Info {
             let _ = writeln!(text, "{name:<18}{value}");
         };
         line("pagewell", self.version);
-        line("kernel", &format!("Linux {} on {}", self.kernel, self.architecture));
+        line(
+            "kernel",
+            &format!("Linux {} on {}", self.kernel, self.architecture),
+        );
         line("processor", self.cpu_model.as_deref().unwrap_or("unknown"));
         line(
             "processors",
-            &format!("{} online, {} for this process", self.cpus_online, self.cpus_allowed),
+            &format!(
+                "{} online, {} for this process",
+                self.cpus_online, self.cpus_allowed
+            ),
         );
         line(
             "memory",
@@ -101,17 +111,26 @@ impl Info {
             "cache page sizes",
             &list(&mut self.cache_page_sizes.iter().map(|&size| size as u64)),
         );
-        line("huge page sizes", &list(&mut self.huge_page_sizes.iter().copied()));
+        line(
+            "huge page sizes",
+            &list(&mut self.huge_page_sizes.iter().copied()),
+        );
         line(
             "transparent huge",
-            self.transparent_huge_pages.as_deref().unwrap_or("not supported"),
+            self.transparent_huge_pages
+                .as_deref()
+                .unwrap_or("not supported"),
         );
         for node in &self.nodes {
             line(
                 &format!("node {}", node.node),
                 &format!(
                     "processors {}, memory {}, free {}",
-                    if node.cpus.is_empty() { "none" } else { &node.cpus },
+                    if node.cpus.is_empty() {
+                        "none"
+                    } else {
+                        &node.cpus
+                    },
                     bytes(node.memory_bytes),
                     bytes(node.free_bytes)
                 ),
@@ -126,7 +145,7 @@ impl Info {
 }
 
 /// What the processor calls itself; not every architecture has a name to tell.
-fn cpu_model() -> Option<String> {
+pub(crate) fn cpu_model() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

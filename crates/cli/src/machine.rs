@@ -3,6 +3,7 @@
 use std::fs;
 use std::thread;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processors that this process may run on, in the order in which workers
@@ -39,6 +40,19 @@ pub(crate) fn pin_current_thread(cpu: usize) -> bool {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).is_ok()
+}
+
+/// Lets this process open as many files as it may: every worker opens some.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it stays as it is, opening too many files fails with a clear error.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 /// The bytes of memory that can be taken without swapping, as far as the system
@@ -151,22 +165,33 @@ mod tests {
 
     #[test]
     fn memory_fields_are_found_in_both_files() {
-        assert_eq!(kib_field("MemTotal: 2 kB\nMemFree:  1 kB\n", "MemFree"), Some(1024));
+        assert_eq!(
+            kib_field("MemTotal: 2 kB\nMemFree:  1 kB\n", "MemFree"),
+            Some(1024)
+        );
         assert_eq!(kib_field("Node 0 MemFree:  3 kB\n", "MemFree"), Some(3072));
         assert_eq!(kib_field("MemFreeish: 3 kB\n", "MemFree"), None);
     }
 
     #[test]
     fn first_threads_of_cores_come_before_second_ones() {
-        let mut processors = [(1, 0, 4), (0, 1, 2), (0, 0, 1), (0, 0, 0)]
-            .map(|(sibling, package, number)| Processor { sibling, package, number });
+        let mut processors =
+            [(1, 0, 4), (0, 1, 2), (0, 0, 1), (0, 0, 0)].map(|(sibling, package, number)| {
+                Processor {
+                    sibling,
+                    package,
+                    number,
+                }
+            });
         processors.sort();
         assert_eq!(processors.map(|p| p.number), [0, 1, 2, 4]);
     }
 
     #[test]
     fn a_thread_is_pinned_to_a_processor_that_it_may_use() {
-        let Some(&cpu) = allowed_cpus().first() else { return };
+        let Some(&cpu) = allowed_cpus().first() else {
+            return;
+        };
         let pinned = thread::spawn(move || pin_current_thread(cpu)).join();
         assert!(pinned.unwrap());
         assert!(!pin_current_thread(CpuSet::MAX_CPU));

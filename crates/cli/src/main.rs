@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         // A reader that has seen enough (`pagewell bench | head`) is no error.
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Run(message)) => {
-            eprintln!("pagewell: {message}");
+            output::complain(&format!("pagewell: {message}"));
             ExitCode::FAILURE
         }
     }

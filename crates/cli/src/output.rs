@@ -28,3 +28,8 @@ pub(crate) fn print_json(record: &impl Serialize) -> Result<(), Failure> {
     line.push('\n');
     print(&line)
 }
+
+/// Writes a line to standard error. That nobody reads it is no reason to stop.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -38,7 +38,7 @@ impl fmt::Display for Bytes {
         const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
         let text = match UNITS.iter().find(|(_, shift)| self.0 >> shift > 0) {
             None => format!("{} B", self.0),
-            Some((unit, shift)) if self.0 % (1 << shift) == 0 => {
+            Some((unit, shift)) if self.0.is_multiple_of(1 << shift) => {
                 format!("{} {unit}", self.0 >> shift)
             }
             Some((unit, shift)) => {
@@ -72,7 +72,16 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in ["", "K", "-1", "1.5G", "12Q", "0x10", "99999999999999999999", "16777216T"] {
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.5G",
+            "12Q",
+            "0x10",
+            "99999999999999999999",
+            "16777216T",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

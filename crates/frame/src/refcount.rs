@@ -76,6 +76,8 @@
 //!
 //! Source: Linux memory-management list, "mm: improve folio refcount scalability" (December 2025).
 
+#![allow(unsafe_code)] // The schemes promise what handles rely on; and the view of a word in shared memory.
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU8;
@@ -128,7 +130,16 @@ impl Put {
 ///
 /// The methods are what [`RefCount`] forwards to, after it has checked the arguments; they are public
 /// so that the models can run broken twins. Use [`RefCount`].
-pub trait RefScheme: fmt::Debug + Send + Sync + 'static {
+///
+/// # Safety
+///
+/// Whoever holds a reference relies on it for memory safety, so an implementation must (A) let at most
+/// one caller own the page: the one that was told `Last`, or whose freeze has succeeded, or that made the
+/// word; (B) fail every try while it has an owner; (C) tell nobody `Last`, and let no freeze succeed, while
+/// there are references that were taken and not dropped, beyond those that the caller gives up; (D) order
+/// what was done under references before what their owner does, and what the owner has done before what is
+/// done under the references that come after.
+pub unsafe trait RefScheme: fmt::Debug + Send + Sync + 'static {
     /// The scheme's name in reports.
     const NAME: &'static str;
 
@@ -169,7 +180,8 @@ pub trait RefScheme: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 pub enum LockBit {}
 
-impl RefScheme for LockBit {
+// SAFETY: (A) to (D) are the invariants of the module's text, which the models check.
+unsafe impl RefScheme for LockBit {
     const NAME: &'static str = "lock-bit";
     const LOCKED: u32 = LockBitWord::LOCKED.0;
 
@@ -357,7 +369,8 @@ fn put_of_nothing(word: &AtomicU32, prev: LockBitWord, n: u32) -> ! {
 #[derive(Debug, Clone, Copy)]
 pub enum CasLoop {}
 
-impl RefScheme for CasLoop {
+// SAFETY: (A) to (D) are the invariants of the module's text, which the models check.
+unsafe impl RefScheme for CasLoop {
     const NAME: &'static str = "cas-loop";
     const LOCKED: u32 = CasLoopWord::LOCKED.0;
 
@@ -513,7 +526,6 @@ impl<S: RefScheme> RefCount<S> {
 
     /// The count in `word`, e.g. in memory that processes share. Before its first use the word was
     /// made by a count of the same scheme, or is given its value by [`set`](Self::set).
-    #[allow(unsafe_code)]
     #[inline]
     pub fn from_atomic(word: &AtomicU32) -> &Self {
         let count = std::ptr::from_ref(word).cast::<Self>();

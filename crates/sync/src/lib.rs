@@ -27,7 +27,7 @@ pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// Locks `mutex`; a panic of another holder does not poison it.
 ///
 /// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind
-/// (backends are called with no lock held), so a poisoned mutex carries no information.
+/// (backends are called with no lock held, but for the one that only says that a size is being changed), so a poisoned mutex carries no information.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

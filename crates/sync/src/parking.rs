@@ -1,12 +1,22 @@
 //! Waiting for a word to change, for as long as I/O takes.
 //!
-//! Protocol. A waiter locks the bucket of the word's address, looks at the word again, and sleeps if
-//! it still has to wait. A waker changes the word first, then locks the bucket and wakes everybody in
-//! it. Since both hold the bucket's lock, either the waiter sees the change, or it sleeps before the
-//! waker gets the lock and is woken by it.
+//! Protocol.
+//!
+//! ```text
+//! waiter                                        waker
+//! 1 lock the bucket; count itself in            a change the word
+//! 2 fence(SeqCst)                               b fence(SeqCst)
+//! 3 look at the word; sleep if it must wait     c look at the count; done if it is 0
+//! 4 woken: from 3 on; else count itself out     d lock the bucket, wake everybody in it
+//! ```
+//!
+//! By the fences, either the waiter's look (3) sees the change (a), or the waker's look (c) sees the
+//! waiter counted in (1). In the second case the waker locks the bucket after the waiter has gone to sleep,
+//! which releases the lock, and wakes it. So waking costs one fence where nobody waits.
 //!
 //! Words of one bucket share its wake-ups: a waiter that was woken for another word sleeps again.
 
+use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::{Condvar, Mutex, lock};
 
 /// How many buckets a table has: enough that unrelated waits rarely meet.
@@ -17,6 +27,8 @@ const BUCKETS: usize = 1;
 
 #[derive(Debug, Default)]
 struct Bucket {
+    /// How many threads are between steps 1 and 4.
+    nr_waiters: AtomicUsize,
     lock: Mutex<()>,
     changed: Condvar,
 }
@@ -53,18 +65,30 @@ impl WaitTable {
     pub fn wait_while<T>(&self, word: &T, mut must_wait: impl FnMut(&T) -> bool) {
         let bucket = self.bucket(word);
         let mut guard = lock(&bucket.lock);
+        // ORDERING: Relaxed; the fence orders the count before the look at the word.
+        bucket.nr_waiters.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: SeqCst fence; pairs with the one in `wake` (store buffering, see the module's text).
+        fence(Ordering::SeqCst);
         while must_wait(word) {
             guard = bucket
                 .changed
                 .wait(guard)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
         }
+        // ORDERING: Relaxed; a waker that still sees us counted wakes nobody.
+        bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Wakes everybody who waits for `word`. To be called after the word was changed.
     pub fn wake<T>(&self, word: &T) {
         let bucket = self.bucket(word);
-        // Taking the lock orders this wake-up after a waiter's last look at the word.
+        // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
+        fence(Ordering::SeqCst);
+        // ORDERING: Relaxed; ordered by the fence.
+        if bucket.nr_waiters.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        // Taking the lock orders this wake-up after the waiter has gone to sleep.
         drop(lock(&bucket.lock));
         bucket.changed.notify_all();
     }

@@ -39,11 +39,26 @@ pub(super) const RATIOS: [(&str, &str); 5] = [
 
 /// One line each, for people.
 pub(super) const LEGEND: [(&str, &str); 5] = [
-    (OPTIMISTIC, "Pagewell, read_at: copies without a reference, and checks afterwards"),
-    (REFERENCED, "Pagewell, with a reference to each page; the count has a lock bit"),
-    (REFERENCED_CAS, "the same, with the baseline's count: a compare-and-swap loop"),
-    (PREAD, "the system call; the operating system has the file in memory"),
-    (MMAP, "memcpy from a mapping of the file: no cache can be faster than that"),
+    (
+        OPTIMISTIC,
+        "Pagewell, read_at: copies without a reference, and checks afterwards",
+    ),
+    (
+        REFERENCED,
+        "Pagewell, with a reference to each page; the count has a lock bit",
+    ),
+    (
+        REFERENCED_CAS,
+        "the same, with the baseline's count: a compare-and-swap loop",
+    ),
+    (
+        PREAD,
+        "the system call; the operating system has the file in memory",
+    ),
+    (
+        MMAP,
+        "memcpy from a mapping of the file: no cache can be faster than that",
+    ),
 ];
 
 /// A way to read a file.

@@ -26,7 +26,8 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(super) const REFCOUNT: [Case; 3] = [Case::OneCount, Case::OwnCount, Case::OneCountProcesses];
+    pub(super) const REFCOUNT: [Case; 3] =
+        [Case::OneCount, Case::OwnCount, Case::OneCountProcesses];
     pub(super) const READ: [Case; 3] = [Case::SameHot, Case::DiffHot, Case::SameRandom];
 
     /// The name in the JSON format and on the command line.
@@ -55,12 +56,24 @@ impl Case {
 
     /// Whether the case belongs to `bench refcount`.
     pub(crate) const fn is_refcount(self) -> bool {
-        matches!(self, Case::OneCount | Case::OwnCount | Case::OneCountProcesses)
+        matches!(
+            self,
+            Case::OneCount | Case::OwnCount | Case::OneCountProcesses
+        )
+    }
+
+    /// Whether each worker reads a file of its own.
+    pub(crate) const fn needs_own_files(self) -> bool {
+        matches!(self, Case::DiffHot)
     }
 
     /// The benchmark's name in the JSON format.
     pub(super) const fn bench(self) -> &'static str {
-        if self.is_refcount() { "refcount" } else { "read" }
+        if self.is_refcount() {
+            "refcount"
+        } else {
+            "read"
+        }
     }
 
     /// What a worker is.
@@ -90,7 +103,11 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn most_threads(&self) -> u32 {
-        self.cells.iter().map(|cell| cell.threads).max().unwrap_or(0)
+        self.cells
+            .iter()
+            .map(|cell| cell.threads)
+            .max()
+            .unwrap_or(0)
     }
 
     pub(super) fn largest_block(&self) -> u64 {
@@ -190,8 +207,10 @@ impl Plan {
             }
         }
         if self.read.is_empty() {
-            self.notes
-                .push("no read is measured: every block is larger than the file, or its case is left out".to_owned());
+            self.notes.push(
+                "no read is measured: every block is larger than the file, or its case is left out"
+                    .to_owned(),
+            );
         }
     }
 
@@ -199,13 +218,13 @@ impl Plan {
     fn files(&mut self, settings: &Settings, limits: Limits) -> Vec<(u64, Vec<Case>)> {
         let cases = wanted(settings, Case::READ);
         if let Some(bytes) = limits.users_file {
-            if cases.contains(&Case::DiffHot) {
+            if cases.iter().any(|case| case.needs_own_files()) {
                 self.notes
                     .push("diff-hot is left out: it needs a file for each thread".to_owned());
             }
             let cases = cases
                 .into_iter()
-                .filter(|&case| case != Case::DiffHot)
+                .filter(|case| !case.needs_own_files())
                 .collect();
             return vec![(bytes, cases)];
         }
@@ -218,8 +237,9 @@ impl Plan {
         }
         let large = self.size_that_fits(limits.memory);
         if settings.quick {
-            let (random, hot): (Vec<Case>, Vec<Case>) =
-                cases.into_iter().partition(|&case| case == Case::SameRandom);
+            let (random, hot): (Vec<Case>, Vec<Case>) = cases
+                .into_iter()
+                .partition(|&case| case == Case::SameRandom);
             return vec![(QUICK_HOT_SIZE, hot), (large, random)];
         }
         let mut files: Vec<(u64, Vec<Case>)> = Vec::new();
@@ -294,7 +314,12 @@ mod tests {
         let plan = Plan::new(&default_bench(), ROOMY);
         for case in Case::REFCOUNT {
             for threads in [1, 6] {
-                let cell = Cell { case, block: 0, file_bytes: 0, threads };
+                let cell = Cell {
+                    case,
+                    block: 0,
+                    file_bytes: 0,
+                    threads,
+                };
                 assert!(plan.refcount.contains(&cell), "{cell:?}");
             }
         }
@@ -304,7 +329,12 @@ mod tests {
             (Case::SameRandom, 256 << 20),
         ] {
             for (block, threads) in [(64, 1), (64, 6), (4096, 1), (4096, 6)] {
-                let cell = Cell { case, block, file_bytes, threads };
+                let cell = Cell {
+                    case,
+                    block,
+                    file_bytes,
+                    threads,
+                };
                 assert!(plan.cells().any(|planned| *planned == cell), "{cell:?}");
             }
         }
@@ -316,7 +346,10 @@ mod tests {
     fn the_full_plan_has_every_block_that_fits_in_its_file() {
         let plan = Plan::new(&full(), ROOMY);
         let cells_of = |file_bytes| {
-            let stage = plan.read.iter().find(|stage| stage.file_bytes == file_bytes);
+            let stage = plan
+                .read
+                .iter()
+                .find(|stage| stage.file_bytes == file_bytes);
             stage.map_or(0, |stage| stage.cells.len())
         };
         // Cases x blocks x numbers of threads (1, 2, 4, 6).
@@ -327,7 +360,10 @@ mod tests {
 
     #[test]
     fn little_memory_makes_the_large_file_smaller_and_is_told() {
-        let limits = Limits { memory: Some(100 << 20), ..ROOMY };
+        let limits = Limits {
+            memory: Some(100 << 20),
+            ..ROOMY
+        };
         let plan = Plan::new(&full(), limits);
         let sizes: Vec<u64> = plan.read.iter().map(|stage| stage.file_bytes).collect();
         assert_eq!(sizes, [4 << 10, 1 << 20, 16 << 20]);
@@ -336,7 +372,10 @@ mod tests {
 
     #[test]
     fn a_users_file_is_read_as_it_is() {
-        let limits = Limits { users_file: Some(5000), ..ROOMY };
+        let limits = Limits {
+            users_file: Some(5000),
+            ..ROOMY
+        };
         let plan = Plan::new(&full(), limits);
         assert_eq!(plan.read.len(), 1);
         assert!(plan.read[0].cells.iter().all(|cell| cell.block <= 5000));
@@ -346,7 +385,10 @@ mod tests {
 
     #[test]
     fn more_workers_than_processors_are_told() {
-        let settings = Settings { threads: vec![7], ..default_bench() };
+        let settings = Settings {
+            threads: vec![7],
+            ..default_bench()
+        };
         assert!(Plan::new(&settings, ROOMY).notes[0].contains("7 workers share 6"));
     }
 
@@ -355,6 +397,9 @@ mod tests {
         let settings = full();
         assert_eq!(numbers_of_workers(&settings, 1), [1]);
         assert_eq!(numbers_of_workers(&settings, 2), [1, 2]);
-        assert_eq!(numbers_of_workers(&settings, 96), [1, 2, 4, 8, 16, 32, 64, 96]);
+        assert_eq!(
+            numbers_of_workers(&settings, 96),
+            [1, 2, 4, 8, 16, 32, 64, 96]
+        );
     }
 }

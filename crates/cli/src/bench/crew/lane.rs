@@ -132,7 +132,10 @@ mod tests {
 
     #[test]
     fn a_slice_lasts_as_long_as_asked_and_grows_its_batch() {
-        let mut lane = Timed::new(Counter { done: 0, fails_at: 0 });
+        let mut lane = Timed::new(Counter {
+            done: 0,
+            fails_at: 0,
+        });
         let tally = lane.run(&span()).unwrap();
         assert!(tally.ops > 0 && tally.ops < lane.op.done);
         assert!(lane.batch > 1);
@@ -140,15 +143,27 @@ mod tests {
 
     #[test]
     fn a_late_worker_still_counts_something() {
-        let mut lane = Timed::new(Counter { done: 0, fails_at: 0 });
-        let tally = lane.run(&Span { start_ns: 0, warm_ns: 0, slice_ns: 0 }).unwrap();
+        let mut lane = Timed::new(Counter {
+            done: 0,
+            fails_at: 0,
+        });
+        let tally = lane
+            .run(&Span {
+                start_ns: 0,
+                warm_ns: 0,
+                slice_ns: 0,
+            })
+            .unwrap();
         assert!(tally.ops >= 1);
         assert!(tally.per_second() > 0.0);
     }
 
     #[test]
     fn an_operation_that_fails_ends_the_slice() {
-        let mut lane = Timed::new(Counter { done: 0, fails_at: 1000 });
+        let mut lane = Timed::new(Counter {
+            done: 0,
+            fails_at: 1000,
+        });
         assert_eq!(lane.run(&span()).unwrap_err(), "that one");
     }
 }

@@ -43,10 +43,10 @@ pub(in crate::bench) fn run_processes(
         .map_err(|error| Failure::because("cannot make memory to share", error))?;
     let shared = Shared::create(&memory, crew, schedule)?;
     prepare(&shared.counts());
-    let mut workers = Workers(Vec::with_capacity(crew as usize));
+    let mut workers = Workers::default();
     for number in 0..crew {
         let cpu = cpus.get(number as usize % cpus.len().max(1)).copied();
-        workers.0.push(Some(start(number, cpu, &memory)?));
+        workers.children.push(Some(start(number, cpu, &memory)?));
     }
     while let Looked::Working = workers.look(&shared)? {
         watch(schedule.step_duration() * shared.nr_done());
@@ -70,7 +70,9 @@ pub(in crate::bench) fn work_as_process(
     let coordinator = || getppid().map(|pid| pid.as_raw_nonzero().get());
     let asked = set_parent_process_death_signal(Some(Signal::KILL));
     if asked.is_err() || coordinator() != Some(args.parent) {
-        return Err(Failure::Run("the benchmark that this belongs to is over".to_owned()));
+        return Err(Failure::Run(
+            "the benchmark that this belongs to is over".to_owned(),
+        ));
     }
     let memory = io::stdin()
         .as_fd()
@@ -89,7 +91,9 @@ pub(in crate::bench) fn work_as_process(
         cpu: args.cpu,
     };
     worker
-        .work(&mut lanes, |step, tally| shared.record(args.worker, step, tally))
+        .work(&mut lanes, |step, tally| {
+            shared.record(args.worker, step, tally)
+        })
         .map_err(|stopped| match stopped {
             Stopped::Failed(reason) => Failure::Run(reason),
             Stopped::Abandoned => Failure::Run(ABANDONED.to_owned()),
@@ -122,7 +126,12 @@ fn start(number: u32, cpu: Option<usize>, memory: &File) -> Result<Child, Failur
 
 /// The worker processes; those that have ended are taken out. Dropping kills the
 /// rest.
-struct Workers(Vec<Option<Child>>);
+#[derive(Default)]
+struct Workers {
+    children: Vec<Option<Child>>,
+    /// The failure of one that was not to blame.
+    abandoned: Option<Failure>,
+}
 
 enum Looked {
     Working,
@@ -130,11 +139,11 @@ enum Looked {
 }
 
 impl Workers {
-    /// Sees who has ended, and fails if one has ended badly.
+    /// Sees who has ended, and fails if one has ended badly. One that stopped
+    /// because of another is no reason to fail before that other is known.
     fn look(&mut self, shared: &Shared) -> Result<Looked, Failure> {
         let mut looked = Looked::Ended;
-        let mut failure = None;
-        for (number, place) in self.0.iter_mut().enumerate() {
+        for (number, place) in self.children.iter_mut().enumerate() {
             let Some(child) = place else { continue };
             let status = child
                 .try_wait()
@@ -145,19 +154,28 @@ impl Workers {
             };
             let said = last_words(child);
             *place = None;
-            // Who fails first takes the others with it; report the first.
-            if !status.success() && (failure.is_none() || !said.contains(ABANDONED)) {
+            if !status.success() {
                 shared.gate().abandon();
-                failure = Some(Failure::Run(describe(number, status, &said)));
+                let failure = Failure::Run(describe(number, status, &said));
+                if !said.contains(ABANDONED) {
+                    return Err(failure);
+                }
+                self.abandoned = Some(failure);
             }
         }
-        failure.map_or(Ok(looked), Err)
+        match (looked, self.abandoned.take()) {
+            (Looked::Ended, Some(failure)) => Err(failure),
+            (looked, abandoned) => {
+                self.abandoned = abandoned;
+                Ok(looked)
+            }
+        }
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        for child in self.0.iter_mut().flatten() {
+        for child in self.children.iter_mut().flatten() {
             // It may have ended just now, which is as well.
             let _ = child.kill();
             let _ = child.wait();

@@ -45,7 +45,11 @@ impl Schedule {
         let Schedule { lanes, rounds, .. } = *self;
         (0..rounds).flat_map(move |round| {
             (0..lanes).map(move |place| {
-                let place = if round % 2 == 0 { place } else { lanes - 1 - place };
+                let place = if round % 2 == 0 {
+                    place
+                } else {
+                    lanes - 1 - place
+                };
                 Step {
                     round,
                     lane: (place + round) % lanes,

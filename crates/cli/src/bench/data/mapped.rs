@@ -19,11 +19,14 @@ impl Mapped {
         // SAFETY: the bytes of the mapping must not change while it exists. Nobody
         // but this process knows a temporary file, and nothing writes it once it
         // is made; of a user's file, `--file` demands that nobody changes it.
-        let map = unsafe { Mmap::map(&data.file) }.map_err(|error| {
-            Failure::because(format_args!("cannot map {}", data.label), error)
-        })?;
+        let map = unsafe { Mmap::map(&data.file) }
+            .map_err(|error| Failure::because(format_args!("cannot map {}", data.label), error))?;
         // An advice: many file systems have no huge pages.
-        let _ = map.advise(if huge_pages { Advice::HugePage } else { Advice::NoHugePage });
+        let _ = map.advise(if huge_pages {
+            Advice::HugePage
+        } else {
+            Advice::NoHugePage
+        });
         Ok(Mapped { map })
     }
 

@@ -68,7 +68,10 @@ impl Scratch {
     ) -> Result<DataFile, Failure> {
         let mut newly_failed = Vec::new();
         while let Some(place) = self.places.last() {
-            match place.file().and_then(|file| fill(file, bytes, filled, seed)) {
+            match place
+                .file()
+                .and_then(|file| fill(file, bytes, filled, seed))
+            {
                 Ok(file) => {
                     let label = place.describe(&file);
                     if !newly_failed.is_empty() {
@@ -192,7 +195,9 @@ mod tests {
     #[test]
     fn without_any_place_the_error_says_where_it_tried() {
         let mut scratch = in_folder("/nonexistent/folder");
-        scratch.places.retain(|place| *place == Place::Folder("/nonexistent/folder".into()));
+        scratch
+            .places
+            .retain(|place| *place == Place::Folder("/nonexistent/folder".into()));
         let failure = scratch.make(10, 10, 1, |_| ()).unwrap_err();
         assert!(format!("{failure:?}").contains("tried /nonexistent/folder"));
     }

@@ -1,4 +1,7 @@
 //! A copy from a mapping of the file.
+//!
+//! The bounds are checked, as in any safe program; a copy from a bare pointer was
+//! not measurably faster.
 
 use super::Reader;
 

@@ -1,0 +1,177 @@
+//! `pagewell bench`: the cache's fast paths beside what they replace.
+//!
+//! The life of a run: [`plan`] says which cells are measured. For reads,
+//! [`stage`] makes the files ([`data`]) and opens them in every engine
+//! ([`engine`]). A [`crew`] of pinned workers runs the engines of a cell in
+//! turns, round by round. [`results`] compares the speeds of the same round, and
+//! [`record`] or [`table`] prints them.
+
+mod clock;
+mod crew;
+mod data;
+mod engine;
+pub(crate) mod plan;
+mod positions;
+mod progress;
+mod record;
+mod refcount;
+mod results;
+mod rng;
+mod stage;
+mod stats;
+mod table;
+
+use std::time::Duration;
+
+use self::crew::{Schedule, Speeds, run_threads, work_as_process};
+use self::data::{DataFile, Scratch};
+use self::plan::{Cell, Limits, Plan};
+use self::progress::Progress;
+use self::results::{Measured, engines};
+use self::stage::Stage;
+use crate::args::{Format, Settings, WorkerArgs};
+use crate::failure::Failure;
+use crate::machine;
+use crate::output;
+use crate::size::Bytes;
+
+/// Runs the benchmarks that the settings ask for.
+pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
+    let users = settings.file.as_deref().map(DataFile::users).transpose()?;
+    machine::raise_descriptor_limit();
+    let cpus = machine::allowed_cpus();
+    let plan = Plan::new(
+        settings,
+        Limits {
+            nr_cpus: machine::nr_cpus(&cpus),
+            memory: machine::available_memory(),
+            users_file: users.as_ref().map(|data| data.bytes),
+        },
+    );
+    if plan.cells().next().is_none() {
+        return Err(Failure::Run(format!(
+            "there is nothing to measure: {}",
+            plan.notes.join("; ")
+        )));
+    }
+    let total = plan
+        .cells()
+        .map(|cell| schedule_for(cell, settings).duration())
+        .sum();
+    let mut run = Run {
+        settings,
+        cpus,
+        progress: Progress::new(total),
+    };
+    plan.notes.iter().for_each(|note| run.progress.note(note));
+    if settings.format == Format::Table {
+        run.show(&table::heading(settings, machine::nr_cpus(&run.cpus)))?;
+    }
+    let mut measured = Vec::new();
+    if !plan.refcount.is_empty() {
+        let cells = run.refcount(&plan)?;
+        run.report(&cells, "")?;
+        measured.extend(cells);
+    }
+    if !plan.read.is_empty() {
+        let (cells, files) = run.read(&plan, users)?;
+        run.report(&cells, &files)?;
+        measured.extend(cells);
+    }
+    if settings.format == Format::Table {
+        run.show(&table::summary(&measured))?;
+    }
+    Ok(())
+}
+
+/// One worker process of `one-count-processes`.
+pub(crate) fn worker_process(args: &WorkerArgs) -> Result<(), Failure> {
+    work_as_process(args, refcount::lanes)
+}
+
+fn schedule_for(cell: &Cell, settings: &Settings) -> Schedule {
+    Schedule::new(engines(cell.case).len(), settings.rounds, settings.seconds)
+}
+
+/// A run in progress.
+struct Run<'a> {
+    settings: &'a Settings,
+    cpus: Vec<usize>,
+    progress: Progress,
+}
+
+impl Run<'_> {
+    fn refcount(&mut self, plan: &Plan) -> Result<Vec<Measured>, Failure> {
+        plan.refcount
+            .iter()
+            .map(|cell| {
+                self.measure(cell, |schedule, cpus, watch| {
+                    refcount::run(cell, schedule, cpus, watch)
+                })
+            })
+            .collect()
+    }
+
+    /// The cells, and what files they have read.
+    fn read(
+        &mut self,
+        plan: &Plan,
+        mut users: Option<DataFile>,
+    ) -> Result<(Vec<Measured>, String), Failure> {
+        let mut scratch = Scratch::new(self.settings.dir.clone());
+        let mut measured = Vec::new();
+        let mut files = Vec::new();
+        for planned in &plan.read {
+            self.progress
+                .say(format!("preparing {} of data", Bytes(planned.file_bytes)));
+            let note = |text: String| self.progress.note(&text);
+            let stage = Stage::new(planned, users.take(), self.settings, &mut scratch, note)?;
+            files.push(stage.describe());
+            for cell in &planned.cells {
+                let workers = stage.lanes(cell)?;
+                measured.push(self.measure(cell, |schedule, cpus, watch| {
+                    run_threads(schedule, cpus, workers, watch)
+                })?);
+            }
+        }
+        Ok((measured, files.join(", ")))
+    }
+
+    /// Has `work` measure a cell, and prints it if the format has it printed now.
+    fn measure(
+        &mut self,
+        cell: &Cell,
+        work: impl FnOnce(&Schedule, &[usize], &mut dyn FnMut(Duration)) -> Result<Speeds, Failure>,
+    ) -> Result<Measured, Failure> {
+        let schedule = schedule_for(cell, self.settings);
+        self.progress.say(table::cell_name(cell));
+        let mut watch = |done| self.progress.within_cell(done);
+        let speeds =
+            work(&schedule, &self.cpus, &mut watch).map_err(|failure| in_cell(cell, failure))?;
+        self.progress.finish_cell(schedule.duration());
+        let measured = Measured::new(*cell, speeds);
+        if self.settings.format == Format::Json {
+            self.progress.aside(|| record::print(&measured))?;
+        }
+        Ok(measured)
+    }
+
+    fn report(&self, measured: &[Measured], files: &str) -> Result<(), Failure> {
+        match self.settings.format {
+            Format::Table => self.show(&table::report(measured, files)),
+            Format::Json => Ok(()),
+        }
+    }
+
+    fn show(&self, text: &str) -> Result<(), Failure> {
+        self.progress.aside(|| output::print(text))
+    }
+}
+
+/// Says in which cell a failure happened.
+fn in_cell(cell: &Cell, failure: Failure) -> Failure {
+    match failure {
+        Failure::Run(reason) => Failure::because(table::cell_name(cell), reason),
+        Failure::OutputClosed => Failure::OutputClosed,
+    }
+}

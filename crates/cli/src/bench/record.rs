@@ -1,0 +1,84 @@
+//! The JSON format: one object a line.
+//!
+//! The names are stable: programs read them.
+
+use serde::Serialize;
+
+use super::results::{Measured, engines, ratios};
+use crate::failure::Failure;
+use crate::output;
+
+/// How fast one engine was.
+#[derive(Serialize)]
+struct Figure {
+    bench: &'static str,
+    engine: &'static str,
+    case: &'static str,
+    /// Bytes a read; 0 where nothing is read.
+    block: u64,
+    file_bytes: u64,
+    /// Workers: threads, or processes in one-count-processes.
+    threads: u32,
+    unit: &'static str,
+    /// The median of the rounds.
+    value: f64,
+    min: f64,
+    max: f64,
+    rounds: usize,
+}
+
+/// How many times faster one engine is than another.
+#[derive(Serialize)]
+struct Comparison {
+    bench: &'static str,
+    /// "A/B".
+    ratio: String,
+    case: &'static str,
+    block: u64,
+    file_bytes: u64,
+    threads: u32,
+    /// The median of the rounds' ratios.
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Prints all figures of a cell, then all its comparisons.
+pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
+    let cell = measured.cell;
+    for &engine in engines(cell.case) {
+        let Some(speed) = measured.speed(engine) else {
+            continue;
+        };
+        output::print_json(&Figure {
+            bench: cell.case.bench(),
+            engine,
+            case: cell.case.name(),
+            block: cell.block,
+            file_bytes: cell.file_bytes,
+            threads: cell.threads,
+            unit: "ops/s",
+            value: speed.median,
+            min: speed.min,
+            max: speed.max,
+            rounds: measured.nr_rounds(),
+        })?;
+    }
+    for (a, b) in ratios(cell.case) {
+        let Some(ratio) = measured.ratio(a, b) else {
+            continue;
+        };
+        output::print_json(&Comparison {
+            bench: cell.case.bench(),
+            ratio: format!("{a}/{b}"),
+            case: cell.case.name(),
+            block: cell.block,
+            file_bytes: cell.file_bytes,
+            threads: cell.threads,
+            value: ratio.median,
+            low: ratio.min,
+            high: ratio.max,
+        })?;
+    }
+    Ok(())
+}

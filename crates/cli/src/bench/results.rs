@@ -1,0 +1,96 @@
+//! What was measured in a cell, and what is compared in it.
+
+use super::crew::Speeds;
+use super::engine;
+use super::plan::{Case, Cell};
+use super::refcount;
+use super::stats::Spread;
+
+/// A cell with the speeds of all engines.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) cell: Cell,
+    /// Operations per second, `[engine][round]`.
+    speeds: Vec<Vec<f64>>,
+}
+
+/// The engines of a benchmark, in the order of their lanes.
+pub(super) fn engines(case: Case) -> &'static [&'static str] {
+    if case.is_refcount() {
+        &refcount::ENGINES
+    } else {
+        &engine::ENGINES
+    }
+}
+
+/// What is compared: (A, B) says how many times faster A is than B.
+pub(super) fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
+    if case.is_refcount() {
+        &refcount::RATIOS
+    } else {
+        &engine::RATIOS
+    }
+}
+
+impl Measured {
+    pub(super) fn new(cell: Cell, speeds: Speeds) -> Measured {
+        Measured {
+            cell,
+            speeds: speeds.of_lanes,
+        }
+    }
+
+    /// Operations per second of an engine, summed over the workers.
+    pub(super) fn speed(&self, engine: &str) -> Option<Spread> {
+        Spread::of(self.rounds(engine)?.iter().copied())
+    }
+
+    /// How many times faster `a` is than `b`.
+    pub(super) fn ratio(&self, a: &str, b: &str) -> Option<Spread> {
+        Spread::of_ratio(self.rounds(a)?, self.rounds(b)?)
+    }
+
+    pub(super) fn nr_rounds(&self) -> usize {
+        self.speeds.first().map_or(0, Vec::len)
+    }
+
+    fn rounds(&self, engine: &str) -> Option<&[f64]> {
+        let lane = engines(self.cell.case)
+            .iter()
+            .position(|name| *name == engine)?;
+        self.speeds.get(lane).map(Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_found_by_name_and_compared_by_round() {
+        let cell = Cell {
+            case: Case::OneCount,
+            block: 0,
+            file_bytes: 0,
+            threads: 2,
+        };
+        let speeds = Speeds {
+            of_lanes: vec![vec![30.0, 20.0], vec![10.0, 10.0], vec![30.0, 40.0]],
+        };
+        let measured = Measured::new(cell, speeds);
+        assert_eq!(measured.nr_rounds(), 2);
+        assert_eq!(measured.speed("cas-loop").unwrap().median, 10.0);
+        let ratio = measured.ratio("lock-bit", "bare").unwrap();
+        assert_eq!((ratio.min, ratio.median, ratio.max), (0.5, 0.75, 1.0));
+        assert!(measured.speed("pread").is_none());
+    }
+
+    #[test]
+    fn every_ratio_is_between_engines_that_exist() {
+        for case in [Case::OneCount, Case::SameHot] {
+            for (a, b) in ratios(case) {
+                assert!(engines(case).contains(a) && engines(case).contains(b));
+            }
+        }
+    }
+}

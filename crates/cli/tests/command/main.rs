@@ -1,0 +1,62 @@
+//! The command as a user runs it: output, exit codes, errors.
+//!
+//! The runs are as short as can be; what they measure means nothing.
+
+mod files;
+mod info;
+mod json;
+mod processes;
+mod usage;
+
+use std::process::{Command, Output};
+
+/// The built command, apart from the terminal and the user's settings.
+fn pagewell(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagewell"));
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// Short runs on small files.
+const SHORT: &str = "--seconds 0.002 --rounds 1 --threads 1,2";
+
+/// Runs it to the end.
+fn run(command: &mut Command) -> Finished {
+    let output = command.output().expect("the command can be started");
+    Finished::from(output)
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+struct Finished {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Finished {
+        Finished {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("standard output is text"),
+            stderr: String::from_utf8(output.stderr).expect("standard error is text"),
+        }
+    }
+}
+
+impl Finished {
+    /// Exit code 0.
+    fn succeeded(self) -> Finished {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// Exit code 1, and one line that contains all of `words`.
+    fn failed_saying(self, words: &[&str]) {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "no {word:?} in {self:?}");
+        }
+    }
+}

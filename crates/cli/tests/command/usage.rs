@@ -1,0 +1,54 @@
+//! Bad usage is told apart from failed runs by the exit code 2.
+
+use crate::{pagewell, run};
+
+#[test]
+fn bad_usage_exits_with_2_and_says_what_is_wrong() {
+    for (arguments, word) in [
+        ("--nonsense", "--nonsense"),
+        ("walk", "walk"),
+        ("bench write", "write"),
+        ("bench --nonsense", "--nonsense"),
+        ("bench read --threads 0", "--threads"),
+        ("bench read --threads two", "two"),
+        ("bench read --seconds 0", "--seconds"),
+        ("bench read --rounds 0", "--rounds"),
+        ("bench read --format xml", "xml"),
+        ("bench read --page-size 5000", "--page-size"),
+        ("bench read --capacity 0", "--capacity"),
+        ("bench read --capacity lots", "--capacity"),
+        ("bench read --file /", "directory"),
+        ("bench refcount --file x", "--file"),
+        ("bench read --case one-count", "one-count"),
+        ("info --format xml", "xml"),
+    ] {
+        let finished = run(&mut pagewell(arguments));
+        assert_eq!(finished.code, Some(2), "{arguments}: {finished:?}");
+        assert!(finished.stderr.contains(word), "{arguments}: {finished:?}");
+        assert!(finished.stdout.is_empty(), "{arguments}: {finished:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let help = run(&mut pagewell("--help")).succeeded();
+    assert!(help.stdout.contains("bench") && help.stdout.contains("info"));
+    assert!(!help.stdout.contains("worker"), "{}", help.stdout);
+    let help = run(&mut pagewell("bench --help")).succeeded();
+    for flag in ["--threads", "--seconds", "--quick", "--format", "--file"] {
+        assert!(help.stdout.contains(flag), "{flag}");
+    }
+    let version = run(&mut pagewell("--version")).succeeded();
+    assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_worker_that_nobody_started_ends_with_an_error() {
+    let finished = run(&mut pagewell("bench-worker --worker 0 --parent 1"));
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    let ours = std::process::id();
+    let finished = run(&mut pagewell(&format!(
+        "bench-worker --worker 0 --parent {ours}"
+    )));
+    finished.failed_saying(&["standard input"]);
+}

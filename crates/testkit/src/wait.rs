@@ -1,0 +1,174 @@
+//! Waiting for other threads, never for longer than is reasonable: a test that hangs tells nothing.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take that is over in moments when all is well; a busy machine included.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs `body`, on a thread of its own, and gives back what it returns; a panic of it is passed on.
+///
+/// # Panics
+///
+/// When it takes longer than [`LIMIT`]; the thread is left behind then.
+#[track_caller]
+pub fn bounded<T: Send + 'static>(what: &str, body: impl FnOnce() -> T + Send + 'static) -> T {
+    bounded_by(LIMIT, what, body)
+}
+
+/// As [`bounded`], with another limit.
+///
+/// # Panics
+///
+/// When it takes longer than `limit`; the thread is left behind then.
+#[track_caller]
+pub fn bounded_by<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (done, is_done) = mpsc::channel();
+    let worker = thread::spawn(move || {
+        let result = body();
+        // Nobody listens any more if the limit has passed; then there is nothing to say.
+        let _ = done.send(());
+        result
+    });
+    if is_done.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!("{what}: still not done after {limit:?}");
+    }
+    match worker.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Looks again and again until `is_so`.
+///
+/// # Panics
+///
+/// When it is not so after [`LIMIT`].
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LIMIT, "{what}: not so after {LIMIT:?}");
+        thread::yield_now();
+    }
+}
+
+/// A point that threads reach and cannot pass until it is opened, so that a test can hold them there.
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    nr_arrived: usize,
+    is_open: bool,
+}
+
+impl Gate {
+    /// A closed gate that nobody has reached.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[track_caller]
+    fn wait_while(&self, what: &str, mut must_wait: impl FnMut(&GateState) -> bool) {
+        let (state, timeout) = self
+            .changed
+            .wait_timeout_while(self.lock(), LIMIT, |state| must_wait(state))
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(state);
+        assert!(!timeout.timed_out(), "{what}: not so after {LIMIT:?}");
+    }
+
+    /// Reaches the gate, and goes on when it is open.
+    ///
+    /// # Panics
+    ///
+    /// When it is not opened within [`LIMIT`].
+    #[track_caller]
+    pub fn pass(&self) {
+        self.lock().nr_arrived += 1;
+        self.changed.notify_all();
+        self.wait_while("the gate is open", |state| !state.is_open);
+    }
+
+    /// Waits until `nr` threads have reached the gate.
+    ///
+    /// # Panics
+    ///
+    /// When they have not within [`LIMIT`].
+    #[track_caller]
+    pub fn wait_for(&self, nr: usize) {
+        self.wait_while("enough threads are at the gate", |state| {
+            state.nr_arrived < nr
+        });
+    }
+
+    /// Opens the gate for good.
+    pub fn open(&self) {
+        self.lock().is_open = true;
+        self.changed.notify_all();
+    }
+
+    /// How many have reached the gate so far.
+    #[must_use]
+    pub fn nr_arrived(&self) -> usize {
+        self.lock().nr_arrived
+    }
+}
+
+/// Opens a gate when it goes out of scope, so that a failed assertion does not leave threads behind it.
+#[derive(Debug)]
+#[must_use = "the gate is opened when this is dropped"]
+pub struct OpenAtEnd<'g>(pub &'g Gate);
+
+impl Drop for OpenAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn a_gate_holds_whoever_comes_until_it_is_opened() {
+        let gate = Gate::new();
+        let passed = Mutex::new(0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    gate.pass();
+                    *passed.lock().unwrap() += 1;
+                });
+            }
+            gate.wait_for(3);
+            assert_eq!(*passed.lock().unwrap(), 0);
+            drop(OpenAtEnd(&gate));
+        });
+        gate.pass();
+        assert_eq!((gate.nr_arrived(), *passed.lock().unwrap()), (4, 3));
+    }
+
+    #[test]
+    fn what_is_bounded_returns_and_panics_as_if_it_were_not() {
+        assert_eq!(bounded("a sum", || 1 + 1), 2);
+        let panic = catch_unwind(|| bounded("a panic", || panic!("so it is"))).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"so it is"));
+    }
+}

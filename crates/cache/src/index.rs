@@ -1,89 +1,84 @@
-//! The index of one file: from a page to its slot, in two loads.
+//! The index of one file: from a page to its slot, in one load.
 //!
 //! Place. Lookups (`crate::lookup`, `crate::read`) only look. Whoever wants to change a slot gets hold
 //! of its leaf here, and then claims the slot ([`crate::claim`]).
 //!
-//! A *leaf* is a frame of the pool that holds the slots of [`FRAME_WORDS`] neighbouring pages, so that
-//! the index is part of the cache's budget; the *root* has an entry for each leaf.
+//! The slots of all pages that the file may come to have are one reserved array, which uses memory only
+//! where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the system's memory,
+//! are a *leaf*. A leaf in use has a frame of the pool, of which only the record is used: its count says how
+//! many use the leaf, and its owner where it belongs. The frame's memory is given back to the system, since
+//! the slots use as much; so the index is part of the cache's budget. The *root* says which frame a leaf has.
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf` that the root has one reference to.
 //! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included), and
 //!   one for each [`Leaf`] handle. So a leaf with more than the root's reference stays where it is.
-//! - I3: slots are stored to only by the holder of a [`Leaf`]. Looking needs no reference.
+//! - I3: slots are stored to only by the holder of a [`Leaf`], or of its frozen frame. Looking needs no
+//!   reference: the array is there as long as the mapping.
+//! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
+//! - I5: no word of a slot with a page repeats, also when its leaf was taken out in between: a new leaf's
+//!   slots begin at a version (the *floor* of the cache) that is higher than all that slots of leaves
+//!   that were taken out have had. (The version has 31 bits; see [`crate::slot`].)
 //!
-//! Looking without a reference. The leaf may be taken out of the root, and its frame used for
-//! something else, at any moment after the entry was loaded; the word that is loaded as a slot may then be
-//! anything, also the very word that the slot had before. So a lookup that wants to rely on what it saw loads
-//! both words again when it is done, *the root entry last*:
+//! So a lookup that loads the same word twice knows that the page was in the same frame all along.
 //!
-//! ```text
-//! entry   slot   ... use ...   slot   entry
-//! ```
-//!
-//! Entries never repeat: an entry that is the same at both ends says that the frame was this leaf from the
-//! first load to the last. So both loads of the slot, in between, were of a slot of this leaf; and since the
-//! versions of a slot do not repeat while its leaf lives, the same word twice says that the page was in the
-//! same frame from one to the other. (With the entry checked before the slot, the second load of the slot
-//! could be of user data that has the old word in it.)
-//!
-//! Proved by `loom_read_vs_leaf_reuse`; by the litmus tests `leaf-reuse*`.
+//! Proved by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, FrameView, TryGetFrame};
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{
+    FRAME_WORDS, FrameKind, FrameNr, FrameRef, FrameView, Order, TryGetFrame, UniqueFrame,
+};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
 use crate::reclaim::OutOfFrames;
-use crate::root::{self, ENTRIES_CHARGED, RootEntry};
+use crate::reserved::Reserved;
 use crate::shared::Shared;
 use crate::slot::Slot;
-use pagewell_frame::refcount::RefScheme;
 
 /// The number of a page of a file.
 pub(crate) type PageNr = u64;
 
+/// How many root entries are charged to the budget together: a page of the system's memory.
+const ENTRIES_CHARGED: usize = 4096 / size_of::<AtomicU64>();
+
 /// The index of one file.
 #[derive(Debug)]
 pub(crate) struct Index<S: RefScheme> {
-    root: Box<[AtomicU64]>,
+    /// A slot for each page.
+    slots: Reserved,
     view: FrameView<S>,
+    /// For each leaf, the number of its frame plus one; 0 for a leaf that is not in use.
+    root: Reserved,
     /// A bit for each [`ENTRIES_CHARGED`] root entries: whether they are charged to the budget.
-    charged: Box<[AtomicU64]>,
+    charged: Reserved,
 }
 
-/// What a lookup saw, and where, so that looking again takes two loads and nothing else.
+/// What a lookup saw, and where.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'i> {
-    root: &'i AtomicU64,
-    entry: RootEntry,
     word: &'i AtomicU64,
     pub(crate) slot: Slot,
 }
 
 impl Seen<'_> {
-    /// Whether the page is still as it was seen: same leaf, same frame, same bytes.
+    /// Whether the page is still as it was seen: same frame, same bytes.
     ///
     /// After a copy there must be an acquire fence between the copy and this. The referenced mark counts
     /// as a change, though it is none: the answer is a little too strict, and costs one comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; the entry must be loaded after the slot (see the module's text). That
-        // neither is loaded before the copy is the caller's fence's business.
-        if self.word.load(Ordering::Acquire) != self.slot.bits() {
-            return false;
-        }
-        // ORDERING: Acquire; whoever goes on from here (with a reference, say) must not have loaded what the
-        // slot names before this. It also pairs with the release fence of whoever reuses the leaf's frame.
-        self.root.load(Ordering::Acquire) == self.entry.bits()
+        // ORDERING: Acquire; whoever goes on from an unchanged slot (with a reference, say) must not
+        // have loaded what it names before this. That it is not loaded before the copy is the caller's
+        // fence's business.
+        self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
-    /// Sleeps until the slot, which was seen busy, is settled or gone.
+    /// Sleeps until the slot, which was seen busy, is settled.
     pub(crate) fn wait_while_busy<S: RefScheme>(self, shared: &Shared<S>) {
         shared.waits.wait_while(self.word, |word| {
-            // ORDERING: Acquire, both, and in this order, as in `is_unchanged`: an unchanged entry says that
-            // the word was a slot when it was found busy. The claim's holder wakes us when it ends.
+            // ORDERING: Acquire, as in `is_unchanged`. The holder of the claim wakes us when it ends.
             Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
-                && self.root.load(Ordering::Acquire) == self.entry.bits()
         });
     }
 }
@@ -97,22 +92,33 @@ const fn position(page: PageNr) -> (usize, usize) {
     )
 }
 
+/// The root entry of a leaf in `frame`.
+const fn entry_of(frame: FrameNr) -> u64 {
+    frame.get() as u64 + 1
+}
+
+/// The frame that a root entry names.
+fn frame_of(entry: u64) -> Option<FrameNr> {
+    Some(FrameNr::new(u32::try_from(entry.checked_sub(1)?).ok()?))
+}
+
 impl<S: RefScheme> Index<S> {
-    /// An empty index for pages up to `nr_pages`, or none when there is no memory for it.
+    /// An empty index for pages up to `nr_pages`, or none when the system does not give the addresses.
     ///
     /// The pool of `view` must live longer than the index; [`crate::mapping::Mapping`] sees to that.
     pub(crate) fn new(nr_pages: u64, view: FrameView<S>) -> Option<Self> {
         let nr_leaves = usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()?;
         Some(Self {
-            root: root::allocate(nr_leaves)?,
+            slots: Reserved::new(nr_leaves.checked_mul(FRAME_WORDS)?)?,
             view,
-            charged: root::allocate(nr_leaves.div_ceil(ENTRIES_CHARGED).div_ceil(64))?,
+            root: Reserved::new(nr_leaves)?,
+            charged: Reserved::new(nr_leaves.div_ceil(ENTRIES_CHARGED).div_ceil(64))?,
         })
     }
 
     /// How many pages the index can hold.
     pub(crate) fn capacity(&self) -> u64 {
-        self.root.len() as u64 * FRAME_WORDS as u64
+        self.slots.len() as u64
     }
 
     #[inline]
@@ -120,54 +126,37 @@ impl<S: RefScheme> Index<S> {
         self.view
     }
 
-    /// Looks at the slot of `page`; none if there is no leaf for it.
+    /// Looks at the slot of `page`; none if it is past what the index can hold.
     #[inline]
     pub(crate) fn look(&self, page: PageNr) -> Option<Seen<'_>> {
-        let (leaf, slot) = position(page);
-        let view = self.view;
-        let root = self.root.get(leaf)?;
-        // ORDERING: Acquire; pairs with the release compare-and-swap that put the entry there, so
-        // that the leaf's slots are seen as initialised, or later.
-        let entry = RootEntry::from_bits(root.load(Ordering::Acquire));
-        if entry.is_none() {
-            return None;
-        }
-        let word = crate::raw::word(self, view, entry.frame(), slot);
+        let word = self.slots.get(page as usize)?;
         // ORDERING: Acquire; pairs with the release store that published the slot, so that the page's
         // bytes and record are seen as they were when it was published.
         let slot = Slot::from_bits(word.load(Ordering::Acquire));
-        Some(Seen {
-            root,
-            entry,
-            word,
-            slot,
-        })
+        Some(Seen { word, slot })
     }
 
-    /// Gets hold of the leaf of `page`, if there is one.
+    /// Gets hold of the leaf of `page`, if it is in use.
     pub(crate) fn leaf<'s>(&self, shared: &'s Shared<S>, page: PageNr) -> Option<Leaf<'s, S>> {
-        let (leaf, _) = position(page);
-        self.leaf_at(shared, leaf)
+        self.leaf_nr(shared, position(page).0)
     }
 
-    fn leaf_at<'s>(&self, shared: &'s Shared<S>, leaf: usize) -> Option<Leaf<'s, S>> {
+    /// Gets hold of leaf number `leaf`, if it is in use.
+    pub(crate) fn leaf_nr<'s>(&self, shared: &'s Shared<S>, leaf: usize) -> Option<Leaf<'s, S>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
         // Every round but the last has met a leaf that is just being made or taken away, each of
         // which the other thread finishes in a few steps.
         loop {
-            // ORDERING: Acquire; as in `look`.
-            let bits = root.load(Ordering::Acquire);
-            let entry = RootEntry::from_bits(bits);
-            if entry.is_none() {
-                return None;
-            }
-            let frame = pagewell_frame::FrameNr::new(entry.frame());
+            // ORDERING: Acquire; pairs with the release stores of `leaf_or_new` and `take_empty_leaf`:
+            // who finds no leaf sees its slots as zeros, and the floor as it was raised.
+            let entry = root.load(Ordering::Acquire);
+            let frame = frame_of(entry)?;
             if let TryGetFrame::Taken(reference) = shared.pool.try_get(frame) {
                 // ORDERING: Acquire; the reference was taken before this load (`try_get` acquires).
-                // An unchanged entry says that the frame was the leaf when we took it (I1), and by I2
-                // it stays the leaf until we let go.
-                if root.load(Ordering::Acquire) == bits {
+                // The entry says that the frame is the leaf now (I1), and by I2 it stays the leaf until
+                // we let go.
+                if root.load(Ordering::Acquire) == entry {
                     return Some(Leaf { reference });
                 }
             }
@@ -175,7 +164,7 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
-    /// Gets hold of the leaf of `page`, and makes it if there is none.
+    /// Gets hold of the leaf of `page`, and takes it into use if it is not.
     ///
     /// # Errors
     ///
@@ -188,30 +177,83 @@ impl<S: RefScheme> Index<S> {
     ) -> Result<Leaf<'s, S>, OutOfFrames> {
         let (leaf, _) = position(page);
         loop {
-            if let Some(found) = self.leaf_at(shared, leaf) {
+            if let Some(found) = self.leaf_nr(shared, leaf) {
                 return Ok(found);
             }
             self.charge(shared, leaf)?;
-            let fresh = shared.alloc(pagewell_frame::Order::ZERO)?;
-            for word in fresh.words() {
-                // ORDERING: Relaxed; the release below publishes them.
-                word.store(Slot::EMPTY.bits(), Ordering::Relaxed);
-            }
-            let entry = RootEntry::new(fresh.frame(), shared.next_generation());
-            // ORDERING: Release on success publishes the slots to `look` and `leaf_at`. Until the
-            // frame is published too, its count is locked and `leaf_at` waits.
+            let fresh = shared.alloc_leaf()?;
+            // ORDERING: on success Release, which pairs with the acquire in `leaf_nr`, and Acquire, which
+            // pairs with the release that took the leaf out of use last, be it since `leaf_nr` looked.
+            // Until the frame is published its count is locked, and who finds the entry waits.
             let installed = self.root[leaf].compare_exchange(
-                RootEntry::NONE.bits(),
-                entry.bits(),
-                Ordering::Release,
+                0,
+                entry_of(fresh.frame()),
+                Ordering::AcqRel,
                 Ordering::Relaxed,
             );
             if installed.is_ok() {
-                // One reference for the root, and one for us.
-                let frame = fresh.publish(FrameKind::Leaf, (owner, leaf as u64), 2);
-                return Ok(Leaf::from_published(shared, frame));
+                return Ok(self.publish_leaf(shared, owner, leaf, fresh));
             }
         }
+    }
+
+    /// Takes leaf number `leaf`, which the root gives to `frame` already, into use.
+    fn publish_leaf<'s>(
+        &self,
+        shared: &'s Shared<S>,
+        owner: u64,
+        leaf: usize,
+        frame: UniqueFrame<'s, S>,
+    ) -> Leaf<'s, S> {
+        let floor = shared.version_floor();
+        let slots = self.slots_of(leaf);
+        for slot in slots {
+            // ORDERING: Relaxed; an empty slot becomes another empty slot, of which readers want nothing;
+            // who claims it holds the leaf, and so comes after the publication below.
+            slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
+        }
+        let address = slots.as_ptr().expose_provenance() as u64;
+        // One reference for the root, and one for us.
+        let frame = frame.publish_with(FrameKind::Leaf, (owner, leaf as u64), [address, floor], 2);
+        Leaf::from_published(shared, frame)
+    }
+
+    /// The slots of leaf number `leaf`.
+    fn slots_of(&self, leaf: usize) -> &[AtomicU64] {
+        &self.slots[leaf * FRAME_WORDS..][..FRAME_WORDS]
+    }
+
+    /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is
+    /// the only one. The frame is the caller's then.
+    ///
+    /// # Errors
+    ///
+    /// The handle, when the leaf is in use.
+    pub(crate) fn take_empty_leaf<'s>(
+        &self,
+        shared: &Shared<S>,
+        leaf: usize,
+        held: Leaf<'s, S>,
+    ) -> Result<UniqueFrame<'s, S>, Leaf<'s, S>> {
+        let [_, floor] = held.reference.meta().private();
+        // Frozen, nobody else can get hold of the leaf, and so nobody can claim a slot of it.
+        let unique = held.freeze_with_roots()?;
+        // I5: the next leaf, here or elsewhere, begins above what slots of this one have had.
+        let highest = self
+            .slots_of(leaf)
+            .iter()
+            // ORDERING: Relaxed; freezing the frame acquires what holders of the leaf have stored.
+            .map(|slot| Slot::from_bits(slot.load(Ordering::Relaxed)).versions_since(floor))
+            .max()
+            .unwrap_or(0);
+        shared.raise_version_floor(floor + highest + 1);
+        // I4.
+        self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
+        // ORDERING: Release; who finds the leaf out of use (`leaf_nr` acquires) may take it into use, and
+        // sees the zeros and the floor. A reader that has loaded a slot before sees the same word later
+        // only if nothing was changed, by I5, whatever it sees of this.
+        self.root[leaf].store(0, Ordering::Release);
+        Ok(unique)
     }
 
     /// How many bytes the root entries that are charged along with `leaf`'s take.
@@ -253,12 +295,12 @@ impl<S: RefScheme> Index<S> {
     fn is_charged(&self, leaf: usize) -> bool {
         let part = leaf / ENTRIES_CHARGED;
         // ORDERING: Relaxed. A bit is set before any leaf of its part is made, so who must see the leaf
-        // (because its making happens before, or by the fences of `Mapping::fill` and `refresh`) sees
+        // (because its making happens before, or by the fences of `Mapping::fill` and `remove`) sees
         // the bit.
         self.charged[part / 64].load(Ordering::Relaxed) & 1 << (part % 64) != 0
     }
 
-    /// The first leaf that there is, from number `leaf` on. Parts of the root that were never used are
+    /// The first leaf that is in use, from number `leaf` on. Parts of the root that were never used are
     /// not even looked at, so that a huge sparse file costs nothing.
     pub(crate) fn next_leaf(&self, leaf: usize) -> Option<usize> {
         let mut leaf = leaf;
@@ -267,41 +309,26 @@ impl<S: RefScheme> Index<S> {
                 leaf = (leaf / ENTRIES_CHARGED + 1) * ENTRIES_CHARGED;
                 continue;
             }
-            // ORDERING: Acquire, as in `look`.
-            if !RootEntry::from_bits(self.root[leaf].load(Ordering::Acquire)).is_none() {
+            // ORDERING: Acquire, as in `leaf_nr`.
+            if self.root[leaf].load(Ordering::Acquire) != 0 {
                 return Some(leaf);
             }
             leaf += 1;
         }
         None
     }
+}
 
-    /// Takes leaf number `leaf` out of the root if all its slots are empty, and `held`, the caller's
-    /// handle, is the only one. The frame is the caller's then.
-    pub(crate) fn take_empty_leaf<'s>(
-        &self,
-        leaf: usize,
-        held: Leaf<'s, S>,
-    ) -> Result<pagewell_frame::UniqueFrame<'s, S>, Leaf<'s, S>> {
-        let frame = held.reference.frame();
-        let unique = held.freeze_with_roots()?;
-        // Frozen, nobody can get hold of the leaf, and so nobody can fill a slot or take the entry out.
-        // ORDERING: Relaxed load; the entry was stored before the leaf was published.
-        let entry = RootEntry::from_bits(self.root[leaf].load(Ordering::Relaxed));
-        debug_assert_eq!(entry.frame(), frame.get());
-        // ORDERING: Release, though the fence of whoever overwrites the frame (`UniqueFrame::words`)
-        // is what readers rely on: an entry that is gone says that all the leaf's slots were empty.
-        self.root[leaf].store(RootEntry::NONE.bits(), Ordering::Release);
-        Ok(unique)
-    }
-
-    /// Gets hold of leaf number `leaf`, if there is one.
-    pub(crate) fn leaf_nr<'s>(&self, shared: &'s Shared<S>, leaf: usize) -> Option<Leaf<'s, S>> {
-        self.leaf_at(shared, leaf)
+impl<S: RefScheme> Shared<S> {
+    /// A frame whose record is to be a leaf's, and whose memory the leaf's slots use up elsewhere.
+    fn alloc_leaf(&self) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
+        let frame = self.alloc(Order::ZERO)?;
+        frame.discard();
+        Ok(frame)
     }
 }
 
-/// A leaf, held: it stays in the index as long as the handle exists.
+/// A leaf, held: it stays in use as long as the handle exists.
 #[derive(Debug)]
 pub(crate) struct Leaf<'s, S: RefScheme> {
     pub(crate) reference: FrameRef<'s, S>,
@@ -316,8 +343,8 @@ impl<'s, S: RefScheme> Leaf<'s, S> {
     }
 
     /// The slot at position `slot` of the leaf.
-    pub(crate) fn slot(&self, slot: usize) -> &'s AtomicU64 {
-        &crate::raw::leaf_words(self)[slot]
+    pub(crate) fn slot(&self, slot: usize) -> &AtomicU64 {
+        &crate::raw::leaf_slots(self)[slot]
     }
 
     /// Where a page's slot is in its leaf.

@@ -9,7 +9,7 @@
 //! | `budget` | what is used outside of frames, counted all the same |
 //! | `reclaim` | evicting pages when there are no free frames |
 //! | `claim` | the one choke point that changes a slot |
-//! | `index`, `root`, `slot` | from a page to its slot; the words (pure) |
+//! | `index`, `reserved`, `slot` | from a page to its slot; the array of slots; the word (pure) |
 //! | `mapping`, `shared` | what the handles of a file share; what the files of a cache share |
 //! | `raw` | the unsafe steps |
 //!
@@ -42,7 +42,7 @@ mod page_size;
 mod raw;
 mod read;
 mod reclaim;
-mod root;
+mod reserved;
 mod shared;
 mod slot;
 

@@ -2,8 +2,8 @@
 //!
 //! Place. Pins, the referenced read, and whatever the optimistic read gives up on.
 //!
-//! Protocol. Load the root entry and the slot; take a reference to the frame that the slot names; check
-//! that both are unchanged; then the reference is to the page. It is not one if the check fails, since
+//! Protocol. Load the slot; take a reference to the frame that the slot names; check
+//! that it is unchanged; then the reference is to the page. It is not one if the check fails, since
 //! the frame may have been reused between the load and the `try_get`: it is dropped again, and
 //! whoever drops the last one frees the frame.
 //!
@@ -72,10 +72,6 @@ impl<S: RefScheme> Mapping<S> {
 
     /// A reference to the frame that was `seen` in the slot, if it still is the page's.
     pub(crate) fn try_get_seen(&self, seen: Seen<'_>) -> Result<Option<FrameRef<'_, S>>, Error> {
-        // A slot that was read from a leaf that had become something else can hold any number.
-        if seen.slot.frame() > self.last_frame() {
-            return Ok(None);
-        }
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.shared().pool.try_get(frame) {
             TryGetFrame::Taken(reference) => {
@@ -90,7 +86,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
     fn mark_referenced(&self, page: PageNr, seen: Seen<'_>) {
-        if seen.slot.is_referenced() {
+        if seen.slot.is_hot() {
             return;
         }
         // Storing to a slot takes a hold of its leaf (I3 of the index).

@@ -34,8 +34,6 @@ pub(crate) struct Mapping<S: RefScheme> {
     size: AtomicU64,
     page_size: usize,
     page_shift: u32,
-    /// The highest frame at which a page of this file's size can begin.
-    last_frame: u32,
     order: Order,
     // What only misses need.
     /// The size that fills take for the file's: ahead of `size` while the file is found to have grown.
@@ -91,7 +89,6 @@ impl<S: RefScheme> Mapping<S> {
             fill_size: AtomicU64::new(size),
             page_size: page_size.bytes(),
             page_shift: page_size.bytes().trailing_zeros(),
-            last_frame: nr_frames as u32 - order.frames(),
             order,
             number,
             id: backend.id(),
@@ -134,11 +131,6 @@ impl<S: RefScheme> Mapping<S> {
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
         self.page_size
-    }
-
-    #[inline]
-    pub(crate) fn last_frame(&self) -> u32 {
-        self.last_frame
     }
 
     /// The size of the file in bytes, as far as the cache knows.
@@ -271,7 +263,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
             let mut backoff = Backoff::new();
             // An eviction may hold the leaf for a moment, or take it out before we do.
             while let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
-                match self.index.take_empty_leaf(leaf, held) {
+                match self.index.take_empty_leaf(&self.shared, leaf, held) {
                     Ok(unique) => drop(unique),
                     Err(held) => drop(held),
                 }

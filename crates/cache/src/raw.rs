@@ -7,40 +7,26 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameRef, FrameView, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-use crate::index::{Index, Leaf};
+use crate::index::Leaf;
 use crate::shared::Shared;
 
-/// Word number `word` of the frame that a root entry of `index` named, to be looked at. The frame may be
-/// of any kind by now, so that the word may be any bit pattern.
-///
-/// Views are only kept in indices, and those in mappings, which keep the pool alive.
-#[inline]
-pub(crate) fn word<S: RefScheme>(
-    _index: &Index<S>,
-    view: FrameView<S>,
-    frame: u32,
-    word: usize,
-) -> &AtomicU64 {
-    debug_assert!(word < FRAME_WORDS);
-    // SAFETY: (P) the index is borrowed for as long as the answer, and its mapping owns a share of the
-    // pool. (F) root entries only ever name frames of the pool. (W) positions in a leaf are remainders of
-    // FRAME_WORDS. (S) lookups only load.
-    unsafe { view.word(frame, word) }
-}
-
-/// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which the
-/// caller has checked to leave room for a page in the pool; `off + dst.len()` is within the page.
+/// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which a slot of
+/// the caller's index has named; `off + dst.len()` is within the page.
 #[inline]
 pub(crate) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
-    // SAFETY: (P) as in `word`. (F) as the caller has checked. (D) the buffer is the caller's own.
+    // SAFETY: (P) views are kept in indices, and those in mappings, which own a share of the pool. (F) slots
+    // only ever name blocks of the pool, of the size of the file's pages. (D) the buffer is the caller's own.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 
 /// The slots of a leaf.
-pub(crate) fn leaf_words<'s, S: RefScheme>(leaf: &Leaf<'s, S>) -> &'s [AtomicU64] {
-    // SAFETY: (A) slices are only made of pages (`page_slice`), and this frame is a leaf while the
-    // handle exists; slots are loaded and stored only while their leaf is held.
-    unsafe { leaf.reference.words() }
+pub(crate) fn leaf_slots<'l, S: RefScheme>(leaf: &'l Leaf<'_, S>) -> &'l [AtomicU64] {
+    let [address, _] = leaf.reference.meta().private();
+    let start = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
+    // SAFETY: the frame is a leaf, and stays one while the handle exists. Its record has the address of its
+    // slots in the array of its file's index (`Index::leaf_or_new`, which exposed it), which is unmapped only
+    // after all leaves of the file have been taken out, and this one cannot be while the handle exists.
+    unsafe { std::slice::from_raw_parts(start, FRAME_WORDS) }
 }
 
 impl<'s, S: RefScheme> Leaf<'s, S> {
@@ -117,8 +103,12 @@ pub(crate) fn pinned_slice<S: RefScheme>(shared: &Shared<S>, frame: FrameNr, len
 pub(crate) fn machine_memory() -> Option<u64> {
     // SAFETY: sysconf only reads its argument.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    // SAFETY: as above.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let pages = u64::try_from(pages).ok()?;
-    pages.checked_mul(u64::try_from(page_bytes).ok()?)
+    u64::try_from(pages).ok()?.checked_mul(system_page_bytes()?)
+}
+
+/// The size of the system's own pages in bytes, if the system says.
+pub(crate) fn system_page_bytes() -> Option<u64> {
+    // SAFETY: sysconf only reads its argument.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok()
 }

@@ -6,30 +6,26 @@
 //!
 //! ```text
 //! reader                                       who takes the page out, and who reuses its frame
-//! 1 load the root entry      (acquire)         a claim the slot              (`busy`)
-//! 2 load the slot            (acquire)         b freeze the frame, or drop its reference
-//! 3 give up unless up to date, settled,        c end the claim: new version  (release)
-//!   marked as referenced                       d free the frame; someone allocates it (locks)
-//! 4 load the file's size; give up beyond it    e fence(Release)              (`UniqueFrame::bytes`)
-//! 5 copy the bytes                             f write other bytes
-//! 6 fence(Acquire)
-//! 7 load the slot again: unchanged?
-//! 8 load the root entry again: unchanged?
+//! 1 load the slot            (acquire)         a claim the slot              (`busy`)
+//! 2 give up unless it is hot                   b freeze the frame, or drop its reference
+//! 3 load the file's size; give up beyond it    c end the claim: new version  (release)
+//! 4 copy the bytes                             d free the frame; someone allocates it (locks)
+//! 5 fence(Acquire)                             e fence(Release)              (`UniqueFrame::bytes`)
+//! 6 load the slot again: unchanged?            f write other bytes
 //! ```
 //!
-//! If step 5 copies any byte that step f wrote, the fences synchronise (6 with e), so step 7 sees what
+//! If step 4 copies any byte that step f wrote, the fences synchronise (5 with e), so step 6 sees what
 //! step c stored, or something later: `busy`, or another version. So a read that finds the slot
-//! unchanged has copied none of them. The same holds for step 8 and a leaf that is reused, whose
-//! words step 7 may have loaded (see [`crate::index`]). The frame's memory stays mapped, so a copy that will turn out stale is harmless
-//! while it lasts.
+//! unchanged has copied none of them. The frame's memory stays mapped, so a copy that will turn out stale is
+//! harmless while it lasts; so does the array of slots, for as long as the mapping.
 //!
-//! The answer covers the whole copy: the bytes are those of the page at any moment between steps 2 and 7. A read of several pages is validated page by page, and so is atomic for each page and not for
-//! all of them.
+//! The answer covers the whole copy: the bytes are those of the page at any moment between steps 1 and 6. A
+//! read of several pages is validated page by page, and so is atomic for each page and not for all of them.
 //!
-//! The read gives up, and the referenced lookup decides, when: the index has no leaf or slot for the
-//! page; the page is not up to date; it is not yet marked as referenced; the read reaches past the
-//! page or the file's size; the slot has changed. There is no second try: what makes the check fail is that the
-//! page was taken out, and then there is nothing to try again.
+//! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
+//! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
+//! file's size; the slot has changed. There is no second try: what makes the check fail is that the page
+//! was taken out, and then there is nothing to try again.
 //!
 //! # The referenced read
 //!
@@ -103,33 +99,29 @@ impl<S: RefScheme> Mapping<S> {
             return FastRead::Fallback;
         }
         // Loaded before the first atomic access, or the compiler must load them again after it.
-        let (view, last_frame) = (self.index().view(), self.last_frame());
-        // 1, 2.
+        let view = self.index().view();
+        // 1.
         let Some(seen) = self.index().look(page) else {
             return FastRead::Fallback;
         };
-        // 3.
+        // 2.
         if !seen.slot.is_hot() {
             return FastRead::Fallback;
         }
-        // 4. After the slot, so that a page that is there is within the size, or the size is newer. (The sum
+        // 3. After the slot, so that a page that is there is within the size, or the size is newer. (The sum
         // cannot overflow: an index has no slots beyond `MAX_FILE_BYTES`.)
         if pos + buf.len() as u64 > self.size() {
             return FastRead::Fallback;
         }
-        // 5.
+        // 4.
         let frame = seen.slot.frame();
-        if frame > last_frame {
-            // A word of a leaf that had become something else.
-            return FastRead::Fallback;
-        }
         raw::copy_page(view, frame, off, buf);
-        // 6.
+        // 5.
         // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the frame's bytes
         // (`UniqueFrame::bytes`), through the bytes. It also keeps the loads below from being done
         // before the copy. Without it `optimistic-read-broken-no-reader-fence` is "Sometimes".
         fence(Ordering::Acquire);
-        // 7, 8.
+        // 6.
         if seen.is_unchanged() {
             FastRead::Done
         } else {

@@ -167,7 +167,7 @@ impl<S: RefScheme> Shared<S> {
         if slot.state() != State::Present(frame) {
             return None;
         }
-        if slot.is_referenced() && marks == Marks::Respected {
+        if slot.is_hot() && marks == Marks::Respected {
             // ORDERING: Relaxed; the mark is a hint. If the slot changed meanwhile, the mark is not
             // ours to clear.
             let _ = word.compare_exchange(
@@ -195,9 +195,11 @@ impl<S: RefScheme> Shared<S> {
         let leaf = Leaf::from_reference(reference)?;
         // Held, the leaf keeps its owner; the mapping may be going away, and then takes the leaf with it.
         let (number, position) = leaf.reference.meta().owner();
-        let mapping = self.mapping(number)?;
         let position = usize::try_from(position).ok()?;
-        mapping.index().take_empty_leaf(position, leaf).ok()
+        let mapping = self.mapping(number)?;
+        let taken = mapping.index().take_empty_leaf(self, position, leaf).ok();
+        self.let_go(mapping);
+        taken
     }
 }
 

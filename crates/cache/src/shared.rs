@@ -14,7 +14,6 @@ use crate::budget::Budget;
 use crate::in_flight::InFlight;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
-use crate::root::Generation;
 
 /// What the files of one cache share.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
-    nr_leaves_made: AtomicU64,
+    version_floor: AtomicU64,
     next_number: AtomicU64,
     registry: Mutex<Registry<S>>,
     /// Mappings whose last handle went while an eviction looked at them.
@@ -96,7 +95,7 @@ impl<S: RefScheme> Shared<S> {
             clock: Clock::default(),
             counters: Counters::default(),
             budget: Budget::default(),
-            nr_leaves_made: AtomicU64::new(0),
+            version_floor: AtomicU64::new(0),
             next_number: AtomicU64::new(0),
             graves: Mutex::new(Vec::new()),
             transfers: AtomicUsize::new(0),
@@ -108,10 +107,17 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// The generation of the next leaf to be made.
-    pub(crate) fn next_generation(&self) -> Generation {
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
-        Generation::of(self.nr_leaves_made.fetch_add(1, Ordering::Relaxed))
+    /// A version above all that slots of leaves that were taken out of use have had.
+    pub(crate) fn version_floor(&self) -> u64 {
+        // ORDERING: Relaxed; what matters is a leaf's own last life, and whoever makes the leaf has
+        // acquired the root entry that was released after the floor was raised for it.
+        self.version_floor.load(Ordering::Relaxed)
+    }
+
+    /// Raises the floor to `version` at least.
+    pub(crate) fn raise_version_floor(&self, version: u64) {
+        // ORDERING: Relaxed; as above.
+        self.version_floor.fetch_max(version, Ordering::Relaxed);
     }
 
     /// The open mapping of the file `id`, or the one that `make` makes of the number that it is given;

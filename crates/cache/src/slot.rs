@@ -1,47 +1,44 @@
 //! The slot: what the index says of one page, in one word. Pure.
 //!
 //! ```text
-//! 63             34 33              3    2       1      0
-//! [   frame (30)   ][  version (31)  ][cold][absent][busy]
+//! 63             34 33              3    2       1        0
+//! [   frame (30)   ][  version (31)  ][busy][present][hot]
 //! ```
 //!
-//! | state | busy | absent | frame |
-//! |---|---|---|---|
-//! | empty | 0 | 1 | none |
-//! | present | 0 | 0 | the page's |
-//! | claimed, from empty | 1 | 1 | none |
-//! | claimed, from present | 1 | 0 | the page's |
+//! | state | hot | present | busy | frame |
+//! |---|---|---|---|---|
+//! | empty | 0 | 0 | 0 | 0 |
+//! | present | 0 or 1 | 1 | 0 | the page's |
+//! | claimed, from empty | 0 | 0 | 1 | 0 |
+//! | claimed, from present | 0 | 1 | 1 | the page's |
 //!
-//! `absent` is "not up to date", and `cold` is "not marked as referenced": each flag says that a hit must not
-//! go on, so that one test against zero covers all of them.
+//! A word of zeros is an empty slot. `hot` says all at once that an optimistic read may go on: the page is
+//! there, nobody is changing the slot, and the page is marked as referenced. The mark is a hint of the
+//! eviction policy and changes without a claim; a claim takes it off for as long as it lasts.
 //!
-//! Every change of a slot goes through a claim, which sets `busy`; whoever has the claim either restores
-//! the word as it was, or stores a new one whose version is one higher. `cold` is a hint of the
-//! eviction policy and not a part of the state: it changes without a claim.
+//! Every other change of a slot goes through a claim, which sets `busy`; whoever has the claim either
+//! restores the word as it was, or stores a new one whose version is one higher.
 //!
 //! How far the version is from repeating: a reader is fooled only if, during one copy, its slot is
 //! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim, and a
 //! fill a read of the storage; at one million fills of one page in a second that is more than half an hour
-//! in the middle of one copy. A part of the index that is freed and made again starts over with its
-//! versions, but under a new generation, which the reader checks too (see `crate::index`).
+//! in the middle of one copy. A leaf that is freed and made again begins at a version that no slot had before
+//! (see [`crate::index`]).
 
 use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr};
 
+/// An optimistic read may go on.
+const HOT: u64 = 1 << 0;
+/// The slot names a frame that holds the page's bytes.
+const PRESENT: u64 = 1 << 1;
 /// A change of this slot is under way.
-const BUSY: u64 = 1 << 0;
-/// The slot names no frame that holds the page's bytes.
-const ABSENT: u64 = 1 << 1;
-/// The page was not read since the eviction policy last looked.
-const COLD: u64 = 1 << 2;
+const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
-
-/// No frame: the number that pools never give to one.
-const NO_FRAME: u64 = (1 << FRAME_NR_BITS) - 1;
 
 /// The word of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,8 +57,16 @@ pub(crate) enum State {
 }
 
 impl Slot {
-    /// An empty slot that was never changed.
-    pub(crate) const EMPTY: Self = Self(NO_FRAME << FRAME_SHIFT | ABSENT | COLD);
+    /// An empty slot at a version, of which the low 31 bits count.
+    pub(crate) const fn empty_at(version: u64) -> Self {
+        Self(version << VERSION_SHIFT & VERSION_MASK)
+    }
+
+    /// How many versions this slot is ahead of `version`, of which the low 31 bits count.
+    pub(crate) const fn versions_since(self, version: u64) -> u64 {
+        let version = version << VERSION_SHIFT & VERSION_MASK;
+        ((self.0 & VERSION_MASK).wrapping_sub(version) & VERSION_MASK) >> VERSION_SHIFT
+    }
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -72,46 +77,44 @@ impl Slot {
     }
 
     pub(crate) fn state(self) -> State {
-        if self.0 & BUSY != 0 {
+        if self.is_busy() {
             State::Busy
-        } else if self.0 & ABSENT != 0 {
-            State::Empty
-        } else {
+        } else if self.0 & PRESENT != 0 {
             State::Present(FrameNr::new(self.frame()))
+        } else {
+            State::Empty
         }
     }
 
-    /// The frame's number, whatever the state; not a frame of the pool unless the page is present.
+    /// The frame's number; meaningless unless the page is present.
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Whether an optimistic read may go on: present, settled, and marked as referenced already.
+    /// Whether an optimistic read may go on: present, settled, and marked as referenced.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
-        self.0 & (BUSY | ABSENT | COLD) == 0
+        self.0 & HOT != 0
     }
 
     pub(crate) const fn is_busy(self) -> bool {
         self.0 & BUSY != 0
     }
 
-    pub(crate) const fn is_referenced(self) -> bool {
-        self.0 & COLD == 0
-    }
-
-    pub(crate) const fn with_referenced(self) -> Self {
-        Self(self.0 & !COLD)
+    /// This slot, which is present, marked as referenced.
+    pub(crate) fn with_referenced(self) -> Self {
+        debug_assert!(matches!(self.state(), State::Present(_)));
+        Self(self.0 | HOT)
     }
 
     pub(crate) const fn without_referenced(self) -> Self {
-        Self(self.0 | COLD)
+        Self(self.0 & !HOT)
     }
 
     /// The word while a claim of it lasts.
     pub(crate) const fn claimed(self) -> Self {
-        Self(self.0 | BUSY)
+        Self(self.0 & !HOT | BUSY)
     }
 
     const fn next_version(self) -> u64 {
@@ -121,12 +124,12 @@ impl Slot {
     /// After a change that put the page into `frame`. It is not marked as referenced: a page that is
     /// read once and never again is the first to go.
     pub(crate) const fn filled(self, frame: FrameNr) -> Self {
-        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | COLD)
+        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | PRESENT)
     }
 
     /// After a change that took the page out.
     pub(crate) const fn emptied(self) -> Self {
-        Self(NO_FRAME << FRAME_SHIFT | self.next_version() | ABSENT | COLD)
+        Self(self.next_version())
     }
 }
 
@@ -135,7 +138,7 @@ impl fmt::Debug for Slot {
         f.debug_struct("Slot")
             .field("state", &self.state())
             .field("version", &((self.0 & VERSION_MASK) >> VERSION_SHIFT))
-            .field("referenced", &self.is_referenced())
+            .field("hot", &self.is_hot())
             .finish()
     }
 }
@@ -144,65 +147,76 @@ impl fmt::Debug for Slot {
 mod tests {
     use super::*;
 
-    /// Slots of every state, at versions around the ends of their range.
+    const LAST_VERSION: u64 = VERSION_MASK >> VERSION_SHIFT;
+
+    /// Settled slots of every state, at versions around the ends of their range.
     fn slots() -> impl Iterator<Item = Slot> {
         let frames = [0, 1, (1 << FRAME_NR_BITS) - 2];
-        let versions = [
-            0,
-            1,
-            (VERSION_MASK >> VERSION_SHIFT) - 1,
-            VERSION_MASK >> VERSION_SHIFT,
-        ];
+        let versions = [0, 1, LAST_VERSION - 1, LAST_VERSION];
         versions.into_iter().flat_map(move |version| {
-            let at = |slot: Slot| Slot(slot.0 & !VERSION_MASK | version << VERSION_SHIFT);
-            let present = frames.map(|frame| at(Slot::EMPTY.filled(FrameNr::new(frame))));
-            [at(Slot::EMPTY)].into_iter().chain(present)
+            let empty = Slot::empty_at(version);
+            let before = Slot::empty_at(version.wrapping_sub(1));
+            let present = frames.map(|frame| before.filled(FrameNr::new(frame)));
+            let hot = present.map(Slot::with_referenced);
+            [empty].into_iter().chain(present).chain(hot)
         })
     }
 
     #[test]
-    fn every_change_moves_the_version_and_nothing_else() {
+    fn zeros_are_an_empty_slot() {
+        assert_eq!(Slot::from_bits(0), Slot::empty_at(0));
+        assert_eq!(Slot::from_bits(0).state(), State::Empty);
+        assert!(!Slot::from_bits(0).is_hot());
+    }
+
+    #[test]
+    fn every_change_moves_the_version() {
         for slot in slots() {
             let filled = slot.filled(FrameNr::new(7));
             assert_eq!(filled.state(), State::Present(FrameNr::new(7)));
-            assert!(!filled.is_referenced() && !filled.is_hot());
-            assert_ne!(slot, filled.with_referenced());
-            assert_ne!(slot, filled);
-
+            assert!(!filled.is_hot());
             let emptied = slot.emptied();
             assert_eq!(emptied.state(), State::Empty);
-            assert_ne!(slot, emptied);
-            assert_ne!(slot, emptied.with_referenced());
-            assert_ne!(filled, filled.filled(FrameNr::new(7)));
-            assert_ne!(filled, filled.emptied().filled(FrameNr::new(7)));
+            for changed in [filled, filled.with_referenced(), emptied] {
+                assert_ne!(changed, slot);
+                assert_ne!(changed.without_referenced(), slot.without_referenced());
+                let version = slot.versions_since(0);
+                assert_eq!(changed.versions_since(version), 1);
+            }
+            assert_ne!(filled.emptied().filled(FrameNr::new(7)), filled);
         }
     }
 
     #[test]
-    fn a_claim_is_seen_by_every_reader() {
+    fn a_claim_is_seen_by_every_reader_and_keeps_the_rest() {
         for slot in slots() {
             let claimed = slot.claimed();
             assert_eq!(claimed.state(), State::Busy);
-            assert!(!claimed.is_hot() && !claimed.with_referenced().is_hot());
-            assert_ne!(slot, claimed);
+            assert!(!claimed.is_hot());
+            assert_ne!(claimed, slot);
             assert_eq!(claimed.frame(), slot.frame());
+            assert_eq!(claimed.emptied(), slot.emptied());
         }
     }
 
     #[test]
-    fn the_referenced_mark_leaves_the_state_alone() {
+    fn only_present_settled_and_referenced_pages_are_hot() {
         for slot in slots() {
-            assert_eq!(slot.with_referenced().without_referenced(), slot);
-            assert_eq!(slot.with_referenced().state(), slot.state());
+            match slot.state() {
+                State::Present(_) => {
+                    assert!(slot.with_referenced().is_hot());
+                    assert!(!slot.without_referenced().is_hot());
+                    assert_eq!(slot.with_referenced().state(), slot.state());
+                }
+                State::Empty | State::Busy => assert!(!slot.is_hot()),
+            }
         }
     }
 
     #[test]
-    fn only_present_and_referenced_pages_are_hot() {
-        for slot in slots() {
-            let present = matches!(slot.state(), State::Present(_));
-            assert!(!slot.is_hot());
-            assert_eq!(slot.with_referenced().is_hot(), present);
-        }
+    fn versions_are_counted_across_the_end_of_their_range() {
+        let slot = Slot::empty_at(LAST_VERSION).emptied().emptied();
+        assert_eq!(slot.versions_since(LAST_VERSION), 2);
+        assert_eq!(slot.versions_since(LAST_VERSION + (5 << 31)), 2);
     }
 }

@@ -1,6 +1,7 @@
 //! The buddy allocator of one node: free blocks of every order, split and merged.
 //!
-//! Place. [`crate::node`] keeps it behind the node's lock; everything here is called with it held.
+//! Place. The [pool](crate::pool) keeps one for each node behind the node's lock; everything here is
+//! called with it held.
 //!
 //! Invariants.
 //! - I1: the frames of the node are partitioned into free blocks (heads on the list of their order,
@@ -9,6 +10,8 @@
 //! - I3: no two free buddies of one order are both on its list: they would have been merged.
 //!
 //! Source: Knowlton, "A fast storage allocator", CACM 8(10), 1965.
+
+use std::ops::Range;
 
 use pagewell_sync::atomic::Ordering;
 
@@ -109,6 +112,49 @@ impl Buddy {
         self.push(table, nr, order);
     }
 
+    /// Takes every free block that begins in `range` off its list, in ascending order; they are the
+    /// caller's then.
+    pub(crate) fn take_within<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        range: &Range<u32>,
+    ) -> Vec<(FrameNr, Order)> {
+        let mut taken = Vec::new();
+        let mut nr = range.start.max(self.first);
+        while nr < range.end.min(self.end) {
+            // What is not `Free` may change at any moment, and its order with it, so it is gone through
+            // frame by frame. That finds nothing inside of a block: tails are never `Free`.
+            let (kind, order) = meta::of(table, FrameNr::new(nr)).kind();
+            if kind != FrameKind::Free {
+                nr += 1;
+                continue;
+            }
+            self.unlink(table, nr, order);
+            self.nr_free -= order.frames() as usize;
+            taken.push((FrameNr::new(nr), order));
+            nr += order.frames();
+        }
+        taken
+    }
+
+    /// Frees the end of an allocated block, so that only the block of `order` at its beginning is left.
+    pub(crate) fn cut<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        frame: FrameNr,
+        from: Order,
+        order: Order,
+    ) {
+        self.nr_free += (from.frames() - order.frames()) as usize;
+        let mut have = from;
+        while have > order
+            && let Some(half) = have.down()
+        {
+            have = half;
+            self.push(table, frame.get() + have.frames(), have);
+        }
+    }
+
     fn push<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
         let record = meta::of(table, FrameNr::new(nr));
         record.set_kind(FrameKind::Free, order);
@@ -157,7 +203,10 @@ impl Buddy {
                         record.kind()
                     ));
                 }
-                if nr < self.first || nr + order.frames() > self.end || nr % order.frames() != 0 {
+                if nr < self.first
+                    || nr + order.frames() > self.end
+                    || !nr.is_multiple_of(order.frames())
+                {
                     return Err(format!("free block {nr} of order {k} is out of place"));
                 }
                 // ORDERING: Relaxed; see `push`.

@@ -26,13 +26,6 @@ pub enum PoolError {
         /// What the system said.
         source: io::Error,
     },
-    /// The system did not bind a part of the memory to a NUMA node.
-    Bind {
-        /// The NUMA node.
-        node: u32,
-        /// What the system said.
-        source: io::Error,
-    },
 }
 
 impl fmt::Display for PoolError {
@@ -46,7 +39,6 @@ impl fmt::Display for PoolError {
                 write!(f, "{nr} memory nodes: must be 1 to {MAX_NODES}")
             }
             Self::Memory { bytes, .. } => write!(f, "cannot reserve {bytes} bytes of memory"),
-            Self::Bind { node, .. } => write!(f, "cannot bind memory to NUMA node {node}"),
         }
     }
 }
@@ -55,7 +47,7 @@ impl std::error::Error for PoolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::FrameCount { .. } | Self::NodeCount { .. } => None,
-            Self::Memory { source, .. } | Self::Bind { source, .. } => Some(source),
+            Self::Memory { source, .. } => Some(source),
         }
     }
 }

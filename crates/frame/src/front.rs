@@ -6,6 +6,8 @@
 //!
 //! Locks. A shard's lock is taken before a node's, never after.
 
+use std::ops::Range;
+
 use pagewell_sync::shard::{Padded, thread_number};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
@@ -100,6 +102,17 @@ impl Front {
     pub(crate) fn take_oldest(&mut self, nr: usize) -> std::vec::Drain<'_, FrameNr> {
         let nr = nr.min(self.frames.len());
         self.frames.drain(..nr)
+    }
+
+    /// Takes out the frames of `range`, and appends them to `taken`.
+    pub(crate) fn take_within(&mut self, range: &Range<u32>, taken: &mut Vec<FrameNr>) {
+        self.frames.retain(|frame| {
+            let is_within = range.contains(&frame.get());
+            if is_within {
+                taken.push(*frame);
+            }
+            !is_within
+        });
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = FrameNr> {

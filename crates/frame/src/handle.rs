@@ -1,11 +1,11 @@
 //! What the holder of a frame has in hand: the frame alone, or one reference among others.
 
-#![allow(unsafe_code)] // The raw forms of the handles, and the words of a frame.
+#![allow(unsafe_code)] // The raw forms of the handles, and the bytes of a page as a slice.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
+use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::kind::FrameKind;
@@ -43,13 +43,6 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     pub fn bytes(&self) -> RacyBytes<'p> {
         self.overwrite();
         self.pool.bytes(self.frame, self.order.bytes())
-    }
-
-    /// The words of the block's first frame, to be overwritten.
-    pub fn words(&self) -> &'p [AtomicU64] {
-        self.overwrite();
-        // SAFETY: (A) this handle is the only one to the block, and makes no slices.
-        unsafe { words(self.pool, self.frame) }
     }
 
     /// Gives the block's memory back to the system; the block stays allocated, and reads as zeros.
@@ -105,6 +98,20 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         record.set_owner(owner.0, owner.1);
         record.refs.unfreeze(refs);
         this.frame
+    }
+}
+
+impl<S: RefScheme> UniqueFrame<'_, S> {
+    /// As [`publish`](Self::publish), with two words that the holder of a reference can read.
+    pub fn publish_with(
+        self,
+        kind: FrameKind,
+        owner: (u64, u64),
+        private: [u64; 2],
+        refs: u32,
+    ) -> FrameNr {
+        self.pool.meta(self.frame).set_private(private);
+        self.publish(kind, owner, refs)
     }
 }
 
@@ -232,16 +239,6 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         }
     }
 
-    /// The words of the block's first frame, as atomics.
-    ///
-    /// # Safety
-    ///
-    /// (A) Nothing is stored in them while a plain slice of the frame's bytes exists.
-    pub unsafe fn words(&self) -> &'p [AtomicU64] {
-        // SAFETY: (A) is passed on.
-        unsafe { words(self.pool, self.frame) }
-    }
-
     /// The block's first `len` bytes as a plain slice.
     ///
     /// # Safety
@@ -279,21 +276,5 @@ impl<S: RefScheme> FramePool<S> {
     fn free_last(&self, frame: FrameNr) {
         let (_, order) = self.meta(frame).kind();
         self.free_locked(frame, order);
-    }
-}
-
-/// # Safety
-///
-/// (A) Nothing is stored in the words while a plain slice of the frame's bytes exists.
-unsafe fn words<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &[AtomicU64] {
-    #[cfg(loom)]
-    return pool.memory().words_of(frame, crate::FRAME_BYTES);
-    #[cfg(not(loom))]
-    {
-        let start = pool.bytes(frame, crate::FRAME_BYTES).as_ptr();
-        // SAFETY: the frame is mapped for as long as the pool lives and aligned to 4096 bytes; what
-        // the words hold is any bit pattern; other accesses are atomic, by the opaque assembly of
-        // `RacyBytes` or by the kernel, and never by plain references, by (A).
-        unsafe { std::slice::from_raw_parts(start.cast(), crate::FRAME_WORDS) }
     }
 }

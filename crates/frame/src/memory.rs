@@ -76,9 +76,13 @@ mod imp {
             let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
         }
 
-        /// Binds the frames `first..first + nr` to the NUMA node `node` of the machine.
-        pub(crate) fn bind(&self, first: FrameNr, nr: usize, node: u32) -> io::Result<()> {
-            const MPOL_BIND: libc::c_int = 2;
+        /// Asks for the frames `first..first + nr` to be in the memory of the machine's NUMA node
+        /// `node`, as long as that has some free.
+        ///
+        /// Preferred and not strictly bound: with a strict policy a node that is full, or that a cpuset
+        /// takes away later, would make touching a frame a reason to kill the process.
+        pub(crate) fn prefer(&self, first: FrameNr, nr: usize, node: u32) -> io::Result<()> {
+            const MPOL_PREFERRED: libc::c_int = 1;
             let mut mask = [0_u64; 16];
             let word = mask
                 .get_mut(node as usize / 64)
@@ -92,7 +96,7 @@ mod imp {
                     libc::SYS_mbind,
                     start.as_ptr(),
                     start.len(),
-                    MPOL_BIND,
+                    MPOL_PREFERRED,
                     mask.as_ptr(),
                     (mask.len() * 64 + 1) as libc::c_ulong,
                     0,
@@ -173,7 +177,7 @@ mod imp {
             Ok(Self { words })
         }
 
-        pub(crate) fn bind(&self, _: FrameNr, _: usize, _: u32) -> io::Result<()> {
+        pub(crate) fn prefer(&self, _: FrameNr, _: usize, _: u32) -> io::Result<()> {
             Ok(())
         }
 

@@ -24,6 +24,8 @@ pub struct FrameMeta<S: RefScheme> {
     owner: AtomicU64,
     /// Where in its owner the frame belongs; as `owner`.
     index: AtomicU64,
+    /// Two words of the owner's, whose meaning is the kind's; as `owner`.
+    private: [AtomicU64; 2],
     /// Links of the node's free list; read and written by the holder of the node's lock.
     pub(crate) next: AtomicU32,
     pub(crate) prev: AtomicU32,
@@ -43,6 +45,7 @@ impl<S: RefScheme> FrameMeta<S> {
             word: AtomicU32::new(kind::pack(FrameKind::Tail, Order::ZERO)),
             owner: AtomicU64::new(0),
             index: AtomicU64::new(0),
+            private: [AtomicU64::new(0), AtomicU64::new(0)],
             next: AtomicU32::new(NIL),
             prev: AtomicU32::new(NIL),
         }
@@ -76,6 +79,21 @@ impl<S: RefScheme> FrameMeta<S> {
         // ORDERING: Relaxed, as for `set_kind`.
         self.owner.store(owner, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
+    }
+
+    /// The owner's two words, which [`UniqueFrame::publish_with`](crate::UniqueFrame::publish_with) has set.
+    pub fn private(&self) -> [u64; 2] {
+        // ORDERING: Relaxed, as for `kind`; meaningful only to who holds a reference.
+        [
+            self.private[0].load(Ordering::Relaxed),
+            self.private[1].load(Ordering::Relaxed),
+        ]
+    }
+
+    pub(crate) fn set_private(&self, words: [u64; 2]) {
+        // ORDERING: Relaxed, as for `set_kind`.
+        self.private[0].store(words[0], Ordering::Relaxed);
+        self.private[1].store(words[1], Ordering::Relaxed);
     }
 
     /// The number of references; 0 while the count is locked. A snapshot, for reports and tests.

@@ -14,6 +14,20 @@ pub fn online() -> Vec<u32> {
     }
 }
 
+/// How much memory a NUMA node has in all, where the system says.
+pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
+    let path = format!("/sys/devices/system/node/node{node}/meminfo");
+    parse_memory(&std::fs::read_to_string(path).ok()?)
+}
+
+/// Finds the total in a node's list of sizes: `Node 0 MemTotal:   9398484 kB`.
+fn parse_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.contains(" MemTotal:"))?;
+    let (_, size) = line.split_once("MemTotal:")?;
+    let kib = size.trim().strip_suffix("kB")?.trim_end();
+    kib.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Parses the kernel's list format: `0-1,4`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
     /// No machine has more; a longer list is not one of the kernel's.
@@ -42,6 +56,19 @@ mod tests {
         assert_eq!(parse_list("3-1"), None);
         assert_eq!(parse_list("0-4000000000"), None);
         assert_eq!(parse_list("x"), None);
+    }
+
+    #[test]
+    fn the_size_of_a_node_is_found_in_its_list() {
+        let text = "Node 1 MemTotal:        9398484 kB\nNode 1 MemFree:         4294760 kB\n";
+        assert_eq!(parse_memory(text), Some(9_398_484 << 10));
+        assert_eq!(parse_memory("Node 0 MemFree:  12 kB\n"), None);
+        assert_eq!(parse_memory("Node 0 MemTotal:  many kB\n"), None);
+        assert_eq!(
+            parse_memory(&format!("Node 0 MemTotal: {} kB", u64::MAX)),
+            None
+        );
+        assert_eq!(parse_memory(""), None);
     }
 
     #[test]

@@ -27,6 +27,8 @@ use crate::{FRAME_BYTES, FrameNr, Order, PoolConfig, PoolError};
 struct Node {
     first: u32,
     end: u32,
+    /// Whether the system agreed to keep the node's frames in the memory of one NUMA node.
+    is_bound: bool,
     buddy: Mutex<Buddy>,
 }
 
@@ -59,7 +61,7 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// [`PoolError`] when the configuration is out of range, or the system refuses the memory.
     pub fn new(config: &PoolConfig) -> Result<Self, PoolError> {
-        let numa = config.validate()?;
+        let plans = config.validate()?;
         let nr_frames = config.nr_frames;
         let memory =
             Memory::reserve(nr_frames, config.huge_pages).map_err(|source| PoolError::Memory {
@@ -67,21 +69,20 @@ impl<S: RefScheme> FramePool<S> {
                 source,
             })?;
         let table = new_table(nr_frames)?;
-        let mut nodes = Vec::with_capacity(numa.len());
-        for (i, numa_node) in numa.iter().enumerate() {
-            let share = |i: usize| (nr_frames as u64 * i as u64 / numa.len() as u64) as u32;
-            let (first, end) = (share(i), share(i + 1));
-            if let Some(numa_node) = *numa_node {
+        let mut nodes = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let (first, end) = (plan.frames.start, plan.frames.end);
+            // A refusal is no error: containers often may not place memory, and a cache whose frames
+            // are somewhere in the machine is a cache all the same.
+            let is_bound = plan.numa.is_some_and(|numa| {
                 memory
-                    .bind(FrameNr::new(first), (end - first) as usize, numa_node)
-                    .map_err(|source| PoolError::Bind {
-                        node: numa_node,
-                        source,
-                    })?;
-            }
+                    .prefer(FrameNr::new(first), plan.frames.len(), numa)
+                    .is_ok()
+            });
             nodes.push(Node {
                 first,
                 end,
+                is_bound,
                 buddy: Mutex::new(Buddy::new(&table, first, end)),
             });
         }
@@ -102,6 +103,29 @@ impl<S: RefScheme> FramePool<S> {
     /// How many memory nodes the pool has.
     pub fn nr_nodes(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// How many of the nodes have their frames in the memory of a NUMA node of the machine: all or none
+    /// as a rule, and none where there is only one, or the system did not allow it.
+    pub fn nr_bound_nodes(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_bound).count()
+    }
+
+    /// How many blocks of `order` there would be if everything were free.
+    pub fn nr_blocks(&self, order: Order) -> usize {
+        let blocks = self.nodes.iter().map(|node| {
+            (node.end >> order.get()).saturating_sub(node.first.div_ceil(order.frames()))
+        });
+        blocks.map(|nr| nr as usize).sum()
+    }
+
+    /// Whether there can be a block of `order` that begins at `first`: it would be aligned, and all of it
+    /// in one node.
+    pub fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
+        first.get().is_multiple_of(order.frames())
+            && self
+                .node_of(first)
+                .is_some_and(|node| node.end - first.get() >= order.frames())
     }
 
     /// The record of a frame.
@@ -227,13 +251,112 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     fn free_to_node(&self, frame: FrameNr, order: Order) {
-        let node = self
-            .nodes
-            .iter()
-            .find(|node| (node.first..node.end).contains(&frame.get()));
-        if let Some(node) = node {
+        if let Some(node) = self.node_of(frame) {
             lock(&node.buddy).free(&self.table, frame, order);
         }
+    }
+
+    fn node_of(&self, frame: FrameNr) -> Option<&Node> {
+        self.nodes
+            .iter()
+            .find(|node| (node.first..node.end).contains(&frame.get()))
+    }
+
+    /// Takes what is free in the block of `order` that begins at `first`, in the front caches too:
+    /// its free parts, in ascending order.
+    ///
+    /// Whoever wants to make room for the whole block takes these first, so that nobody else allocates
+    /// them meanwhile, adds what was in the rest of it, and calls [`join`](Self::join); or gives up and
+    /// calls [`free_to_nodes`](Self::free_to_nodes).
+    pub fn take_free_within(&self, first: FrameNr, order: Order) -> Vec<UniqueFrame<'_, S>> {
+        if !self.may_be_block(first, order) {
+            return Vec::new();
+        }
+        let range = first.get()..first.get() + order.frames();
+        let is_front = |nr| self.meta(FrameNr::new(nr)).kind().0 == FrameKind::Front;
+        let mut frames = Vec::new();
+        // Only a hint, as the front caches are not locked: a frame that is missed stays where it is.
+        if range.clone().any(is_front) {
+            for mut front in self.fronts.each() {
+                front.take_within(&range, &mut frames);
+            }
+        }
+        let mut blocks: Vec<(FrameNr, Order)> = match self.node_of(first) {
+            Some(node) => lock(&node.buddy).take_within(&self.table, &range),
+            None => Vec::new(),
+        };
+        blocks.extend(frames.into_iter().map(|frame| (frame, Order::ZERO)));
+        blocks.sort_unstable();
+        blocks
+            .into_iter()
+            .map(|(frame, order)| self.adopt(frame, order))
+            .collect()
+    }
+
+    /// Makes one block of `order` out of `parts`, which are to be the whole of it in ascending order,
+    /// or a larger block, whose rest is freed.
+    ///
+    /// If they are anything else they are freed, and the answer is none.
+    ///
+    /// # Panics
+    ///
+    /// When one of the parts is of another pool.
+    pub fn join<'p>(
+        &'p self,
+        parts: Vec<UniqueFrame<'p, S>>,
+        order: Order,
+    ) -> Option<UniqueFrame<'p, S>> {
+        let (first, whole) = match parts.first() {
+            Some(part) => (part.frame(), part.order().max(order)),
+            None => return None,
+        };
+        let mut end = first.get();
+        let is_row = parts.iter().all(|part| {
+            let is_next = part.frame().get() == end;
+            end += part.order().frames();
+            is_next
+        });
+        if !is_row || !self.may_be_block(first, order) || end - first.get() != whole.frames() {
+            self.free_to_nodes(parts);
+            return None;
+        }
+        for part in parts {
+            let (frame, _) = self.dissolve(part);
+            // The parts are this thread's alone, and so is the block that they are.
+            self.meta(frame).set_kind(FrameKind::Tail, Order::ZERO);
+        }
+        if whole > order
+            && let Some(node) = self.node_of(first)
+        {
+            lock(&node.buddy).cut(&self.table, first, whole, order);
+        }
+        Some(self.adopt(first, order))
+    }
+
+    /// Frees blocks straight to their nodes, where they merge with what is free around them; a frame in
+    /// a front cache does not.
+    ///
+    /// # Panics
+    ///
+    /// When one of the blocks is of another pool.
+    pub fn free_to_nodes(&self, blocks: Vec<UniqueFrame<'_, S>>) {
+        for block in blocks {
+            let (frame, order) = self.dissolve(block);
+            self.free_to_node(frame, order);
+        }
+    }
+
+    /// Takes a handle apart; its block stays allocated, and is the caller's.
+    fn dissolve(&self, block: UniqueFrame<'_, S>) -> (FrameNr, Order) {
+        // Handles do not tell their pool; their memory does. (Under loom memory has no addresses.)
+        #[cfg(not(loom))]
+        assert_eq!(
+            block.bytes().as_ptr(),
+            self.bytes(block.frame(), block.order().bytes()).as_ptr(),
+            "a block of another pool"
+        );
+        let order = block.order();
+        (block.into_withheld(), order)
     }
 
     /// Tries to take a reference to `frame`.
@@ -323,7 +446,115 @@ impl<S: RefScheme> fmt::Debug for FramePool<S> {
         f.debug_struct("FramePool")
             .field("scheme", &S::NAME)
             .field("nr_nodes", &self.nodes.len())
+            .field("nr_bound_nodes", &self.nr_bound_nodes())
             .field("stats", &self.stats())
             .finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{HugePages, Nodes};
+
+    fn pool(nr_frames: usize, nr_nodes: usize) -> FramePool {
+        FramePool::new(&PoolConfig {
+            nr_frames,
+            huge_pages: HugePages::System,
+            nodes: Nodes::Unbound(nr_nodes),
+        })
+        .unwrap()
+    }
+
+    fn order(order: u8) -> Order {
+        Order::new(order).unwrap()
+    }
+
+    /// A file with pages of 64 KiB could be opened in a cache of 80 frames in eight nodes, and then no
+    /// page be had: frames were counted, not blocks within nodes.
+    #[test]
+    fn blocks_are_counted_node_by_node() {
+        assert_eq!(pool(80, 8).nr_blocks(Order::ZERO), 80);
+        assert_eq!(pool(80, 8).nr_blocks(order(1)), 40);
+        // 0..8, 12..20, 20..28, ..., 72..80: aligned blocks of eight are in 0..10, 10..20 and so on.
+        assert_eq!(pool(80, 8).nr_blocks(order(3)), 4);
+        assert_eq!(pool(80, 8).nr_blocks(order(4)), 0);
+        assert_eq!(pool(80, 1).nr_blocks(order(4)), 5);
+        for (nr_frames, nr_nodes) in [(80, 8), (80, 1), (131, 3)] {
+            let pool = pool(nr_frames, nr_nodes);
+            for k in 0..=5 {
+                let starts = (0..nr_frames as u32)
+                    .filter(|nr| pool.may_be_block(FrameNr::new(*nr), order(k)))
+                    .count();
+                assert_eq!(starts, pool.nr_blocks(order(k)));
+                let blocks: Vec<_> = std::iter::from_fn(|| pool.alloc(order(k))).collect();
+                assert_eq!(blocks.len(), starts, "order {k} of {pool:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_block_become_the_block() {
+        let pool = pool(64, 1);
+        let mut all: Vec<_> = std::iter::from_fn(|| pool.alloc(Order::ZERO)).collect();
+        all.sort_by_key(UniqueFrame::frame);
+        let mut held = all.split_off(20);
+        let rest = held.split_off(2);
+        // Frames 0 to 19 are free, in front caches or in the node; 20 and 21 are held.
+        drop(all);
+        let mut parts = pool.take_free_within(FrameNr::new(16), order(3));
+        assert_eq!(
+            parts.iter().map(|part| part.order().frames()).sum::<u32>(),
+            4
+        );
+        parts.append(&mut held);
+        // Two frames are missing: the parts are given back, and merge.
+        assert!(pool.join(parts, order(3)).is_none());
+        assert_eq!(pool.stats().nr_free, 22);
+        pool.verify().unwrap();
+
+        let mut parts = pool.take_free_within(FrameNr::new(16), order(3));
+        let mut rest = rest.into_iter();
+        parts.extend(rest.by_ref().take(2));
+        let block = pool.join(parts, order(3)).unwrap();
+        assert_eq!((block.frame().get(), block.order()), (16, order(3)));
+        pool.verify().unwrap();
+        drop(block);
+        drop(rest);
+        pool.verify().unwrap();
+        assert_eq!(pool.stats().nr_free, 64);
+    }
+
+    #[test]
+    fn the_rest_of_a_larger_block_is_freed() {
+        let pool = pool(64, 1);
+        let large = pool.alloc(order(5)).unwrap();
+        let first = large.frame();
+        let small = pool.join(vec![large], order(1)).unwrap();
+        assert_eq!((small.frame(), small.order()), (first, order(1)));
+        assert_eq!(pool.stats().nr_free, 62);
+        pool.verify().unwrap();
+        drop(small);
+        assert!(pool.alloc(order(5)).is_some());
+        assert_eq!(pool.stats().nr_free, 64);
+        pool.verify().unwrap();
+    }
+
+    #[test]
+    fn blocks_freed_to_the_nodes_merge_at_once() {
+        let pool = pool(1024, 1);
+        let blocks: Vec<_> = std::iter::from_fn(|| pool.alloc(Order::ZERO)).collect();
+        assert_eq!(blocks.len(), 1024);
+        pool.free_to_nodes(blocks);
+        let node = &pool.nodes[0];
+        assert!(lock(&node.buddy).alloc(&pool.table, Order::MAX).is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "of another pool")]
+    fn a_block_of_another_pool_is_refused() {
+        let (pool, other) = (pool(16, 1), pool(16, 1));
+        let block = other.alloc(Order::ZERO).unwrap();
+        pool.free_to_nodes(vec![block]);
     }
 }

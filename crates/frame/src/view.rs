@@ -1,14 +1,13 @@
 //! The pool's memory as the hit path sees it: a base address and nothing else.
 
-#![allow(unsafe_code)] // Loads and copies by frame number, without a bounds check or a handle.
+#![allow(unsafe_code)] // Copies by frame number, without a bounds check or a handle.
 
 use std::marker::PhantomData;
 
-use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
+use crate::FramePool;
 use crate::refcount::RefScheme;
-use crate::{FRAME_WORDS, FramePool};
 
 /// A copy of what the hit path needs of a [`FramePool`], to be kept beside the hit path's other data
 /// so that it is in the same cache line.
@@ -53,34 +52,6 @@ impl<S: RefScheme> FramePool<S> {
 }
 
 impl<S: RefScheme> FrameView<S> {
-    /// A word of a frame, to be looked at. The frame may be of any kind by now, so that the word may be
-    /// any bit pattern.
-    ///
-    /// # Safety
-    ///
-    /// (P) for as long as the reference is used, (F), (W) `word` is less than [`FRAME_WORDS`], and
-    /// (S) nothing is stored in the word.
-    #[inline]
-    pub unsafe fn word<'a>(self, frame: u32, word: usize) -> &'a AtomicU64 {
-        debug_assert!(word < FRAME_WORDS);
-        #[cfg(loom)]
-        {
-            // SAFETY: (P) the pool, and so its memory, is alive.
-            let memory = unsafe { self.memory.as_ref() };
-            let words = memory.words_of(crate::FrameNr::new(frame), crate::FRAME_BYTES);
-            &words[word]
-        }
-        #[cfg(not(loom))]
-        {
-            let offset = ((frame as usize) << crate::FRAME_SHIFT) + word * 8;
-            // SAFETY: by (F) and (W) the word is inside of the pool's range, which (P) is mapped.
-            let address = unsafe { self.base.add(offset) };
-            // SAFETY: as above, and aligned to 8 bytes. By (S) the reference only serves to load,
-            // which is sound beside the stores of others, atomic or opaque to the language.
-            unsafe { address.cast::<AtomicU64>().as_ref() }
-        }
-    }
-
     /// Copies bytes from `off` bytes after the start of `frame` on, which others may be writing.
     ///
     /// # Safety

@@ -2,12 +2,15 @@
 //!
 //! What is compared is said in `history`; the fuzz target runs the same.
 
+use std::time::Duration;
+
 use pagewell::refcount::RefScheme;
 use pagewell_testkit::Seed;
 use pagewell_testkit::history::{
     Breakage, FileSpec, History, MAX_FILE_BYTES, MAX_FILES, MAX_FRAMES, MAX_PAGE_ORDER,
     MAX_READ_BYTES, MIN_FRAMES, Spot, Step, Store, Tell, Way,
 };
+use pagewell_testkit::wait::bounded_by;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
@@ -124,23 +127,26 @@ fn history() -> impl Strategy<Value = History> {
 
 fn histories_agree_with_the_model<S: RefScheme>() {
     let seed = Seed::of_run();
-    let mut bytes = [0; 16];
     let mut rng = seed.rng();
+    let mut bytes = [0; 16];
     for chunk in bytes.as_chunks_mut::<8>().0 {
         *chunk = rng.next_u64().to_le_bytes();
     }
-    let config = Config {
-        cases: HISTORIES,
-        // The seed is what is kept of a failure.
-        failure_persistence: None,
-        max_shrink_iters: 20_000,
-        ..Config::default()
-    };
-    let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
-    let result = TestRunner::new_with_rng(config, rng).run(&history(), |case| {
-        history::run::<S>(&case).map_err(TestCaseError::fail)
+    // Shrinking included; a history that hangs is found with the seed.
+    bounded_by(Duration::from_secs(180), "histories", move || {
+        let config = Config {
+            cases: HISTORIES,
+            // The seed is what is kept of a failure.
+            failure_persistence: None,
+            max_shrink_iters: 20_000,
+            ..Config::default()
+        };
+        let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
+        let result = TestRunner::new_with_rng(config, rng).run(&history(), |case| {
+            history::run::<S>(&case).map_err(TestCaseError::fail)
+        });
+        if let Err(error) = result {
+            panic!("{error}");
+        }
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }

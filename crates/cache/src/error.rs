@@ -213,19 +213,28 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
+    /// An error of the system keeps its kind; any other gets the one that comes closest.
     fn from(error: Error) -> Self {
-        let kind = match error.kind() {
-            ErrorKind::NotFound => io::ErrorKind::NotFound,
-            ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
-            ErrorKind::NotAFile => io::ErrorKind::IsADirectory,
-            ErrorKind::InvalidConfig
-            | ErrorKind::InvalidPageSize
-            | ErrorKind::PageSizeMismatch
-            | ErrorKind::OutOfRange => io::ErrorKind::InvalidInput,
-            ErrorKind::FileTooLarge => io::ErrorKind::FileTooLarge,
-            ErrorKind::Truncated => io::ErrorKind::UnexpectedEof,
-            ErrorKind::OutOfFrames | ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
-            ErrorKind::TooManyPins | ErrorKind::Io => io::ErrorKind::Other,
+        let source = error.0.source.as_deref();
+        let of_source = source
+            .and_then(|source| source.downcast_ref::<io::Error>())
+            .map(io::Error::kind);
+        let kind = match (error.kind(), of_source) {
+            (ErrorKind::NotAFile, _) => io::ErrorKind::IsADirectory,
+            (_, Some(kind)) => kind,
+            (ErrorKind::NotFound, None) => io::ErrorKind::NotFound,
+            (ErrorKind::PermissionDenied, None) => io::ErrorKind::PermissionDenied,
+            (
+                ErrorKind::InvalidConfig
+                | ErrorKind::InvalidPageSize
+                | ErrorKind::PageSizeMismatch
+                | ErrorKind::OutOfRange,
+                None,
+            ) => io::ErrorKind::InvalidInput,
+            (ErrorKind::FileTooLarge, None) => io::ErrorKind::FileTooLarge,
+            (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
+            (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,
+            (ErrorKind::TooManyPins | ErrorKind::Io, None) => io::ErrorKind::Other,
         };
         Self::new(kind, error)
     }

@@ -36,7 +36,12 @@ impl FileBackend {
         let file = File::options()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
-            .open(path)?;
+            .open(path)
+            .map_err(|error| match error.raw_os_error() {
+                // What the system says of a socket.
+                Some(libc::ENXIO) => not_a_file(),
+                _ => error,
+            })?;
         Self::from_file(file)
     }
 
@@ -53,10 +58,7 @@ impl FileBackend {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         if !kind.is_file() && !kind.is_block_device() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "neither a regular file nor a block device",
-            ));
+            return Err(not_a_file());
         }
         let id = FileId {
             device: metadata.dev(),
@@ -64,6 +66,13 @@ impl FileBackend {
         };
         Ok(Self { file, id })
     }
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "neither a regular file nor a block device",
+    )
 }
 
 impl Backend for FileBackend {

@@ -26,7 +26,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
-    FRAME_WORDS, FrameKind, FrameNr, FrameRef, FrameView, Order, TryGetFrame, UniqueFrame,
+    FRAME_WORDS, FrameKind, FrameNr, FrameRef, FrameView, TryGetFrame, UniqueFrame,
 };
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
@@ -181,7 +181,7 @@ impl<S: RefScheme> Index<S> {
                 return Ok(found);
             }
             self.charge(shared, leaf)?;
-            let fresh = shared.alloc_leaf()?;
+            let fresh = shared.alloc_leaf_frame()?;
             // ORDERING: on success Release, which pairs with the acquire in `leaf_nr`, and Acquire, which
             // pairs with the release that took the leaf out of use last, be it since `leaf_nr` looked.
             // Until the frame is published its count is locked, and who finds the entry waits.
@@ -316,15 +316,6 @@ impl<S: RefScheme> Index<S> {
             leaf += 1;
         }
         None
-    }
-}
-
-impl<S: RefScheme> Shared<S> {
-    /// A frame whose record is to be a leaf's, and whose memory the leaf's slots use up elsewhere.
-    fn alloc_leaf(&self) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
-        let frame = self.alloc(Order::ZERO)?;
-        frame.discard();
-        Ok(frame)
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `budget` | what is used outside of frames, counted all the same |
 //! | `reclaim` | evicting pages when there are no free frames |
 //! | `claim` | the one choke point that changes a slot |
-//! | `index`, `reserved`, `slot` | from a page to its slot; the array of slots; the word (pure) |
+//! | `index`, `leaf_stock`, `reserved`, `slot` | from a page to its slot; the array of slots; the word (pure) |
 //! | `mapping`, `shared` | what the handles of a file share; what the files of a cache share |
 //! | `raw` | the unsafe steps |
 //!
@@ -34,6 +34,7 @@ mod fill;
 mod guard;
 mod in_flight;
 mod index;
+mod leaf_stock;
 mod lookup;
 mod mapping;
 #[cfg(all(test, loom))]

@@ -270,6 +270,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
                 backoff.wait();
             }
         }
+        self.shared.drain_leaf_stock();
         self.index.uncharge(&self.shared);
         self.shared.uncharge(Self::RECORD_BYTES);
     }

@@ -12,6 +12,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::budget::Budget;
 use crate::in_flight::InFlight;
+use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
 
@@ -31,6 +32,7 @@ pub(crate) struct Shared<S: RefScheme> {
     /// How many fills are in a transfer from the storage: frames that will be free to evict soon.
     pub(crate) transfers: AtomicUsize,
     pub(crate) in_flight: InFlight,
+    pub(crate) leaf_stock: LeafStock,
 }
 
 /// Events that are rare enough to be counted where they happen; hits are not.
@@ -100,6 +102,7 @@ impl<S: RefScheme> Shared<S> {
             graves: Mutex::new(Vec::new()),
             transfers: AtomicUsize::new(0),
             in_flight: InFlight::new(nr_frames),
+            leaf_stock: LeafStock::default(),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),

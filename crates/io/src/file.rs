@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -77,10 +78,13 @@ fn not_a_file() -> io::Error {
 
 impl Backend for FileBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        // No file has bytes beyond the highest position that the system knows.
+        let room = (libc::off_t::MAX as u64).saturating_sub(pos);
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let total = usize::try_from(room).map_or(total, |room| room.min(total));
         let mut done = 0;
         while done < total {
-            match read_some(&self.file, bufs, done, pos + done as u64) {
+            match read_some(&self.file, bufs, done..total, pos + done as u64) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -106,8 +110,13 @@ impl Backend for FileBackend {
     }
 }
 
-/// One `preadv` into what `bufs` have from byte `skip` on.
-fn read_some(file: &File, bufs: &[RacyBytes<'_>], skip: usize, pos: u64) -> io::Result<usize> {
+/// One `preadv` into the bytes of `bufs` in `range`, counted over all of them, or a first part of it.
+fn read_some(
+    file: &File,
+    bufs: &[RacyBytes<'_>],
+    range: Range<usize>,
+    pos: u64,
+) -> io::Result<usize> {
     let Ok(pos) = libc::off_t::try_from(pos) else {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     };
@@ -116,16 +125,18 @@ fn read_some(file: &File, bufs: &[RacyBytes<'_>], skip: usize, pos: u64) -> io::
         iov_len: 0,
     }; MOST_BUFFERS];
     let mut nr = 0;
-    let mut skip = skip;
+    let mut skip = range.start;
+    let mut left = range.len();
     for buf in bufs {
         if skip >= buf.len() {
             skip -= buf.len();
             continue;
         }
-        if nr == MOST_BUFFERS {
+        if nr == MOST_BUFFERS || left == 0 {
             break;
         }
-        let rest = buf.slice(skip, buf.len() - skip);
+        let rest = buf.slice(skip, left.min(buf.len() - skip));
+        left -= rest.len();
         skip = 0;
         vectors[nr] = libc::iovec {
             iov_base: rest.as_ptr().cast(),

@@ -174,7 +174,7 @@ fn a_file_without_permission_is_denied() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = dir.path().join("unreadable");
     fs::write(&path, "secret").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
 
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root {

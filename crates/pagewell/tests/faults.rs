@@ -470,7 +470,7 @@ fn nothing_else_waits_for_a_fill<S: RefScheme>() {
 fn change_during_a_fill<S: RefScheme>(
     before: &[u8],
     after: &[u8],
-    reader: fn(&File<S>) -> Vec<u8>,
+    reader: Reader<S>,
     tell: fn(&File<S>),
 ) -> (Vec<u8>, File<S>) {
     let gate = Arc::new(Gate::new());
@@ -507,8 +507,11 @@ fn change_during_a_fill<S: RefScheme>(
     (seen, file)
 }
 
-/// Three ways to get at the bytes of page 0.
-fn readers<S: RefScheme>() -> [fn(&File<S>) -> Vec<u8>; 3] {
+/// A way to get at the bytes of page 0.
+type Reader<S> = fn(&File<S>) -> Vec<u8>;
+
+/// Three such ways.
+fn readers<S: RefScheme>() -> [Reader<S>; 3] {
     [
         |file| read(file, 0, 2 * PAGE),
         |file| file.pin(0).expect("a page 0").to_vec(),

@@ -62,7 +62,8 @@ mod imp {
             let range = &self[first..first + nr];
             if self.can_discard {
                 let bytes = size_of_val(range);
-                debug_assert!(bytes % UNIT == 0 && range.as_ptr().addr() % UNIT == 0);
+                debug_assert!(bytes.is_multiple_of(UNIT));
+                debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
                 // SAFETY: whole pages of our own mapping; they read as zeros afterwards, which are valid
                 // words. Who loads them meanwhile sees the old word or zero.
                 let result = unsafe {

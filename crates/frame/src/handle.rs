@@ -39,7 +39,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     }
 
     /// The block's bytes, to be overwritten. Optimistic readers with a stale frame number may be
-    /// reading them; they find out, see [`overwrite`](Self::overwrite).
+    /// reading them; they find out: a release fence here pairs with the acquire fence of their copy.
     pub fn bytes(&self) -> RacyBytes<'p> {
         self.overwrite();
         self.pool.bytes(self.frame, self.order.bytes())

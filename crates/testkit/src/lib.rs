@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`rng`] | a small deterministic generator |
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
-//! | [`content`] | bytes from a seed; words that say where they belong |
+//! | [`mod@content`] | bytes from a seed; words that say where they belong |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
 //! | [`history`] | what a user of a page cache may do, step by step, as data |
 //! | [`model`] | what a read of a cached file may return, kept in plain vectors |

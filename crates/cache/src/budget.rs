@@ -33,6 +33,15 @@ impl State {
     }
 }
 
+impl Budget {
+    /// The frames that are withheld at the moment, in ascending order.
+    pub(crate) fn withheld(&self) -> Vec<FrameNr> {
+        let mut withheld = lock(&self.state).withheld.clone();
+        withheld.sort_unstable();
+        withheld
+    }
+}
+
 impl<S: RefScheme> Shared<S> {
     /// Charges `bytes`; pages are evicted for them if need be.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), OutOfFrames> {

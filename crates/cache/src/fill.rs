@@ -50,8 +50,8 @@ impl Drop for Transfer<'_> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Fill<'m, S: RefScheme> {
-    /// The page was read; a reference to its frame.
-    Filled(FrameRef<'m, S>),
+    /// The page was read; a reference to its frame, and how many bytes of it are the file's.
+    Filled(FrameRef<'m, S>, usize),
     /// Someone else has claimed or filled the page: look again.
     Raced,
 }
@@ -140,12 +140,15 @@ impl<S: RefScheme> Mapping<S> {
         batch.truncate(nr_read);
         self.shared().counters.add(Event::Fill, nr_read as u64);
         let mut batch = batch.into_iter();
-        let first = batch.next().map(|pending| self.publish(pending, 1));
+        let first = batch.next().and_then(|pending| {
+            let len = pending.len;
+            Some((self.publish(pending, 1)?, len))
+        });
         for pending in batch {
             drop(self.publish(pending, 0));
         }
-        match first.flatten() {
-            Some(reference) => Ok(Fill::Filled(reference)),
+        match first {
+            Some((reference, len)) => Ok(Fill::Filled(reference, len)),
             None => Ok(Fill::Raced),
         }
     }

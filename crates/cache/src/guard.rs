@@ -9,6 +9,7 @@ use pagewell_frame::{FrameNr, FrameRef};
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::PageNr;
+use crate::lookup::Found;
 use crate::mapping::Mapping;
 use crate::raw;
 
@@ -35,14 +36,13 @@ fn pin<S: RefScheme>(
     page: PageNr,
 ) -> Result<(FrameRef<'_, S>, usize), Error> {
     let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
-    let before = mapping.size();
     let start = page
         .checked_mul(mapping.page_size() as u64)
-        .filter(|start| *start < before)
+        .filter(|start| *start < mapping.size())
         .ok_or_else(past_end)?;
-    let reference = mapping.get(page, || 1)?;
-    // The file may have been found to be shorter meanwhile; if it has grown, the page may be from before.
-    let rest = mapping.size().min(before).saturating_sub(start);
+    let Found { reference, end } = mapping.get(page, || 1)?;
+    // The file may have been found to be shorter meanwhile.
+    let rest = end.saturating_sub(start);
     if rest == 0 {
         return Err(past_end());
     }

@@ -28,6 +28,16 @@ use crate::slot::State;
 /// in a moment, a fill's is not.
 const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
+/// A page, held.
+#[derive(Debug)]
+pub(crate) struct Found<'m, S: RefScheme> {
+    pub(crate) reference: FrameRef<'m, S>,
+    /// The size of the file at a moment when this was its page, or less: what the page holds from this position
+    /// of the file on is not the file's. (The size of a later moment may be that of a file that has been
+    /// shorter in between, or longer, which this page knows nothing of.)
+    pub(crate) end: u64,
+}
+
 impl<S: RefScheme> Mapping<S> {
     /// A reference to the frame of `page`. If it is missing, it is filled, along with missing neighbours
     /// up to as many pages in all as `ahead` says, which is asked once and only then.
@@ -35,16 +45,16 @@ impl<S: RefScheme> Mapping<S> {
         &self,
         page: PageNr,
         ahead: impl Fn() -> usize,
-    ) -> Result<FrameRef<'_, S>, Error> {
+    ) -> Result<Found<'_, S>, Error> {
         let mut want = None;
         let mut backoff = Backoff::new();
         loop {
             if let Some(seen) = self.index().look(page) {
                 match seen.slot.state() {
                     State::Present(_) => {
-                        if let Some(reference) = self.try_get_seen(seen)? {
+                        if let Some(found) = self.try_get_seen(seen)? {
                             self.mark_referenced(page, seen);
-                            return Ok(reference);
+                            return Ok(found);
                         }
                         backoff.wait();
                         continue;
@@ -64,20 +74,26 @@ impl<S: RefScheme> Mapping<S> {
             let filled = self.fill(page, want);
             // No claim is held here: the place to tear down what an eviction was the last to hold.
             self.shared().bury();
-            if let Fill::Filled(reference) = filled? {
-                return Ok(reference);
+            if let Fill::Filled(reference, len) = filled? {
+                let end = page * self.page_size() as u64 + len as u64;
+                return Ok(Found {
+                    reference,
+                    end: end.min(self.size()),
+                });
             }
         }
     }
 
     /// A reference to the frame that was `seen` in the slot, if it still is the page's.
-    pub(crate) fn try_get_seen(&self, seen: Seen<'_>) -> Result<Option<FrameRef<'_, S>>, Error> {
+    pub(crate) fn try_get_seen(&self, seen: Seen<'_>) -> Result<Option<Found<'_, S>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.shared().pool.try_get(frame) {
             TryGetFrame::Taken(reference) => {
-                // `try_get` acquires, so these loads come after the reference was taken.
+                // `try_get` acquires, so these loads come after the reference was taken, and both acquire, so
+                // they stay in this order: the size is one that the file had while this was its page.
+                let end = self.size();
                 let is_pages = seen.is_unchanged();
-                Ok(is_pages.then_some(reference))
+                Ok(is_pages.then_some(Found { reference, end }))
             }
             TryGetFrame::Locked => Ok(None),
             TryGetFrame::Saturated => Err(self.error(ErrorKind::TooManyPins, Op::Read)),

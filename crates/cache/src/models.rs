@@ -17,6 +17,7 @@ use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use crate::error::Op;
 use crate::fill::Fill;
+use crate::lookup::Found;
 use crate::mapping::Mapping;
 use crate::page_size::PageSize;
 use crate::read::{FastRead, ReadPath};
@@ -77,8 +78,8 @@ fn open<S: RefScheme>(
 /// Brings `page` in and marks it as referenced; returns its frame.
 fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
     drop(mapping.get(page, || 1).expect("a readable page"));
-    let reference = mapping.get(page, || 1).expect("a readable page");
-    reference.frame()
+    let found = mapping.get(page, || 1).expect("a readable page");
+    found.reference.frame()
 }
 
 /// One optimistic attempt at the whole of `page`; the bytes if it succeeded.
@@ -141,7 +142,7 @@ fn read_vs_evict_and_reuse<S: RefScheme>() {
     if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         drop(unique);
-        if let Ok(Fill::Filled(reference)) = mapping.fill(0, 1) {
+        if let Ok(Fill::Filled(reference, _)) = mapping.fill(0, 1) {
             assert_eq!(
                 reference.frame(),
                 frame,
@@ -234,7 +235,7 @@ fn pin_vs_evict<S: RefScheme>() {
             if !matches!(seen.slot.state(), State::Present(_)) {
                 return;
             }
-            if let Ok(Some(reference)) = mapping.try_get_seen(seen) {
+            if let Ok(Some(Found { reference, .. })) = mapping.try_get_seen(seen) {
                 for _ in 0..2 {
                     let mut bytes = [0; FRAME_BYTES];
                     reference.bytes().copy_to(0, &mut bytes);
@@ -329,7 +330,7 @@ fn loom_pin_vs_leaf_remade() {
     vs_leaf_remade(|mapping| {
         if let Some(seen) = mapping.index().look(0)
             && matches!(seen.slot.state(), State::Present(_))
-            && let Ok(Some(reference)) = mapping.try_get_seen(seen)
+            && let Ok(Some(Found { reference, .. })) = mapping.try_get_seen(seen)
         {
             let mut bytes = [0; FRAME_BYTES];
             reference.bytes().copy_to(0, &mut bytes);
@@ -380,6 +381,38 @@ fn loom_read_vs_growth() {
 #[test]
 fn loom_referenced_read_vs_growth() {
     explore(2, || read_vs_growth(ReadPath::Referenced));
+}
+
+/// The file shrinks, its cut page is read in, and it grows again, all during one lookup: the page's end is that of
+/// the cut page, not that of before and after.
+#[test]
+fn loom_read_vs_shrink_and_growth() {
+    explore(2, || {
+        let half = FRAME_BYTES / 2;
+        let shared = pool::<LockBit>(4);
+        let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
+        let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let mut buf = [OURS; FRAME_BYTES];
+                if let Ok(n) = mapping.read_page_referenced(0, 0, 0, &mut buf, || 1) {
+                    assert_ours(&buf[..n]);
+                }
+            })
+        };
+        backend.inner().modify(|bytes| bytes.truncate(half));
+        mapping.refresh(Op::Read).expect("a size");
+        drop(mapping.get(0, || 1));
+        backend
+            .inner()
+            .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+        mapping.refresh(Op::Read).expect("a size");
+        reader.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
 }
 
 /// The file is found to be empty during a read whose copy has failed its check: no foreign byte is left in
@@ -504,7 +537,10 @@ fn loom_remove_vs_unpin() {
         let shared = pool::<LockBit>(4);
         let mapping = mapping(&shared, 1);
         warm(&mapping, 0);
-        let frame = mapping.get(0, || 1).expect("a readable page").into_raw();
+        let frame = {
+            let found = mapping.get(0, || 1).expect("a readable page");
+            found.reference.into_raw()
+        };
         let guard = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {

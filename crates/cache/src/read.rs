@@ -41,6 +41,7 @@ use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::error::{Error, ErrorKind};
 use crate::index::PageNr;
+use crate::lookup::Found;
 use crate::mapping::Mapping;
 use crate::raw;
 
@@ -187,7 +188,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Reads within one page with a reference to its frame.
-    fn read_page_referenced(
+    pub(crate) fn read_page_referenced(
         &self,
         page: PageNr,
         off: usize,
@@ -195,9 +196,8 @@ impl<S: RefScheme> Mapping<S> {
         buf: &mut [u8],
         ahead: impl Fn() -> usize,
     ) -> Result<usize, Error> {
-        let reference = self.get(page, ahead)?;
-        // After the page was found, as in the optimistic read.
-        let n = self.size().saturating_sub(pos).min(buf.len() as u64) as usize;
+        let Found { reference, end } = self.get(page, ahead)?;
+        let n = end.saturating_sub(pos).min(buf.len() as u64) as usize;
         let (now, past_end) = buf.split_at_mut(n);
         reference.bytes().copy_to(off, now);
         past_end.fill(0);

@@ -2,20 +2,29 @@
 //!
 //! Policy: CLOCK (Corbató, "A paging experiment with the Multics system", 1968). A hand goes round over
 //! all frames. A page that was referenced since the hand last came by loses its mark and stays; one that
-//! was not is evicted. Leaves of the index whose slots are all empty go too.
+//! was not is evicted. Leaves of the index whose slots are all empty go too. For a block of several frames
+//! the hand goes by blocks instead ([`block`]).
 //!
-//! The hand goes by frame number, so the pages that it frees are often neighbours and merge into the
-//! blocks that larger pages need.
+//! Rounds. A request makes rounds of one look at each frame, until it has what it wants. The first
+//! [`GENTLE_ROUNDS`] respect the marks, and requests at the same time share them: each step of the hand is
+//! one request's. Later rounds ignore the marks, and go over every frame themselves, wherever the
+//! hand of the others is: a request that reports that every frame is in use has looked at every frame.
 //!
-//! Progress and failure. One request looks at each frame a bounded number of times: two rounds with
-//! respect for the marks, then rounds without. A frame may be held only for a moment (a read in
-//! progress, a fill), so a request that finds nothing waits a little and tries again, [`ROUNDS`] times in
-//! all, before it reports that every page is pinned. Nothing here waits for a claim.
+//! Progress and failure. A frame may be held only for a moment (a read in progress, a fill), so a request
+//! whose round finds nothing waits a little and goes round again, until [`ROUNDS`] rounds have found
+//! nothing. Rounds do not count while frames are on their way in from the storage, since those can be
+//! evicted once they are there: how long that takes is the storage's matter. For a block that is so only
+//! if such frames are all that is missing somewhere. Nothing here waits for a claim.
 
+mod block;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::fmt;
 use std::time::Duration;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::claim::Claim;
@@ -23,19 +32,56 @@ use crate::index::Leaf;
 use crate::shared::{Event, Shared};
 use crate::slot::{Slot, State};
 
-/// How many times a request goes round before it gives up. With the pauses between them that is about a
-/// tenth of a second in which every frame was found in use every time.
+/// How many rounds of a request find nothing before it gives up. The pauses between them are about a tenth
+/// of a second in all; the looks at every frame add to that, some nanoseconds for each frame and round.
 const ROUNDS: u32 = if cfg!(loom) { 2 } else { 64 };
 
 /// How many rounds respect the marks.
 const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
+/// After how many rounds a request for a block also takes leaves in use out of the index.
+const SPARING_ROUNDS: u32 = GENTLE_ROUNDS + 1;
+
 /// How long a request pauses after a round that found nothing; the first few only yield.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Every frame is in use, and stayed so while we waited.
+/// Why no frames could be had, though they were waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutOfFrames {
+    /// Every frame is in use.
+    InUse,
+    /// Frames could be had, but not so many in a row.
+    Fragmented {
+        /// How many frames in a row were wanted.
+        nr_wanted: u32,
+        /// How many are free or could be evicted.
+        nr_loose: usize,
+    },
+}
+
+impl fmt::Display for OutOfFrames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => write!(f, "every frame is in use"),
+            Self::Fragmented {
+                nr_wanted,
+                nr_loose,
+            } => write!(
+                f,
+                "{nr_loose} frames are free or could be evicted, but nowhere {nr_wanted} in a row: \
+                 what is in use lies in between"
+            ),
+        }
+    }
+}
+
+/// What came of a round that found nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OutOfFrames;
+struct Shortage {
+    reason: OutOfFrames,
+    /// Whether there will be more to find once transfers that are under way have ended.
+    until_transfers_end: bool,
+}
 
 /// Where the hand is.
 #[derive(Debug, Default)]
@@ -50,6 +96,36 @@ pub(crate) enum Marks {
     Ignored,
 }
 
+/// What a round does to pages and leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// Pages that are marked only lose their marks.
+    Gentle,
+    /// Marks are ignored.
+    Firm,
+    /// For the sake of a block, the pages of a leaf are evicted wherever they are, so that the leaf can go.
+    Thorough,
+}
+
+impl Effort {
+    const fn of_round(round: u32) -> Self {
+        if round < GENTLE_ROUNDS {
+            Self::Gentle
+        } else if round < SPARING_ROUNDS {
+            Self::Firm
+        } else {
+            Self::Thorough
+        }
+    }
+
+    const fn marks(self) -> Marks {
+        match self {
+            Self::Gentle => Marks::Respected,
+            Self::Firm | Self::Thorough => Marks::Ignored,
+        }
+    }
+}
+
 impl<S: RefScheme> Shared<S> {
     /// A block of `order`; pages are evicted for it if need be.
     pub(crate) fn alloc(&self, order: Order) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
@@ -59,128 +135,150 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// A block of `order`, if it can be had without disturbing pages that were referenced lately.
+    /// A block of `order`, if it can be had without evicting pages that were referenced lately. When there
+    /// is none free, pages that are passed over lose their marks, as with any round of the hand.
     pub(crate) fn try_alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         self.pool
             .alloc(order)
-            .or_else(|| self.go_round(order, Marks::Respected))
+            .or_else(|| self.go_round(order, Effort::Gentle).ok())
     }
 
     #[cold]
     fn reclaim(&self, order: Order) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
-        for round in 0..ROUNDS {
-            let marks = if round < GENTLE_ROUNDS {
-                Marks::Respected
-            } else {
-                Marks::Ignored
-            };
-            if let Some(unique) = self.go_round(order, marks) {
-                return Ok(unique);
+        let mut round: u32 = 0;
+        let mut nr_empty = 0;
+        loop {
+            let effort = Effort::of_round(round);
+            if effort == Effort::Thorough {
+                // Frames in stock are of use to the next leaf, or to us.
+                self.drain_leaf_stock();
             }
+            let shortage = match self.go_round(order, effort) {
+                Ok(unique) => return Ok(unique),
+                Err(shortage) => shortage,
+            };
             // Others may have freed frames, or the front caches may hold parts of a block.
             if let Some(unique) = self.pool.alloc(order) {
                 return Ok(unique);
             }
+            // ORDERING: Relaxed; a hint. A transfer that has just ended is missed: then its frame was
+            // published or freed meanwhile, and one of the next rounds finds it.
+            let is_transferring = self.transfers.load(Ordering::Relaxed) != 0;
+            if !(shortage.until_transfers_end && is_transferring) {
+                nr_empty += 1;
+            }
+            if nr_empty == ROUNDS {
+                return Err(shortage.reason);
+            }
             pause(round);
+            round = round.saturating_add(1);
         }
-        Err(OutOfFrames)
+    }
+
+    fn go_round(&self, order: Order, effort: Effort) -> Result<UniqueFrame<'_, S>, Shortage> {
+        if order == Order::ZERO {
+            self.find_frame(effort.marks())
+        } else {
+            self.find_block(order, effort)
+        }
+    }
+
+    /// Goes round until a frame was evicted.
+    fn find_frame(&self, marks: Marks) -> Result<UniqueFrame<'_, S>, Shortage> {
+        self.lap(Order::ZERO, marks)
+            .find_map(|frame| {
+                let freed = self.try_evict(frame, marks)?;
+                if freed.order() == Order::ZERO {
+                    return Some(freed);
+                }
+                // The rest of a larger page is freed.
+                self.pool.join(vec![freed], Order::ZERO)
+            })
+            .ok_or(Shortage {
+                reason: OutOfFrames::InUse,
+                until_transfers_end: true,
+            })
     }
 
     /// Evicts up to `nr` pages, those without marks first; returns how many.
     pub(crate) fn evict_pages(&self, nr: usize) -> usize {
         let mut evicted = 0;
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {
-            for _ in 0..self.pool.nr_frames() {
-                if evicted == nr {
-                    return evicted;
-                }
-                let frame = self.next_frame();
+            if evicted == nr {
+                break;
+            }
+            for frame in self.lap(Order::ZERO, marks) {
                 let is_page = self.pool.meta(frame).kind().0 == FrameKind::Page;
                 if self.try_evict(frame, marks).is_some() && is_page {
                     evicted += 1;
+                }
+                if evicted == nr {
+                    break;
                 }
             }
         }
         evicted
     }
 
-    /// The frame that the hand points at; the hand goes on.
-    fn next_frame(&self) -> FrameNr {
-        // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of it,
-        // by atomicity.
-        let step = self.clock.hand.fetch_add(1, Ordering::Relaxed);
-        FrameNr::new((step % self.pool.nr_frames()) as u32)
-    }
-
-    /// Moves the hand once round at the most, until a block of `order` is free.
-    fn go_round(&self, order: Order, marks: Marks) -> Option<UniqueFrame<'_, S>> {
-        for _ in 0..self.pool.nr_frames() {
-            let Some(freed) = self.try_evict(self.next_frame(), marks) else {
-                continue;
+    /// One round of the hand, by places for blocks of `order`: the first frame of each.
+    ///
+    /// With marks respected, a place that another request's round has just come to is skipped, as its
+    /// marks were taken by that; else every place is in the round once.
+    fn lap(&self, order: Order, marks: Marks) -> impl Iterator<Item = FrameNr> {
+        let len = order.frames() as usize;
+        let nr_places = self.pool.nr_frames() / len;
+        let mut start = None;
+        (0..nr_places).map(move |i| {
+            // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of
+            // it, by atomicity.
+            let step = self.clock.hand.fetch_add(len, Ordering::Relaxed) / len;
+            let own = *start.get_or_insert(step) + i;
+            let place = match marks {
+                Marks::Respected => step,
+                Marks::Ignored => own,
             };
-            if freed.order() == order {
-                return Some(freed);
-            }
-            // A block of another size: give it back, and see whether ours is there now.
-            drop(freed);
-            if let Some(unique) = self.pool.alloc(order) {
-                return Some(unique);
-            }
-        }
-        None
+            FrameNr::new((place % nr_places * len) as u32)
+        })
     }
 
     /// Evicts what `frame` holds, if that can be done at once.
     pub(crate) fn try_evict(&self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'_, S>> {
         // What the record says is a hint until something is held; each branch checks it.
-        let record = self.pool.meta(frame);
-        let (owner, index) = record.owner();
-        match record.kind().0 {
-            FrameKind::Page => self.try_evict_page(frame, owner, index, marks),
+        match self.pool.meta(frame).kind().0 {
+            FrameKind::Page => self.try_evict_page(frame, marks),
             FrameKind::Leaf => self.try_evict_leaf(frame),
             FrameKind::Tail | FrameKind::Free | FrameKind::Front | FrameKind::Owned => None,
         }
     }
 
-    /// Evicts the page in `frame`, which is said to belong to slot `position` of the leaf in frame
-    /// number `leaf`.
-    fn try_evict_page(
-        &self,
-        frame: FrameNr,
-        leaf: u64,
-        position: u64,
-        marks: Marks,
-    ) -> Option<UniqueFrame<'_, S>> {
+    fn try_evict_page(&self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'_, S>> {
+        let (leaf, position, slot) = self.slot_of(frame)?;
+        if slot.is_hot() && marks == Marks::Respected {
+            unmark(&leaf, position, slot);
+            return None;
+        }
+        let unique = Claim::try_new(self, leaf, position, slot).ok()?.evict()?;
+        self.counters.add(Event::Eviction, 1);
+        Some(unique)
+    }
+
+    /// The slot that names the page in `frame`: its leaf, where it is in it, and what it says.
+    fn slot_of(&self, frame: FrameNr) -> Option<(Leaf<'_, S>, usize, Slot)> {
+        // What the record says is a hint until the slot says the same.
+        let (leaf, position) = self.pool.meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
         let position = usize::try_from(position).ok()?;
-        if leaf as usize >= self.pool.nr_frames() || position >= pagewell_frame::FRAME_WORDS {
+        if leaf as usize >= self.pool.nr_frames() || position >= FRAME_WORDS {
             return None;
         }
         let TryGetFrame::Taken(reference) = self.pool.try_get(FrameNr::new(leaf)) else {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        let word = leaf.slot(position);
-        // ORDERING: Acquire; the claim's compare-and-swap would do, but a slot that has changed should
+        // ORDERING: Acquire; the compare-and-swap of a claim would do, but a slot that has changed should
         // be seen before it is tried.
-        let slot = Slot::from_bits(word.load(Ordering::Acquire));
-        if slot.state() != State::Present(frame) {
-            return None;
-        }
-        if slot.is_hot() && marks == Marks::Respected {
-            // ORDERING: Relaxed; the mark is a hint. If the slot changed meanwhile, the mark is not
-            // ours to clear.
-            let _ = word.compare_exchange(
-                slot.bits(),
-                slot.without_referenced().bits(),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            return None;
-        }
-        let unique = Claim::try_new(self, leaf, position, slot).ok()?.evict()?;
-        self.counters.add(Event::Eviction, 1);
-        Some(unique)
+        let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
+        (slot.state() == State::Present(frame)).then_some((leaf, position, slot))
     }
 
     /// Takes the leaf in `frame` out of its file's index, if none of its slots is in use.
@@ -201,6 +299,17 @@ impl<S: RefScheme> Shared<S> {
         self.let_go(mapping);
         taken
     }
+}
+
+/// Takes the referenced mark off a slot.
+fn unmark<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, slot: Slot) {
+    // ORDERING: Relaxed; the mark is a hint. If the slot changed meanwhile, the mark is not ours to clear.
+    let _ = leaf.slot(position).compare_exchange(
+        slot.bits(),
+        slot.without_referenced().bits(),
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
 }
 
 /// Lets others finish what they hold frames for.

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_weight_too_small_for_a_frame_still_gets_some() {
-        assert_eq!(shares(10, &[1000, 1]), [0..5, 5..10]);
+        assert_eq!(shares(10, &[1, 1000]), [0..5, 5..10]);
         assert_eq!(shares(10, &[0, 1]), [0..5, 5..10]);
         assert_eq!(shares(10, &[0, 0]), [0..5, 5..10]);
     }

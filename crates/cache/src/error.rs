@@ -25,7 +25,7 @@ pub enum ErrorKind {
     FileTooLarge,
     /// The file has become shorter behind the cache's back.
     Truncated,
-    /// No frame could be freed: every page is pinned.
+    /// No frames could be freed: every page is pinned, or what is pinned lies in between; the message says which.
     OutOfFrames,
     /// The page has as many references as it can count (2^30).
     TooManyPins,
@@ -62,7 +62,7 @@ impl ErrorKind {
             Self::OutOfRange => "the page begins at or past the end of the file",
             Self::FileTooLarge => "the file is larger than the cache can index",
             Self::Truncated => "the file has become shorter since it was opened",
-            Self::OutOfFrames => "no frame can be freed: every page is pinned",
+            Self::OutOfFrames => "no memory of the cache can be freed",
             Self::TooManyPins => "the page has as many references as it can count",
             Self::OutOfMemory => "out of memory",
             Self::Io => "the storage failed",

@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Leaf, PageNr};
 use crate::mapping::Mapping;
 use crate::raw;
+use crate::reclaim::OutOfFrames;
 use crate::shared::Event;
 use crate::slot::{Slot, State};
 
@@ -71,7 +72,10 @@ struct Pending<'m, S: RefScheme> {
 impl<S: RefScheme> Mapping<S> {
     /// Reads `page`, and missing pages after it up to `want` pages in all.
     pub(crate) fn fill(&self, page: PageNr, want: usize) -> Result<Fill<'_, S>, Error> {
-        let out_of_frames = |_| self.error(ErrorKind::OutOfFrames, Op::Read);
+        let out_of_frames = |reason: OutOfFrames| {
+            self.error(ErrorKind::OutOfFrames, Op::Read)
+                .with_detail(reason.to_string())
+        };
         if self.len_of(page, self.fill_size()) == 0 || page >= self.index().capacity() {
             return Err(self.error(ErrorKind::OutOfRange, Op::Read));
         }

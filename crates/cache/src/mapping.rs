@@ -20,6 +20,9 @@ use crate::slot::{Slot, State};
 /// The largest file that can be indexed, in bytes: 256 TiB.
 pub const MAX_FILE_BYTES: u64 = 1 << 48;
 
+/// For how many pages of a file's size a cache must have room.
+const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
+
 /// How far beyond its present size a file's index reaches, at least, so that the file can grow.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
@@ -69,10 +72,11 @@ impl<S: RefScheme> Mapping<S> {
         }
         let order = page_size.order();
         // Room for a few pages besides the index, or nothing could ever be replaced.
-        let nr_frames = shared.pool.nr_frames();
-        if nr_frames < 4 * order.frames() as usize {
+        let nr_blocks = shared.pool.nr_blocks(order);
+        if nr_blocks < MIN_PAGES {
             return Err(fail(ErrorKind::InvalidConfig).with_detail(format!(
-                "a cache of {nr_frames} frames is too small for pages of {} bytes",
+                "a cache of {} frames has room for {nr_blocks} pages of {} bytes; it must have room for {MIN_PAGES}",
+                shared.pool.nr_frames(),
                 page_size.bytes()
             )));
         }
@@ -82,7 +86,7 @@ impl<S: RefScheme> Mapping<S> {
             Index::new(nr_pages, shared.pool.view()).ok_or_else(|| fail(ErrorKind::OutOfMemory))?;
         shared
             .charge(Self::RECORD_BYTES)
-            .map_err(|_| fail(ErrorKind::OutOfFrames))?;
+            .map_err(|reason| fail(ErrorKind::OutOfFrames).with_detail(reason.to_string()))?;
         Ok(Self {
             index,
             size: AtomicU64::new(size),

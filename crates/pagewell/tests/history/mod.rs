@@ -393,7 +393,9 @@ impl<S: RefScheme> Run<S> {
             Err(error) => {
                 let is_known = match error.kind() {
                     ErrorKind::PageSizeMismatch => open_as.is_some_and(|is| is != page_size),
-                    ErrorKind::InvalidConfig => open_as.is_none() && self.nr_frames < 4 << order,
+                    ErrorKind::InvalidConfig => {
+                        open_as.is_none() && self.has_no_room_for_pages(order)
+                    }
                     ErrorKind::OutOfFrames => self.may_run_out(u32::from(order)),
                     _ => false,
                 };
@@ -401,6 +403,13 @@ impl<S: RefScheme> Run<S> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether the nodes may have no room for four pages of this order. Two nodes share the frames, and a border
+    /// between them that is not aligned costs a page on either side.
+    fn has_no_room_for_pages(&self, order: impl Into<u32>) -> bool {
+        let cut_by_borders = 2 * (self.nr_nodes - 1);
+        self.nr_frames < (4 + cut_by_borders) << order.into()
     }
 
     /// Whether the guards may take so many frames that no block of `order` can be had.

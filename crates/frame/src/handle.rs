@@ -67,7 +67,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         Self { pool, frame, order }
     }
 
-    /// Orders every change that led to this handle (the slot or root entry that named the block was
+    /// Orders every change that led to this handle (the slot that named the block was
     /// changed, the block was freed) before the bytes that are about to be written.
     ///
     /// ```text

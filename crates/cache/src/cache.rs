@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
 use crate::mapping::Mapping;
 use crate::page_size::PageSize;
-use crate::shared::{Event, Found, Shared};
+use crate::shared::{Event, Origin, Shared};
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
@@ -265,13 +265,14 @@ impl<S: RefScheme> Cache<S> {
             Some(bytes) => page_size(bytes, Op::Open).map_err(|error| error.with_path(&path))?,
             None => self.page_size,
         };
-        let (mapping, found) = self.shared.mapping_or_else(backend.id(), |number| {
+        let id = backend.id();
+        let (mapping, origin) = self.shared.mapping_or_else(id, |number| {
             Mapping::new(
                 Arc::clone(&self.shared),
                 Box::new(backend),
                 path.clone(),
                 page_size,
-                number,
+                (id, number),
             )
         })?;
         if mapping.page_size() != page_size.bytes() {
@@ -283,7 +284,7 @@ impl<S: RefScheme> Cache<S> {
                     page_size.bytes()
                 )));
         }
-        if found == Found::Open {
+        if origin == Origin::Open {
             mapping.refresh(Op::Open)?;
         }
         Ok(File::new(mapping))

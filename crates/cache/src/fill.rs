@@ -2,8 +2,9 @@
 //!
 //! Protocol. Get a permit ([`crate::in_flight`]) and allocate a frame. Claim the page's empty slot, so that
 //! concurrent misses of one page read it once: the others wait for the claim to end. Read into the frame,
-//! cut off what is past the end of the file, publish the frame, end the claim. Missing neighbours that the caller wants too are claimed and
-//! read in the same transfer, as far as that needs no waiting (C3 of [`crate::claim`]).
+//! cut off what is past the end of the file, publish the frame, end the claim. Missing neighbours that the
+//! caller wants too are claimed and read in the same transfer, as far as that needs no waiting (C3 of
+//! [`crate::claim`]).
 //!
 //! Failure. An error leaves every slot as it was and frees the frames; those who waited try for
 //! themselves. A transfer of several pages that fails is repeated for the first page alone, so that an
@@ -34,7 +35,7 @@ struct Transfer<'a>(&'a AtomicUsize);
 
 impl<'a> Transfer<'a> {
     fn begin(count: &'a AtomicUsize) -> Self {
-        // ORDERING: Relaxed, here and below; who waits for frames only wants to know whether it is worth
+        // ORDERING: Relaxed; who waits for frames only wants to know whether it is worth
         // to wait on.
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
@@ -43,6 +44,7 @@ impl<'a> Transfer<'a> {
 
 impl Drop for Transfer<'_> {
     fn drop(&mut self) {
+        // ORDERING: Relaxed; see `begin`.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -54,13 +54,14 @@ impl<S: RefScheme> Mapping<S> {
     /// What the record itself is charged: its fields, and about as much again for what they own.
     const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
 
-    /// An empty mapping of `backend`'s file, which is called `path` in errors.
+    /// An empty mapping of `backend`'s file, which is called `path` in errors. The registry knows it by `id`,
+    /// which the backend was asked for once, and `number`.
     pub(crate) fn new(
         shared: Arc<Shared<S>>,
         backend: Box<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
-        number: u64,
+        (id, number): (FileId, u64),
     ) -> Result<Self, Error> {
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let size = backend
@@ -95,7 +96,7 @@ impl<S: RefScheme> Mapping<S> {
             page_shift: page_size.bytes().trailing_zeros(),
             order,
             number,
-            id: backend.id(),
+            id,
             resize: Mutex::new(()),
             path,
             backend,

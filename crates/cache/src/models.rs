@@ -68,7 +68,7 @@ fn open<S: RefScheme>(
                 Box::new(backend),
                 "model".into(),
                 PageSize::SMALLEST,
-                number,
+                (id, number),
             )
         })
         .expect("a small file")

@@ -74,10 +74,9 @@ pub(crate) fn guards_reference<S: RefScheme>(
     unsafe { FrameRef::from_raw(&shared.pool, frame) }
 }
 
-/// A frame that the budget kept as a bare number.
+/// A frame that the budget, or the stock for leaves, kept as a bare number.
 pub(crate) fn withheld<S: RefScheme>(shared: &Shared<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
-    // SAFETY: (A) the budget took the handle apart and removes the number from its list before it
-    // calls this.
+    // SAFETY: (A) both took the handle apart, and take the number off their list before they call this.
     unsafe { UniqueFrame::from_withheld(&shared.pool, frame) }
 }
 

@@ -83,7 +83,7 @@ struct Registry<S: RefScheme> {
 
 /// Whether a mapping was open already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Origin {
     Open,
     Made,
 }
@@ -131,9 +131,9 @@ impl<S: RefScheme> Shared<S> {
         &self,
         id: FileId,
         make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
-    ) -> Result<(Arc<Mapping<S>>, Found), E> {
+    ) -> Result<(Arc<Mapping<S>>, Origin), E> {
         if let Some(open) = self.mapping_of(id) {
-            return Ok((open, Found::Open));
+            return Ok((open, Origin::Open));
         }
         // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
@@ -147,8 +147,8 @@ impl<S: RefScheme> Shared<S> {
         drop(registry);
         // If someone else was faster, ours is torn down here, after the lock was released.
         Ok(match open {
-            Some(open) => (open, Found::Open),
-            None => (made, Found::Made),
+            Some(open) => (open, Origin::Open),
+            None => (made, Origin::Made),
         })
     }
 

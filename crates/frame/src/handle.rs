@@ -231,14 +231,6 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         UniqueFrame::new(this.pool, this.frame, order)
     }
 
-    /// One more reference to the same block; none when it has as many as it can count.
-    pub fn try_clone(&self) -> Option<Self> {
-        match self.pool.try_get(self.frame) {
-            TryGetFrame::Taken(reference) => Some(reference),
-            TryGetFrame::Locked | TryGetFrame::Saturated => None,
-        }
-    }
-
     /// The block's first `len` bytes as a plain slice.
     ///
     /// # Safety

@@ -13,6 +13,10 @@
 
 #![deny(unsafe_code)]
 
+// Page numbers are 64 bits wide and index arrays; words of 64 bits are loaded and stored at once.
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("Pagewell needs a 64-bit target");
+
 pub mod atomic;
 pub mod bytes;
 pub mod parking;
@@ -20,14 +24,15 @@ pub mod shard;
 pub mod thread;
 
 #[cfg(loom)]
-pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub use loom::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Locks `mutex`; a panic of another holder does not poison it.
 ///
 /// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind
-/// (backends are called with no lock held, but for the one that only says that a size is being changed), so a poisoned mutex carries no information.
+/// (backends are called with no lock held, but for one that guards no data: it says that a file's size is
+/// being changed), so a poisoned mutex carries no information.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

@@ -332,8 +332,8 @@ mod together {
 /// The protocol of the module, in all interleavings and all values that loads may return.
 #[cfg(loom)]
 mod modelled {
+    use loom::sync::Arc;
     use loom::thread;
-    use pagewell_sync::Arc;
     use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
     use pagewell_sync::bytes::RacyBytes;
 

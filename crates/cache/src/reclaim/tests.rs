@@ -48,18 +48,18 @@ fn shared() -> Arc<Shared<LockBit>> {
 /// A file of zeros with pages of one frame.
 fn open(shared: &Arc<Shared<LockBit>>, nr_pages: u64) -> Arc<Mapping<LockBit>> {
     let backend = Box::new(Zeros(nr_pages * 4096));
+    let id = FileId {
+        device: 0,
+        inode: nr_pages * 4096,
+    };
     let make = |number| {
         Mapping::new(
             Arc::clone(shared),
             backend,
             "zeros".into(),
             PageSize::SMALLEST,
-            number,
+            (id, number),
         )
-    };
-    let id = FileId {
-        device: 0,
-        inode: nr_pages * 4096,
     };
     shared.mapping_or_else(id, make).unwrap().0
 }

@@ -96,15 +96,15 @@ mod tests {
         let shared = shared(16);
         shared.charge(100).unwrap();
         shared.charge(100).unwrap();
-        assert_eq!(shared.pool.stats().nr_free, 15);
+        assert_eq!(shared.pool.stats().nr_available(), 15);
         shared.charge(4096).unwrap();
-        assert_eq!(shared.pool.stats().nr_free, 14);
+        assert_eq!(shared.pool.stats().nr_available(), 14);
         shared.uncharge(100);
-        assert_eq!(shared.pool.stats().nr_free, 14);
+        assert_eq!(shared.pool.stats().nr_available(), 14);
         shared.uncharge(100);
-        assert_eq!(shared.pool.stats().nr_free, 15);
+        assert_eq!(shared.pool.stats().nr_available(), 15);
         shared.uncharge(4096);
-        assert_eq!(shared.pool.stats().nr_free, 16);
+        assert_eq!(shared.pool.stats().nr_available(), 16);
         shared.pool.verify().unwrap();
     }
 
@@ -113,9 +113,9 @@ mod tests {
         let shared = shared(16);
         shared.charge(4096).unwrap();
         assert!(shared.charge(16 * 4096).is_err());
-        assert_eq!(shared.pool.stats().nr_free, 15);
+        assert_eq!(shared.pool.stats().nr_available(), 15);
         shared.uncharge(4096);
-        assert_eq!(shared.pool.stats().nr_free, 16);
+        assert_eq!(shared.pool.stats().nr_available(), 16);
     }
 
     /// Eight files that were opened at the same moment left a cache with 61 of 64 frames: each charge had
@@ -135,9 +135,9 @@ mod tests {
                     });
                 }
             });
-            assert_eq!(shared.pool.stats().nr_free, 63);
+            assert_eq!(shared.pool.stats().nr_available(), 63);
             shared.uncharge(100 * THREADS);
-            assert_eq!(shared.pool.stats().nr_free, 64);
+            assert_eq!(shared.pool.stats().nr_available(), 64);
         }
         shared.pool.verify().unwrap();
     }

@@ -124,6 +124,7 @@ impl<S: RefScheme> Builder<S> {
             nr_frames: nr_frames as usize,
             huge_pages: self.huge_pages,
             nodes: self.nodes,
+            ..PoolConfig::new(nr_frames as usize)
         })
         .map_err(|error| {
             let kind = match error {
@@ -302,7 +303,7 @@ impl<S: RefScheme> Cache<S> {
         let counters = &self.shared.counters;
         Stats {
             nr_frames: pool.nr_frames,
-            nr_free: pool.nr_free,
+            nr_free: pool.nr_available(),
             nr_fills: counters.get(Event::Fill),
             nr_failed_fills: counters.get(Event::FailedFill),
             nr_evictions: counters.get(Event::Eviction),

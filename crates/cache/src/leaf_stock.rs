@@ -75,15 +75,15 @@ mod tests {
         let frames: Vec<_> = (0..16)
             .map(|_| shared.alloc_leaf_frame().unwrap())
             .collect();
-        assert_eq!(shared.pool.stats().nr_free, 16 * 1024 - 16);
+        assert_eq!(shared.pool.stats().nr_available(), 16 * 1024 - 16);
         for pair in frames.windows(2) {
             assert_eq!(pair[1].frame().get(), pair[0].frame().get() + 1);
         }
         let next = shared.alloc_leaf_frame().unwrap();
-        assert_eq!(shared.pool.stats().nr_free, 16 * 1024 - 32);
+        assert_eq!(shared.pool.stats().nr_available(), 16 * 1024 - 32);
         drop((frames, next));
         shared.drain_leaf_stock();
-        assert_eq!(shared.pool.stats().nr_free, 16 * 1024);
+        assert_eq!(shared.pool.stats().nr_available(), 16 * 1024);
         shared.pool.verify().unwrap();
     }
 
@@ -91,8 +91,8 @@ mod tests {
     fn a_small_pool_keeps_none() {
         let shared = shared(64);
         let frame = shared.alloc_leaf_frame().unwrap();
-        assert_eq!(shared.pool.stats().nr_free, 63);
+        assert_eq!(shared.pool.stats().nr_available(), 63);
         drop(frame);
-        assert_eq!(shared.pool.stats().nr_free, 64);
+        assert_eq!(shared.pool.stats().nr_available(), 64);
     }
 }

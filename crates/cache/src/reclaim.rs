@@ -247,7 +247,13 @@ impl<S: RefScheme> Shared<S> {
         match self.pool.meta(frame).kind().0 {
             FrameKind::Page => self.try_evict_page(frame, marks),
             FrameKind::Leaf => self.try_evict_leaf(frame),
-            FrameKind::Tail | FrameKind::Free | FrameKind::Front | FrameKind::Owned => None,
+            FrameKind::Tail
+            | FrameKind::Free
+            | FrameKind::Front
+            | FrameKind::Owned
+            | FrameKind::Raw
+            | FrameKind::Held
+            | FrameKind::Leaked => None,
         }
     }
 

@@ -15,10 +15,11 @@ use std::ops::Range;
 
 use pagewell_sync::atomic::Ordering;
 
+use crate::geometry::blocks_of;
 use crate::kind::FrameKind;
 use crate::meta::{self, MetaTable, NIL};
 use crate::refcount::RefScheme;
-use crate::{FrameNr, Order};
+use crate::{FrameNr, Order, Watermarks};
 
 /// The free lists of one node.
 #[derive(Debug)]
@@ -26,34 +27,61 @@ pub(crate) struct Buddy {
     first: u32,
     end: u32,
     heads: [u32; Order::COUNT],
+    /// How many blocks are on each list.
+    nr_blocks: [usize; Order::COUNT],
     nr_free: usize,
+    watermarks: Watermarks,
+    /// Whether fewer frames than the low watermark were free, and not as many as the high one since.
+    is_low: bool,
 }
 
 impl Buddy {
     /// An allocator of the frames `first..end`, all of them free.
-    pub(crate) fn new<S: RefScheme>(table: &MetaTable<S>, first: u32, end: u32) -> Self {
+    pub(crate) fn new<S: RefScheme>(
+        table: &MetaTable<S>,
+        first: u32,
+        end: u32,
+        watermarks: Watermarks,
+    ) -> Self {
         let mut buddy = Self {
             first,
             end,
+            watermarks,
+            is_low: false,
             heads: [NIL; Order::COUNT],
+            nr_blocks: [0; Order::COUNT],
             nr_free: (end - first) as usize,
         };
-        // The largest aligned blocks that fit, highest first, so that the lists start low.
-        let mut blocks = Vec::new();
-        let mut nr = first;
-        while nr < end {
-            let aligned = if nr == 0 { 31 } else { nr.trailing_zeros() };
-            let order = aligned
-                .min((end - nr).ilog2())
-                .min(u32::from(Order::MAX.get()));
-            let order = Order::new(order as u8).unwrap_or(Order::ZERO);
-            blocks.push((nr, order));
-            nr += order.frames();
-        }
-        for (nr, order) in blocks.into_iter().rev() {
-            buddy.push(table, nr, order);
+        // Highest first, so that the lists start low.
+        let blocks: Vec<_> = blocks_of(first, end, Order::MAX).collect();
+        for (frame, order) in blocks.into_iter().rev() {
+            buddy.push(table, frame.get(), order);
         }
         buddy
+    }
+
+    /// The first frame of the node, and the first one after it.
+    pub(crate) fn frames(&self) -> Range<u32> {
+        self.first..self.end
+    }
+
+    /// The node's part of the pool's watermarks.
+    pub(crate) fn watermarks(&self) -> Watermarks {
+        self.watermarks
+    }
+
+    /// Whether the node has fallen below its low watermark since it was last above the high one, and this
+    /// was not asked since.
+    pub(crate) fn has_become_low(&mut self) -> bool {
+        if self.nr_free >= self.watermarks.low {
+            return false;
+        }
+        !std::mem::replace(&mut self.is_low, true)
+    }
+
+    /// How many free blocks there are of each order.
+    pub(crate) fn nr_blocks(&self) -> [usize; Order::COUNT] {
+        self.nr_blocks
     }
 
     /// How many frames are free.
@@ -83,6 +111,77 @@ impl Buddy {
         Some(FrameNr::new(nr))
     }
 
+    /// Takes a free block of `order`, if there is one that need not be split for it.
+    pub(crate) fn alloc_exact<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        order: Order,
+    ) -> Option<FrameNr> {
+        let nr = self.heads[order.index()];
+        (nr != NIL).then(|| {
+            let frame = FrameNr::new(nr);
+            self.take(table, frame, order);
+            frame
+        })
+    }
+
+    /// Takes up to `nr` single frames, from the smallest free blocks that there are, so that large ones
+    /// stay whole; calls `each` with every one. Returns how many it took.
+    ///
+    /// The frames keep the lock bit, and are the caller's to name.
+    pub(crate) fn alloc_bulk<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        nr: usize,
+        mut each: impl FnMut(FrameNr),
+    ) -> usize {
+        let mut left = nr.min(self.nr_free);
+        let took = left;
+        while left > 0 {
+            let Some(smallest) = self.heads.iter().position(|head| *head != NIL) else {
+                break;
+            };
+            // A whole small block, or as much of a larger one as is still wanted.
+            let order = Order::new((smallest as u32).min(left.ilog2()) as u8);
+            let Some((block, order)) =
+                order.and_then(|order| Some((self.alloc(table, order)?, order)))
+            else {
+                break;
+            };
+            for frame in block.get()..block.get() + order.frames() {
+                each(FrameNr::new(frame));
+            }
+            left -= order.frames() as usize;
+        }
+        took - left
+    }
+
+    /// The free block that `frame` is in.
+    pub(crate) fn block_with<S: RefScheme>(
+        &self,
+        table: &MetaTable<S>,
+        frame: FrameNr,
+    ) -> Option<(FrameNr, Order)> {
+        let orders = (0..=Order::MAX.get()).filter_map(Order::new);
+        orders
+            .map(|order| (frame.get() & !(order.frames() - 1), order))
+            .filter(|(head, _)| self.frames().contains(head))
+            .map(|(head, order)| (FrameNr::new(head), order))
+            .find(|(head, order)| meta::of(table, *head).kind() == (FrameKind::Free, *order))
+    }
+
+    /// Takes a block that is free off its list; its head is `Owned` then.
+    pub(crate) fn take<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        frame: FrameNr,
+        order: Order,
+    ) {
+        debug_assert_eq!(meta::of(table, frame).kind(), (FrameKind::Free, order));
+        self.unlink(table, frame.get(), order);
+        self.nr_free -= order.frames() as usize;
+    }
+
     /// Gives a block back, merging it with its buddy as far as that is free too.
     pub(crate) fn free<S: RefScheme>(
         &mut self,
@@ -91,6 +190,9 @@ impl Buddy {
         order: Order,
     ) {
         self.nr_free += order.frames() as usize;
+        if self.nr_free >= self.watermarks.high {
+            self.is_low = false;
+        }
         let mut nr = frame.get();
         let mut order = order;
         while let Some(up) = order.up() {
@@ -129,30 +231,11 @@ impl Buddy {
                 nr += 1;
                 continue;
             }
-            self.unlink(table, nr, order);
-            self.nr_free -= order.frames() as usize;
+            self.take(table, FrameNr::new(nr), order);
             taken.push((FrameNr::new(nr), order));
             nr += order.frames();
         }
         taken
-    }
-
-    /// Frees the end of an allocated block, so that only the block of `order` at its beginning is left.
-    pub(crate) fn cut<S: RefScheme>(
-        &mut self,
-        table: &MetaTable<S>,
-        frame: FrameNr,
-        from: Order,
-        order: Order,
-    ) {
-        self.nr_free += (from.frames() - order.frames()) as usize;
-        let mut have = from;
-        while have > order
-            && let Some(half) = have.down()
-        {
-            have = half;
-            self.push(table, frame.get() + have.frames(), have);
-        }
     }
 
     fn push<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
@@ -167,6 +250,7 @@ impl Buddy {
             next.prev.store(nr, Ordering::Relaxed);
         }
         self.heads[order.index()] = nr;
+        self.nr_blocks[order.index()] += 1;
     }
 
     /// Takes a block off its list; its head is `Owned` then.
@@ -175,6 +259,7 @@ impl Buddy {
         // ORDERING: Relaxed; see `push`.
         let next = record.next.load(Ordering::Relaxed);
         let prev = record.prev.load(Ordering::Relaxed);
+        self.nr_blocks[order.index()] -= 1;
         if prev == NIL {
             self.heads[order.index()] = next;
         } else {
@@ -195,6 +280,7 @@ impl Buddy {
             let order = Order::new(k as u8).unwrap_or(Order::ZERO);
             let mut nr = self.heads[k];
             let mut prev = NIL;
+            let mut on_list = 0;
             while nr != NIL {
                 let record = meta::of(table, FrameNr::new(nr));
                 if record.kind() != (FrameKind::Free, order) {
@@ -217,11 +303,19 @@ impl Buddy {
                 }
                 for tail in nr..nr + order.frames() {
                     let tail_record = meta::of(table, FrameNr::new(tail));
-                    if tail != nr && tail_record.kind().0 != FrameKind::Tail {
-                        return Err(format!("frame {tail} in free block {nr} is not a tail"));
+                    let word = tail_record.kind();
+                    let is_tail =
+                        word.0 == FrameKind::Tail || word == (FrameKind::Raw, Order::ZERO);
+                    if tail != nr && !is_tail {
+                        return Err(format!(
+                            "frame {tail} in free block {nr} is {word:?}, no tail"
+                        ));
                     }
-                    if tail_record.count() != 0 {
-                        return Err(format!("free frame {tail} has references"));
+                    if !tail_record.refs.is_locked() {
+                        return Err(format!("free frame {tail} does not have the lock bit"));
+                    }
+                    if tail_record.flags() & meta::POISONED != 0 {
+                        return Err(format!("frame {tail} is free, and poisoned"));
                     }
                 }
                 let buddy = nr ^ order.frames();
@@ -235,8 +329,16 @@ impl Buddy {
                     ));
                 }
                 counted += order.frames() as usize;
+                on_list += 1;
                 prev = nr;
+                // ORDERING: Relaxed; see `push`.
                 nr = record.next.load(Ordering::Relaxed);
+            }
+            if on_list != self.nr_blocks[k] {
+                return Err(format!(
+                    "{on_list} free blocks of order {k}, {} accounted for",
+                    self.nr_blocks[k]
+                ));
             }
         }
         if counted != self.nr_free {

@@ -1,121 +1,226 @@
-//! Front caches: free frames at hand, so that allocating one rarely takes a node's lock.
+//! Front caches: free blocks at hand, so that allocating one rarely takes a node's lock.
 //!
-//! Every thread uses one of several shards (`pagewell_sync::shard`); each holds up to
-//! [`Front::capacity`] order-0 frames of any node, the one freed last on top, since its memory is the
-//! likeliest to be in the processor's caches.
+//! What. Each of the first threads has stacks of free blocks: of the orders that pages of files have (0
+//! to 4), and of the page block. The block freed last is on top, since its memory is the likeliest to be
+//! in the processor's caches. A thread uses its stacks without any atomic read-modify-write
+//! ([`PerThread`]); who needs blocks that are in the stacks of others can take them. Threads beyond the
+//! first ones use the nodes.
 //!
-//! Locks. A shard's lock is taken before a node's, never after.
+//! Place. The [pool](crate::pool) asks here first, and moves half a stack at a time to and from a node.
+//!
+//! Invariants.
+//! - I1: a block in a stack is of kind `Front` and of the stack's order, has the lock bit, and neither
+//!   its frame nor any other in it is poisoned.
+//! - I2: all stacks together hold an eighth of the pool at the most.
+//!
+//! Locks. A front cache is at work before a node is locked, never after.
 
-use std::ops::Range;
+use pagewell_sync::asymmetric::Fences;
+use pagewell_sync::per_thread::PerThread;
 
-use pagewell_sync::shard::{Padded, thread_number};
-use pagewell_sync::{Mutex, MutexGuard, lock};
+use crate::{FrameNr, Order};
 
-use crate::FrameNr;
-
-/// How many frames a shard holds at the most.
+/// How many frames a stack holds at the most; one of page blocks holds [`MOST_PAGE_BLOCKS`] blocks.
 const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The shards of one pool.
-#[derive(Debug)]
-pub(crate) struct FrontCaches {
-    shards: Box<[Padded<Mutex<Front>>]>,
+/// How many page blocks a thread has at hand at the most.
+const MOST_PAGE_BLOCKS: usize = 2;
+
+/// The orders 0 to 4, and the page block.
+const CLASSES: usize = if cfg!(loom) { 1 } else { 6 };
+
+/// One stack of a front cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class(usize);
+
+impl Class {
+    /// The stack for blocks of `order`, if there is one.
+    #[inline]
+    pub(crate) fn of(order: Order) -> Option<Self> {
+        if order == Order::PAGE_BLOCK && !cfg!(loom) {
+            Some(Self(CLASSES - 1))
+        } else if order.index() < CLASSES - usize::from(CLASSES > 1) {
+            Some(Self(order.index()))
+        } else {
+            None
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        (0..CLASSES).map(Self)
+    }
+
+    pub(crate) fn order(self) -> Order {
+        if self.0 + 1 == CLASSES && CLASSES > 1 {
+            Order::PAGE_BLOCK
+        } else {
+            Order::new(self.0 as u8).unwrap_or(Order::ZERO)
+        }
+    }
 }
 
-/// One shard: a stack of frames of kind `Front`.
+/// The front caches of one pool.
+pub(crate) type FrontCaches = PerThread<Front>;
+
+/// One thread's front cache.
 #[derive(Debug)]
 pub(crate) struct Front {
-    frames: Vec<FrameNr>,
+    stacks: [Stack; CLASSES],
+    /// The node whose blocks are kept here; those of others go back to theirs.
+    pub(crate) home: usize,
+}
+
+#[derive(Debug)]
+struct Stack {
+    blocks: Vec<FrameNr>,
     capacity: usize,
 }
 
-impl FrontCaches {
-    /// Empty shards for a pool of `nr_frames` frames used from `nr_cpus` processors. Together they
-    /// never hold more than an eighth of the pool; the shards of a tiny pool hold nothing.
-    pub(crate) fn new(nr_frames: usize, nr_cpus: usize) -> Self {
-        let nr_shards = nr_cpus.clamp(1, 64).next_power_of_two();
-        let capacity = if cfg!(loom) {
-            MOST
-        } else {
-            MOST.min(nr_frames / 8 / nr_shards)
+/// Empty front caches for a pool of `nr_frames` frames used from `nr_cpus` processors.
+pub(crate) fn new(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
+    // Enough for programs with several threads a processor; more would make each of them smaller (I2).
+    let nr = if cfg!(loom) {
+        2
+    } else {
+        (4 * nr_cpus).clamp(16, 512)
+    };
+    let capacities = capacities(nr_frames / 8 / nr);
+    PerThread::new(nr, Fences::new(), || Front {
+        stacks: capacities.map(|capacity| Stack {
+            blocks: Vec::with_capacity(capacity),
+            capacity,
+        }),
+        home: 0,
+    })
+}
+
+/// How many blocks of each class a front cache may hold that is to hold at most `nr_frames` frames.
+fn capacities(nr_frames: usize) -> [usize; CLASSES] {
+    if cfg!(loom) {
+        return [MOST; CLASSES];
+    }
+    let mut left = nr_frames;
+    std::array::from_fn(|class| {
+        let order = Class(class).order();
+        // Single frames first; then the small blocks, in equal parts; then page blocks.
+        let share = match class {
+            0 => left.min(MOST),
+            _ if order == Order::PAGE_BLOCK => left.min(MOST_PAGE_BLOCKS * order.frames() as usize),
+            _ => (left / (CLASSES - 1 - class)).min(MOST),
         };
-        let shards = (0..nr_shards)
-            .map(|_| {
-                Padded(Mutex::new(Front {
-                    frames: Vec::with_capacity(capacity),
-                    capacity,
-                }))
-            })
-            .collect();
-        Self { shards }
-    }
-
-    /// This thread's shard, locked.
-    #[inline]
-    pub(crate) fn mine(&self) -> MutexGuard<'_, Front> {
-        // The number of shards is a power of two.
-        lock(&self.shards[thread_number() & (self.shards.len() - 1)].0)
-    }
-
-    /// Every shard, locked one after the other.
-    pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Front>> {
-        self.shards.iter().map(|shard| lock(&shard.0))
-    }
+        let capacity = share >> order.get();
+        left -= capacity << order.get();
+        capacity
+    })
 }
 
 impl Front {
-    /// How many frames this shard may hold.
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// How many frames to move between a shard and a node at a time.
-    pub(crate) fn batch(&self) -> usize {
-        self.capacity / 2
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.frames.len()
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.frames.len() >= self.capacity
-    }
-
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<FrameNr> {
-        self.frames.pop()
+    pub(crate) fn pop(&mut self, class: Class) -> Option<FrameNr> {
+        self.stacks[class.0].blocks.pop()
     }
 
+    /// Puts a block on top, if there is room.
     #[inline]
-    pub(crate) fn push(&mut self, frame: FrameNr) {
-        debug_assert!(self.frames.len() < self.capacity);
-        self.frames.push(frame);
+    pub(crate) fn push(&mut self, class: Class, frame: FrameNr) -> bool {
+        let stack = &mut self.stacks[class.0];
+        let has_room = stack.blocks.len() < stack.capacity;
+        if has_room {
+            stack.blocks.push(frame);
+        }
+        has_room
     }
 
-    /// Reverses the order of the frames from position `start` on.
-    pub(crate) fn reverse_from(&mut self, start: usize) {
-        self.frames[start..].reverse();
+    /// How many blocks to move between a stack and a node at a time; 0 if the stack holds nothing.
+    pub(crate) fn batch(&self, class: Class) -> usize {
+        self.stacks[class.0].capacity.div_ceil(2)
     }
 
-    /// Takes out the `nr` frames that were freed longest ago.
-    pub(crate) fn take_oldest(&mut self, nr: usize) -> std::vec::Drain<'_, FrameNr> {
-        let nr = nr.min(self.frames.len());
-        self.frames.drain(..nr)
+    /// Turns around the blocks that were put on top last.
+    pub(crate) fn reverse_top(&mut self, class: Class, nr: usize) {
+        let blocks = &mut self.stacks[class.0].blocks;
+        let start = blocks.len().saturating_sub(nr);
+        blocks[start..].reverse();
     }
 
-    /// Takes out the frames of `range`, and appends them to `taken`.
-    pub(crate) fn take_within(&mut self, range: &Range<u32>, taken: &mut Vec<FrameNr>) {
-        self.frames.retain(|frame| {
-            let is_within = range.contains(&frame.get());
-            if is_within {
-                taken.push(*frame);
-            }
-            !is_within
-        });
+    /// Takes out the `nr` blocks that were freed longest ago.
+    pub(crate) fn take_oldest(&mut self, class: Class, nr: usize) -> impl Iterator<Item = FrameNr> {
+        let blocks = &mut self.stacks[class.0].blocks;
+        let nr = nr.min(blocks.len());
+        blocks.drain(..nr)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = FrameNr> {
-        self.frames.iter().copied()
+    /// Takes out everything.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (FrameNr, Order)> {
+        self.stacks
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(class, stack)| {
+                let order = Class(class).order();
+                stack.blocks.drain(..).map(move |frame| (frame, order))
+            })
+    }
+
+    /// Takes out the blocks for which `is_wanted` holds, and appends them to `taken`.
+    pub(crate) fn take_where(
+        &mut self,
+        is_wanted: impl Fn(FrameNr, Order) -> bool,
+        taken: &mut Vec<(FrameNr, Order)>,
+    ) {
+        for class in Class::all() {
+            let order = class.order();
+            self.stacks[class.0].blocks.retain(|frame| {
+                let is_wanted = is_wanted(*frame, order);
+                if is_wanted {
+                    taken.push((*frame, order));
+                }
+                !is_wanted
+            });
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FrameNr, Order)> {
+        self.stacks.iter().enumerate().flat_map(|(class, stack)| {
+            let order = Class(class).order();
+            stack.blocks.iter().map(move |frame| (*frame, order))
+        })
+    }
+
+    /// How many frames the blocks have together.
+    pub(crate) fn nr_frames(&self) -> usize {
+        let stacks = self.stacks.iter().enumerate();
+        stacks
+            .map(|(class, stack)| stack.blocks.len() << Class(class).order().get())
+            .sum()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_cache_never_holds_more_than_its_share() {
+        for nr_frames in [0, 1, 7, 63, 64, 65, 100, 500, 1000, 1344, 100_000] {
+            let capacities = capacities(nr_frames);
+            let held: usize = Class::all()
+                .map(|class| capacities[class.0] << class.order().get())
+                .sum();
+            assert!(held <= nr_frames, "{nr_frames}: {capacities:?}");
+        }
+        assert_eq!(capacities(0), [0; CLASSES]);
+        assert_eq!(capacities(64), [64, 0, 0, 0, 0, 0]);
+        assert_eq!(capacities(100_000), [64, 32, 16, 8, 4, 2]);
+    }
+
+    #[test]
+    fn classes_are_the_orders_of_pages_and_the_page_block() {
+        let orders: Vec<u8> = Class::all().map(|class| class.order().get()).collect();
+        assert_eq!(orders, [0, 1, 2, 3, 4, 9]);
+        for class in Class::all() {
+            assert_eq!(Class::of(class.order()), Some(class));
+        }
+        assert_eq!(Class::of(Order::MAX), None);
+        assert_eq!(Order::new(5).and_then(Class::of), None);
     }
 }

@@ -35,6 +35,15 @@ impl FrameNr {
         Self(nr)
     }
 
+    /// The frame with this number, or none if it does not fit [`FRAME_NR_BITS`].
+    pub const fn try_new(nr: u32) -> Option<Self> {
+        if nr < 1 << FRAME_NR_BITS {
+            Some(Self(nr))
+        } else {
+            None
+        }
+    }
+
     /// The number.
     pub const fn get(self) -> u32 {
         self.0
@@ -44,6 +53,29 @@ impl FrameNr {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// The largest aligned blocks that make up the frames `first..end`, in ascending order, none of them
+/// larger than `most`: aligned to their size, and fitting what is left.
+pub(crate) fn blocks_of(
+    first: u32,
+    end: u32,
+    most: Order,
+) -> impl Iterator<Item = (FrameNr, Order)> {
+    let mut nr = first;
+    std::iter::from_fn(move || {
+        let left = end.checked_sub(nr).filter(|left| *left > 0)?;
+        // Frame 0 is aligned to everything.
+        let aligned = if nr == 0 {
+            u32::MAX
+        } else {
+            nr.trailing_zeros()
+        };
+        let order = aligned.min(left.ilog2()).min(u32::from(most.0));
+        let block = (FrameNr::new(nr), Order(order as u8));
+        nr += 1 << order;
+        Some(block)
+    })
 }
 
 impl fmt::Debug for FrameNr {
@@ -61,6 +93,9 @@ impl Order {
     pub const ZERO: Self = Self(0);
     /// The largest blocks that the allocator keeps: 4 MiB.
     pub const MAX: Self = Self(10);
+    /// The page block: 2 MiB, what a huge page of the machine holds. Ranges are freed in blocks of at
+    /// most this order.
+    pub const PAGE_BLOCK: Self = Self(if cfg!(loom) { 2 } else { 9 });
     /// How many orders there are.
     pub const COUNT: usize = Self::MAX.0 as usize + 1;
 
@@ -110,6 +145,34 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_cut_into_its_largest_aligned_blocks() {
+        let cut = |first, end| -> Vec<(u32, u8)> {
+            blocks_of(first, end, Order(9))
+                .map(|(frame, order)| (frame.get(), order.get()))
+                .collect()
+        };
+        assert_eq!(cut(0, 0), []);
+        assert_eq!(cut(0, 1), [(0, 0)]);
+        assert_eq!(cut(0, 1024), [(0, 9), (512, 9)]);
+        assert_eq!(cut(512, 1024), [(512, 9)]);
+        assert_eq!(cut(3, 9), [(3, 0), (4, 2), (8, 0)]);
+        assert_eq!(cut(1, 2), [(1, 0)]);
+        // No two neighbours could have been one block, and nothing is left out.
+        for (first, end) in [(0, 700), (1, 700), (17, 3000), (511, 1025), (1023, 1536)] {
+            let mut nr = first;
+            for (frame, order) in cut(first, end) {
+                assert_eq!(frame, nr);
+                assert!(nr.is_multiple_of(1 << order) && order <= 9);
+                let is_largest =
+                    order == 9 || !nr.is_multiple_of(2 << order) || nr + (2 << order) > end;
+                assert!(is_largest, "{first}..{end}: {frame} of order {order}");
+                nr += 1 << order;
+            }
+            assert_eq!(nr, end);
+        }
+    }
 
     #[test]
     fn orders_end_at_four_mebibytes() {

@@ -28,6 +28,11 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         Self { pool, frame, order }
     }
 
+    /// The pool that the block is of.
+    pub fn pool(&self) -> &'p FramePool<S> {
+        self.pool
+    }
+
     /// The number of the block's first frame.
     pub fn frame(&self) -> FrameNr {
         self.frame

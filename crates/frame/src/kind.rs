@@ -11,11 +11,18 @@ use crate::Order;
 ///
 /// | kind | lock bit of the count | who may change the kind |
 /// |---|---|---|
-/// | `Tail` | set | whoever may change the head of its block |
+/// | `Tail` | set | whoever may change the head of its block (I1) |
 /// | `Free` | set | the holder of the node's lock |
 /// | `Front` | set | the holder of the lock of the front cache that has it |
 /// | `Owned` | set | the [`UniqueFrame`](crate::UniqueFrame) that names it |
-/// | `Page`, `Leaf` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
+/// | `Page`, `Leaf`, `Held` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
+/// | `Raw` | clear, but for moments | as `Page`; besides, its owner makes it `Held`, by compare-and-swap and with a reference of its own in hand |
+/// | `Leaked` | set | nobody, ever |
+///
+/// I1: what the word of a frame says that is not the first of its block means nothing. It is `Tail`, or
+/// `Raw` of order 0 where a range was freed by the block: writing every tail would cost a store a frame.
+/// I2: while a frame is `Raw`, one of its references is that of whoever owns it by its number; a free gives
+/// up that one and no other, and so can be done once only, however wrong its caller is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -31,6 +38,13 @@ pub enum FrameKind {
     Page = 4,
     /// Holds the slots of a part of a file's index.
     Leaf = 5,
+    /// Allocated, and owned by number: by a [`FrameRange`](crate::FrameRange), or by a program that has
+    /// kept the number.
+    Raw = 6,
+    /// Given up by its owner while others held references; the last of them frees it.
+    Held = 7,
+    /// Taken out of use: its memory is bad.
+    Leaked = 8,
 }
 
 impl FrameKind {
@@ -41,6 +55,9 @@ impl FrameKind {
             3 => Self::Owned,
             4 => Self::Page,
             5 => Self::Leaf,
+            6 => Self::Raw,
+            7 => Self::Held,
+            8 => Self::Leaked,
             _ => Self::Tail,
         }
     }
@@ -65,8 +82,8 @@ mod tests {
 
     #[test]
     fn every_kind_and_order_survives_packing() {
-        use FrameKind::{Free, Front, Leaf, Owned, Page, Tail};
-        for kind in [Tail, Free, Front, Owned, Page, Leaf] {
+        use FrameKind::{Free, Front, Held, Leaf, Leaked, Owned, Page, Raw, Tail};
+        for kind in [Tail, Free, Front, Owned, Page, Leaf, Raw, Held, Leaked] {
             for order in 0..=Order::MAX.get() {
                 let order = Order::new(order).expect("a legal order");
                 assert_eq!(unpack(pack(kind, order)), (kind, order));

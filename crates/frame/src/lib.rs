@@ -8,6 +8,10 @@
 //! | `memory`, `numa`, `config` | the memory behind the frames, the nodes of the machine, the set-up |
 //! | `buddy`, `front` | the allocator of one node, and the front caches before it |
 //! | `pool` | [`FramePool`]: all of it together |
+//! | `alloc`, `free` | allocating blocks, in bulk, by node and watermark; freeing them |
+//! | `raw`, `range` | blocks owned by number, and contiguous ranges freed by the block |
+//! | `blocks` | making room for a block out of its parts |
+//! | `poison`, `account` | frames whose memory is bad; where all frames are |
 //! | `handle` | [`UniqueFrame`] and [`FrameRef`]: what the holder of a frame has in hand |
 //!
 //! # The life of a frame
@@ -19,14 +23,20 @@
 //! 3. Published: the count is stored and with it the lock bit cleared. From now on anyone who finds
 //!    the frame may take a reference ([`FramePool::try_get`]), and whoever drops the last one frees
 //!    the frame, be it the owner or a passer-by.
+//!    A block can also be owned by its number, and be split into single frames, each with a reference of
+//!    its own; a contiguous range of these is freed in one walk, as the largest blocks that fit.
 //! 4. Frozen: whoever wants the frame back while others may look for it sets the lock bit with one
 //!    compare-and-swap from the expected count, which makes the frame a [`UniqueFrame`] again.
 
 #![deny(unsafe_code)]
 
+mod account;
+mod alloc;
+mod blocks;
 mod buddy;
 mod config;
 mod error;
+mod free;
 mod front;
 mod geometry;
 mod handle;
@@ -34,18 +44,26 @@ mod kind;
 mod memory;
 mod meta;
 pub mod numa;
+mod poison;
 mod pool;
+mod range;
+mod raw;
 pub mod refcount;
 pub mod refword;
 mod view;
 
-pub use config::{HugePages, MAX_NODES, Nodes, PoolConfig};
-pub use error::PoolError;
+pub use account::{FreeBlocks, PoolStats};
+pub use alloc::{AllocRequest, LowMemory, Place, Reserve};
+pub use config::{HugePages, MAX_NODES, Nodes, PoolConfig, Watermarks};
+pub use error::{AllocError, FreeError, Misuse, PoolError};
 pub use geometry::{
     FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameNr, MAX_FRAMES, Order,
 };
 pub use handle::{FrameRef, TryGetFrame, UniqueFrame};
 pub use kind::FrameKind;
 pub use meta::FrameMeta;
-pub use pool::{FramePool, PoolStats};
+pub use poison::Poisoned;
+pub use pool::FramePool;
+pub use range::{FrameRange, FreeRange};
+pub use raw::Freed;
 pub use view::FrameView;

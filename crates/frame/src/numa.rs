@@ -1,5 +1,7 @@
 //! The NUMA nodes of the machine.
 
+#![allow(unsafe_code)] // One system call.
+
 /// The NUMA nodes that are online, in ascending order; node 0 alone where the system does not say.
 pub fn online() -> Vec<u32> {
     let listed = std::fs::read_to_string("/sys/devices/system/node/has_memory")
@@ -18,6 +20,30 @@ pub fn online() -> Vec<u32> {
 pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     parse_memory(&std::fs::read_to_string(path).ok()?)
+}
+
+/// How far each NUMA node is from `node`, by number, where the system says: 10 is itself.
+pub(crate) fn distances(node: u32) -> Option<Vec<u32>> {
+    let path = format!("/sys/devices/system/node/node{node}/distance");
+    let text = std::fs::read_to_string(path).ok()?;
+    // The list has the nodes that are online, in ascending order.
+    let listed: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
+    listed
+}
+
+/// The NUMA node of the processor that this thread is running on, where the system says.
+pub(crate) fn current() -> Option<u32> {
+    let mut node = 0_u32;
+    // SAFETY: the call writes one number, to a variable of ours; the others may be null.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_getcpu,
+            std::ptr::null_mut::<u32>(),
+            &raw mut node,
+            std::ptr::null_mut::<u8>(),
+        )
+    };
+    (answer == 0).then_some(node)
 }
 
 /// Finds the total in a node's list of sizes: `Node 0 MemTotal:   9398484 kB`.

@@ -65,6 +65,7 @@ fn pool_in<S: RefScheme>(nr_frames: usize, nr_nodes: usize) -> FramePool<S> {
         nr_frames,
         huge_pages: HugePages::Never,
         nodes: Nodes::Unbound(nr_nodes),
+        ..PoolConfig::new(nr_frames)
     })
     .expect("a small pool")
 }
@@ -82,7 +83,7 @@ fn order(order: u8) -> Order {
 fn assert_all_free<S: RefScheme>(pool: &FramePool<S>) {
     pool.verify().unwrap();
     let stats = pool.stats();
-    assert_eq!(stats.nr_free, stats.nr_frames);
+    assert_eq!(stats.nr_available(), stats.nr_frames);
 }
 
 /// Publishes a block of `pool` with one reference, which is the result.
@@ -131,7 +132,7 @@ fn every_frame_can_be_had_once_and_again_after_it_was_freed<S: RefScheme>() {
             let numbers: BTreeSet<FrameNr> = all.iter().map(UniqueFrame::frame).collect();
             assert_eq!(numbers.len(), nr_frames);
             assert!(numbers.iter().all(|frame| frame.index() < nr_frames));
-            assert_eq!(pool.stats().nr_free, 0);
+            assert_eq!(pool.stats().nr_available(), 0);
             assert!(pool.alloc(Order::ZERO).is_none());
             pool.verify().unwrap();
             drop(all);
@@ -191,7 +192,7 @@ fn what_is_left_over_at_odd_ends_is_used_too<S: RefScheme>() {
     // 1000 is 512 + 256 + 128 + 64 + 32 + 8.
     let pool = pool::<S>(1000);
     let blocks = [9, 8, 7, 6, 5, 3].map(|k| pool.alloc(order(k)).expect("a block of the sum"));
-    assert_eq!(pool.stats().nr_free, 0);
+    assert_eq!(pool.stats().nr_available(), 0);
     assert!(pool.alloc(Order::ZERO).is_none());
     drop(blocks);
     assert_all_free(&pool);
@@ -206,7 +207,7 @@ fn a_pool_without_a_large_enough_block_gives_none_and_stays_whole<S: RefScheme>(
         .into_iter()
         .partition(|frame| frame.frame().get() % 2 == 0);
     drop(freed);
-    assert_eq!(pool.stats().nr_free, 32);
+    assert_eq!(pool.stats().nr_available(), 32);
     for k in 1..=6 {
         assert!(pool.alloc(order(k)).is_none());
         pool.verify().unwrap();
@@ -251,7 +252,7 @@ fn front_caches_give_up_their_frames_for_larger_blocks<S: RefScheme>() {
     drop(pool.alloc(Order::ZERO));
     assert_all_free(&pool);
     let whole = pool.alloc(Order::MAX).expect("all of it, merged");
-    assert_eq!(pool.stats().nr_free, 0);
+    assert_eq!(pool.stats().nr_available(), 0);
     assert_eq!(pool.drain_front_caches(), 0);
     drop(whole);
     drop(take_all(&pool, Order::ZERO));
@@ -306,7 +307,7 @@ fn a_published_block_is_freed_by_whoever_drops_last<S: RefScheme>() {
         assert_eq!(first.meta().count(), 4);
         drop(first);
         for reference in more {
-            assert_eq!(pool.stats().nr_free, 64 - (1 << k));
+            assert_eq!(pool.stats().nr_available(), 64 - (1 << k));
             pool.verify().unwrap();
             drop(reference);
         }
@@ -366,7 +367,7 @@ fn a_stray_reference_frees_what_it_was_the_last_to_hold<S: RefScheme>() {
     let second = second.try_unique().expect_err("the stray one is there");
     drop(second);
     assert_eq!(
-        pool.stats().nr_free,
+        pool.stats().nr_available(),
         16 - 1 - spare.len(),
         "it is the stray one's now"
     );
@@ -441,13 +442,13 @@ fn a_discarded_block_reads_as_zeros_and_stays_allocated<S: RefScheme>() {
     assert_eq!(bytes, [0; 2 * FRAME_BYTES]);
     neighbour.bytes().copy_to(0, &mut bytes);
     assert_eq!(bytes, [7; 2 * FRAME_BYTES]);
-    assert_eq!(pool.stats().nr_free, 12);
+    assert_eq!(pool.stats().nr_available(), 12);
 }
 
 fn a_withheld_frame_is_neither_free_nor_lost<S: RefScheme>() {
     let pool = pool::<S>(16);
     let withheld = pool.alloc(order(2)).unwrap().into_withheld();
-    assert_eq!(pool.stats().nr_free, 12);
+    assert_eq!(pool.stats().nr_available(), 12);
     assert_locked(&pool, withheld);
     pool.verify().unwrap();
     assert_eq!(take_all(&pool, Order::ZERO).len(), 12);
@@ -611,7 +612,7 @@ fn run_history<S: RefScheme>(
             // Nothing of the kind is held.
             _ => {}
         }
-        prop_assert_eq!(pool.stats().nr_free, naive.nr_free());
+        prop_assert_eq!(pool.stats().nr_available(), naive.nr_free());
         pool.verify().map_err(TestCaseError::fail)?;
     }
     for (frame, count) in &counts {
@@ -619,7 +620,7 @@ fn run_history<S: RefScheme>(
     }
     drop(uniques);
     drop(references);
-    prop_assert_eq!(pool.stats().nr_free, nr_frames);
+    prop_assert_eq!(pool.stats().nr_available(), nr_frames);
     pool.verify().map_err(TestCaseError::fail)
 }
 
@@ -704,6 +705,7 @@ fn pools_of_impossible_sizes_are_refused() {
             nr_frames,
             huge_pages: HugePages::System,
             nodes,
+            ..PoolConfig::new(nr_frames)
         })
     };
     for nr_frames in [0, MAX_FRAMES + 1, usize::MAX] {

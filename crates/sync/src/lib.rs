@@ -5,10 +5,12 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`asymmetric`] | a full fence for a frequent and a rare side, of which the rare one pays |
 //! | [`atomic`] | the atomic types and fences |
 //! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
 //! | [`parking`] | waiting for a word to change |
-//! | [`shard`] | which of several per-CPU-like shards a thread uses |
+//! | [`per_thread`] | a value a thread, which others can still reach |
+//! | [`shard`] | the number of a thread; values that do not share cache lines |
 //! | [`thread`] | yielding |
 
 #![deny(unsafe_code)]
@@ -17,9 +19,12 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("Pagewell needs a 64-bit target");
 
+pub mod asymmetric;
 pub mod atomic;
 pub mod bytes;
+mod cell;
 pub mod parking;
+pub mod per_thread;
 pub mod shard;
 pub mod thread;
 

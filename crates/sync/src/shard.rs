@@ -1,53 +1,103 @@
-//! Which of several shards a thread uses, so that threads on different processors rarely meet.
+//! The number of a thread, and values that do not share cache lines.
 //!
-//! Every thread gets a number when it first asks; it uses shard `number % shards` from then on. That
-//! is cheaper than asking for the current processor, and as good as long as threads stay put.
+//! Every thread has a number of its own while it lives, handed on after it has ended, so that numbers
+//! stay small however many threads come and go.
 
 #[cfg(not(loom))]
 mod imp {
     use std::cell::Cell;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+    use std::sync::Mutex;
 
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    /// The numbers below `next` that no live thread has; the smallest is handed out first.
+    struct Numbers {
+        next: usize,
+        free: BinaryHeap<Reverse<usize>>,
+    }
+
+    static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
+        next: 0,
+        free: BinaryHeap::new(),
+    });
 
     /// "This thread has not asked yet."
     const UNSET: usize = usize::MAX;
+    /// "This thread is ending, and has given its number back."
+    const GONE: usize = usize::MAX - 1;
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNSET) };
+        static RETURN: Return = const { Return };
+    }
+
+    /// Gives the number back when the thread ends.
+    struct Return;
+
+    impl Drop for Return {
+        fn drop(&mut self) {
+            // From here on the thread has no number, whatever its other variables still do.
+            let number = NUMBER.replace(GONE);
+            if number < GONE {
+                crate::lock(&NUMBERS).free.push(Reverse(number));
+            }
+        }
     }
 
     #[cold]
-    fn assign(cell: &Cell<usize>) -> usize {
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1);
-        cell.set(number);
-        number
+    fn assign() -> Option<usize> {
+        if NUMBER.get() == GONE || RETURN.try_with(|_| ()).is_err() {
+            return None;
+        }
+        let mut numbers = crate::lock(&NUMBERS);
+        let number = match numbers.free.pop() {
+            Some(Reverse(number)) => number,
+            None => {
+                let number = numbers.next;
+                numbers.next += 1;
+                number
+            }
+        };
+        NUMBER.set(number);
+        Some(number)
     }
 
-    /// This thread's number: small, and its own for as long as the process has started fewer than
-    /// `usize::MAX / 2` threads.
+    /// This thread's number, which no other thread has until this one has ended: what the thread did with
+    /// it happens before what the next one does. None while the thread's local variables are destroyed.
     #[inline]
-    pub fn thread_number() -> usize {
-        // A thread whose locals are being destroyed shares shard 0; a shard is never exclusive.
-        NUMBER
-            .try_with(|cell| match cell.get() {
-                UNSET => assign(cell),
-                number => number,
-            })
-            .unwrap_or(0)
+    pub fn own_number() -> Option<usize> {
+        match NUMBER.get() {
+            number if number < GONE => Some(number),
+            _ => assign(),
+        }
     }
 }
 
 #[cfg(loom)]
 mod imp {
-    /// Under loom all threads share one shard: sharing is the case worth exploring.
-    pub fn thread_number() -> usize {
-        0
+    use std::sync::Mutex;
+
+    // Numbers are given in the order in which threads of an execution ask; a number's state is that of
+    // the execution, so loom's own lazy statics hold it.
+    loom::lazy_static! {
+        static ref NEXT: Mutex<usize> = Mutex::new(0);
+    }
+
+    loom::thread_local! {
+        static NUMBER: usize = {
+            let mut next = NEXT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            *next += 1;
+            *next - 1
+        };
+    }
+
+    /// This thread's number.
+    pub fn own_number() -> Option<usize> {
+        Some(NUMBER.with(|number| *number))
     }
 }
 
-pub use imp::thread_number;
+pub use imp::own_number;
 
 /// One value a cache line pair, so that two shards never share one (processors fetch lines in pairs).
 #[derive(Debug, Default)]
@@ -60,9 +110,43 @@ mod tests {
 
     #[test]
     fn threads_have_numbers_of_their_own() {
-        let mine = thread_number();
-        assert_eq!(mine, thread_number());
-        let other = std::thread::spawn(thread_number).join().unwrap();
+        let mine = own_number();
+        assert!(mine.is_some());
+        assert_eq!(mine, own_number());
+        let other = std::thread::spawn(own_number).join().unwrap();
         assert_ne!(mine, other);
+    }
+
+    #[test]
+    fn numbers_of_ended_threads_are_handed_on() {
+        // Other tests run beside this one, so only the sum says something: far fewer numbers than threads.
+        let mut highest = 0;
+        for _ in 0..1000 {
+            let number = std::thread::spawn(own_number).join().unwrap();
+            highest = highest.max(number.unwrap());
+        }
+        assert!(highest < 500, "{highest}");
+    }
+
+    #[test]
+    fn a_thread_that_ends_has_no_number() {
+        struct AsksLate(std::sync::mpsc::Sender<Option<usize>>);
+        impl Drop for AsksLate {
+            fn drop(&mut self) {
+                let _ = self.0.send(own_number());
+            }
+        }
+        thread_local! {
+            static LATE: std::cell::RefCell<Option<AsksLate>> = const { std::cell::RefCell::new(None) };
+        }
+        let (teller, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // Registered before the number is given, and so destroyed after it was given back.
+            LATE.with(|late| *late.borrow_mut() = Some(AsksLate(teller)));
+            own_number()
+        })
+        .join()
+        .unwrap();
+        assert_eq!(told.recv(), Ok(None));
     }
 }

@@ -108,7 +108,13 @@ impl<S: RefScheme> Shared<S> {
                 FrameKind::Page | FrameKind::Leaf if nr_users == 1 => nr_loose += len,
                 FrameKind::Leaf if effort == Effort::Thorough => has_used_leaves = true,
                 FrameKind::Owned if withheld.binary_search(&frame).is_err() => is_filling = true,
-                FrameKind::Page | FrameKind::Leaf | FrameKind::Owned | FrameKind::Tail => {
+                FrameKind::Page
+                | FrameKind::Leaf
+                | FrameKind::Owned
+                | FrameKind::Tail
+                | FrameKind::Raw
+                | FrameKind::Held
+                | FrameKind::Leaked => {
                     is_fit = false;
                 }
             }

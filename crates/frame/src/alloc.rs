@@ -1,0 +1,313 @@
+//! Allocating blocks: from this thread's front cache, then from the preferred node, then from others, and
+//! at last from what the front caches of all threads hold.
+//!
+//! Watermarks. A node that has fewer than its `low` frames on its lists, or would have, is used after the
+//! others; below `min` only by those that ask for the reserve. Front caches are not counted: what is in
+//! them is as good as allocated until somebody needs it.
+
+use std::fmt;
+
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::lock;
+
+use crate::buddy::Buddy;
+use crate::front::{Class, Front};
+use crate::handle::UniqueFrame;
+use crate::kind::FrameKind;
+use crate::refcount::RefScheme;
+use crate::{AllocError, FrameNr, FramePool, Order};
+
+/// What a block is to be like; see [`FramePool::alloc_by`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocRequest {
+    /// Its order.
+    pub order: Order,
+    /// Where it is to be.
+    pub place: Place,
+    /// Whether it may be one of the last frames.
+    pub reserve: Reserve,
+}
+
+impl AllocRequest {
+    /// A block of `order`, anywhere, not from the reserve.
+    pub fn new(order: Order) -> Self {
+        Self {
+            order,
+            place: Place::Anywhere,
+            reserve: Reserve::Keep,
+        }
+    }
+}
+
+/// In which node of the pool a block is to be. Nodes are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// In the node of the processor that the caller is running on, or else as near as can be.
+    Anywhere,
+    /// In this node, or else as near as can be.
+    Prefer(usize),
+    /// In this node.
+    Only(usize),
+}
+
+/// Whether a block may be one of the frames below the `min` watermark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    /// No: they are for those who free memory.
+    Keep,
+    /// Yes: the caller is about to free memory, and needs some for it.
+    Use,
+}
+
+/// Whoever frees memory when little is left; see [`FramePool::set_low_memory`].
+pub trait LowMemory: Send + Sync {
+    /// A node has fewer free frames than its `low` watermark.
+    ///
+    /// Called by the thread whose allocation made it so, with no lock of the pool held; to be quick, e.g. by
+    /// waking another thread. Called again only after `high` frames were free.
+    fn low(&self, node: usize);
+}
+
+impl fmt::Debug for dyn LowMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LowMemory")
+    }
+}
+
+/// How far down a node may be emptied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Low,
+    Min,
+    Zero,
+}
+
+impl<S: RefScheme> FramePool<S> {
+    /// Allocates a block of `order`, or none when no node has one free above its `min` watermark.
+    ///
+    /// Its bytes are whatever was in them last.
+    #[inline]
+    pub fn alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
+        if let Some(class) = Class::of(order)
+            && let Some(Some(frame)) = self.fronts.with_mine(|front| front.pop(class))
+        {
+            return Some(self.adopt(frame, order));
+        }
+        self.alloc_by(&AllocRequest::new(order)).ok()
+    }
+
+    /// Allocates a block as `request` says.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] when the pool has no such node, or no such block free.
+    #[cold]
+    pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_, S>, AllocError> {
+        let nr_nodes = self.nr_nodes();
+        if let Place::Prefer(node) | Place::Only(node) = request.place
+            && node >= nr_nodes
+        {
+            return Err(AllocError::NoSuchNode { node, nr_nodes });
+        }
+        let frame = self
+            .alloc_from_front(request)
+            .or_else(|| self.alloc_from_nodes(request))
+            .or_else(|| {
+                // What is free may all be in the front caches: of other threads, or as parts of a block.
+                (self.drain_front_caches() > 0)
+                    .then(|| self.alloc_from_nodes(request))
+                    .flatten()
+            });
+        self.tell_low_memory();
+        let order = request.order;
+        let frame = frame.ok_or(AllocError::Exhausted { order })?;
+        Ok(self.adopt(frame, order))
+    }
+
+    /// Allocates up to `nr` single frames, and appends them to `frames`. Returns how many those are; fewer
+    /// only when the pool has no more.
+    ///
+    /// Cheaper than as many allocations, and the frames are next to each other where memory allows.
+    pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {
+        let start = frames.len();
+        let wanted = nr.min(self.nr_frames());
+        if let Some(class) = Class::of(Order::ZERO) {
+            self.fronts.with_mine(|front| {
+                while frames.len() - start < wanted
+                    && let Some(frame) = front.pop(class)
+                {
+                    frames.push(self.adopt(frame, Order::ZERO));
+                }
+            });
+        }
+        for is_drained in [false, true] {
+            if is_drained && (frames.len() - start == wanted || self.drain_front_caches() == 0) {
+                break;
+            }
+            for mark in [Mark::Low, Mark::Min] {
+                for &node in &*self.nodes[self.home_node()].fallback {
+                    let left = wanted - (frames.len() - start);
+                    let mut buddy = lock(&self.nodes[node].buddy);
+                    let nr = left.min(room(&buddy, mark));
+                    buddy.alloc_bulk(&self.table, nr, |frame| {
+                        frames.push(self.adopt(frame, Order::ZERO));
+                    });
+                    self.note_low(node, &mut buddy);
+                }
+            }
+        }
+        self.tell_low_memory();
+        frames.len() - start
+    }
+
+    /// Registers whoever frees memory when little is left: once, for as long as the pool lives.
+    ///
+    /// # Errors
+    ///
+    /// The argument, when somebody is registered already.
+    pub fn set_low_memory(&self, low_memory: Box<dyn LowMemory>) -> Result<(), Box<dyn LowMemory>> {
+        self.low_memory.set(low_memory)
+    }
+
+    /// Gives everything in the front caches back to the nodes, where it can be merged; returns how
+    /// many frames that was.
+    pub fn drain_front_caches(&self) -> usize {
+        self.fronts.with_all(|fronts| {
+            let mut drained = 0;
+            for front in fronts {
+                for (frame, order) in front.take_all() {
+                    self.free_to_node(frame, order);
+                    drained += order.frames() as usize;
+                }
+            }
+            drained
+        })
+    }
+
+    /// Makes the handle of a block that was just taken off a list, and so is this thread's alone.
+    #[inline]
+    pub(crate) fn adopt(&self, frame: FrameNr, order: Order) -> UniqueFrame<'_, S> {
+        self.meta(frame).set_kind(FrameKind::Owned, order);
+        UniqueFrame::new(self, frame, order)
+    }
+
+    fn alloc_from_front(&self, request: &AllocRequest) -> Option<FrameNr> {
+        let class = Class::of(request.order)?;
+        if request.place != Place::Anywhere {
+            return None;
+        }
+        self.fronts
+            .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
+    }
+
+    /// Takes a block from this thread's node, and half a stack for next time. None if that would take the
+    /// node below its low watermark: then each block is looked for by itself.
+    fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
+        let order = class.order();
+        front.home = self.home_node();
+        let mut buddy = lock(&self.nodes[front.home].buddy);
+        let room = room(&buddy, Mark::Low) >> order.get();
+        let nr = (1 + front.batch(class)).min(room);
+        let mut first = None;
+        let mut nr_pushed = 0;
+        let mut keep = |frame: FrameNr| {
+            if first.is_none() {
+                first = Some(frame);
+                return;
+            }
+            self.meta(frame).set_kind(FrameKind::Front, order);
+            let has_room = front.push(class, frame);
+            debug_assert!(has_room, "the stack was empty, and a batch is half of it");
+            nr_pushed += 1;
+        };
+        if order == Order::ZERO {
+            buddy.alloc_bulk(&self.table, nr, &mut keep);
+        } else if nr > 0
+            && let Some(frame) = buddy.alloc(&self.table, order)
+        {
+            keep(frame);
+            // To split large blocks for later would be a waste of them.
+            for _ in 1..nr {
+                let Some(frame) = buddy.alloc_exact(&self.table, order) else {
+                    break;
+                };
+                keep(frame);
+            }
+        }
+        self.note_low(front.home, &mut buddy);
+        // Lowest on top, so that successive allocations come out in ascending order.
+        front.reverse_top(class, nr_pushed);
+        first
+    }
+
+    fn alloc_from_nodes(&self, request: &AllocRequest) -> Option<FrameNr> {
+        let fallback = match request.place {
+            Place::Anywhere => &*self.nodes[self.home_node()].fallback,
+            Place::Prefer(node) => &*self.nodes[node].fallback,
+            Place::Only(node) => &self.nodes[node].fallback[..1],
+        };
+        let marks = match request.reserve {
+            Reserve::Keep => &[Mark::Low, Mark::Min][..],
+            Reserve::Use => &[Mark::Low, Mark::Min, Mark::Zero],
+        };
+        marks.iter().find_map(|mark| {
+            fallback.iter().find_map(|&node| {
+                let mut buddy = lock(&self.nodes[node].buddy);
+                let has_room = room(&buddy, *mark) >= request.order.frames() as usize;
+                let frame = has_room
+                    .then(|| buddy.alloc(&self.table, request.order))
+                    .flatten();
+                self.note_low(node, &mut buddy);
+                frame
+            })
+        })
+    }
+
+    /// The node of the processor that this thread is running on, as far as that is known.
+    fn home_node(&self) -> usize {
+        if self.nr_nodes() == 1 {
+            return 0;
+        }
+        let numa = crate::numa::current();
+        let node = self
+            .nodes
+            .iter()
+            .position(|node| node.numa.is_some() && node.numa == numa);
+        node.unwrap_or(0)
+    }
+
+    /// Remembers that somebody is to be told that a node has few frames left.
+    fn note_low(&self, node: usize, buddy: &mut Buddy) {
+        if buddy.has_become_low() {
+            // ORDERING: Relaxed; it says that there is something to tell, which is looked for under no lock.
+            self.low_nodes.fetch_or(1 << node, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells whoever is registered of the nodes that have few frames left.
+    fn tell_low_memory(&self) {
+        // ORDERING: Relaxed, both; see `note_low`. The swap makes one thread tell.
+        if self.low_nodes.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let low = self.low_nodes.swap(0, Ordering::Relaxed);
+        let Some(low_memory) = self.low_memory.get() else {
+            return;
+        };
+        let nodes = 0..self.nr_nodes();
+        for node in nodes.filter(|node| low & (1 << node) != 0) {
+            low_memory.low(node);
+        }
+    }
+}
+
+/// How many frames can be taken from a node before it is below a mark.
+fn room(buddy: &Buddy, mark: Mark) -> usize {
+    let kept = match mark {
+        Mark::Low => buddy.watermarks().low,
+        Mark::Min => buddy.watermarks().min,
+        Mark::Zero => 0,
+    };
+    buddy.nr_free().saturating_sub(kept)
+}

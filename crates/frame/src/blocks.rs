@@ -1,0 +1,230 @@
+//! Making room for a block: what is free in its place is taken, what was in the rest of it is added, and
+//! the parts are joined.
+
+use pagewell_sync::lock;
+
+use crate::geometry::blocks_of;
+use crate::handle::UniqueFrame;
+use crate::kind::FrameKind;
+use crate::meta;
+use crate::refcount::RefScheme;
+use crate::{FrameNr, FramePool, Order};
+
+impl<S: RefScheme> FramePool<S> {
+    /// Takes what is free in the block of `order` that begins at `first`, in the front caches too:
+    /// its free parts, in ascending order.
+    ///
+    /// Whoever wants to make room for the whole block takes these first, so that nobody else allocates
+    /// them meanwhile, adds what was in the rest of it, and calls [`join`](Self::join); or gives up and
+    /// calls [`free_to_nodes`](Self::free_to_nodes).
+    pub fn take_free_within(&self, first: FrameNr, order: Order) -> Vec<UniqueFrame<'_, S>> {
+        if !self.may_be_block(first, order) {
+            return Vec::new();
+        }
+        let range = first.get()..first.get() + order.frames();
+        let is_front = |nr| self.meta(FrameNr::new(nr)).kind().0 == FrameKind::Front;
+        let mut blocks = Vec::new();
+        // Only a hint, as the front caches are not locked: a block that is missed stays where it is.
+        if range.clone().any(is_front) {
+            self.fronts.with_all(|fronts| {
+                for front in fronts {
+                    front.take_where(|frame, _| range.contains(&frame.get()), &mut blocks);
+                }
+            });
+        }
+        if let Some(node) = self.node_of(first) {
+            blocks.extend(lock(&self.nodes[node].buddy).take_within(&self.table, &range));
+        }
+        blocks.sort_unstable();
+        blocks
+            .into_iter()
+            .map(|(frame, order)| self.adopt(frame, order))
+            .collect()
+    }
+
+    /// Makes one block of `order` out of `parts`, which are to be the whole of it in ascending order,
+    /// or a larger block, whose rest is freed.
+    ///
+    /// If they are anything else they are freed, and the answer is none.
+    ///
+    /// # Panics
+    ///
+    /// When one of the parts is of another pool.
+    pub fn join<'p>(
+        &'p self,
+        parts: Vec<UniqueFrame<'p, S>>,
+        order: Order,
+    ) -> Option<UniqueFrame<'p, S>> {
+        let (first, whole) = match parts.first() {
+            Some(part) => (part.frame(), part.order().max(order)),
+            None => return None,
+        };
+        let mut end = first.get();
+        let is_row = parts.iter().all(|part| {
+            let is_next = part.frame().get() == end;
+            end += part.order().frames();
+            is_next
+        });
+        if !is_row || !self.may_be_block(first, order) || end - first.get() != whole.frames() {
+            self.free_to_nodes(parts);
+            return None;
+        }
+        let mut flags = 0;
+        for part in parts {
+            let (frame, _) = self.dissolve(part);
+            flags |= self.meta(frame).flags();
+            // The parts are this thread's alone, and so is the block that they are.
+            self.meta(frame).set_kind(FrameKind::Tail, Order::ZERO);
+        }
+        if flags != 0 {
+            // What is poisoned in the rest is found there when it is freed: as the rest, or as a part of it.
+            self.meta(first).set_flag(meta::HAS_POISONED);
+        }
+        if whole > order {
+            for (rest, part) in blocks_of(
+                first.get() + order.frames(),
+                first.get() + whole.frames(),
+                Order::MAX,
+            ) {
+                if flags != 0 {
+                    self.meta(rest).set_flag(meta::HAS_POISONED);
+                }
+                self.free_to_node(rest, part);
+            }
+        }
+        Some(self.adopt(first, order))
+    }
+
+    /// Frees blocks straight to their nodes, where they merge with what is free around them; a frame in
+    /// a front cache does not.
+    ///
+    /// # Panics
+    ///
+    /// When one of the blocks is of another pool.
+    pub fn free_to_nodes(&self, blocks: Vec<UniqueFrame<'_, S>>) {
+        for block in blocks {
+            let (frame, order) = self.dissolve(block);
+            self.free_to_node(frame, order);
+        }
+    }
+
+    /// Takes a handle apart; its block stays allocated, and is the caller's.
+    fn dissolve(&self, block: UniqueFrame<'_, S>) -> (FrameNr, Order) {
+        // Handles do not tell their pool; their memory does. (Under loom memory has no addresses.)
+        #[cfg(not(loom))]
+        assert_eq!(
+            block.bytes().as_ptr(),
+            self.bytes(block.frame(), block.order().bytes()).as_ptr(),
+            "a block of another pool"
+        );
+        let order = block.order();
+        (block.into_withheld(), order)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{HugePages, Nodes, PoolConfig};
+
+    fn pool(nr_frames: usize, nr_nodes: usize) -> FramePool {
+        FramePool::new(&PoolConfig {
+            nr_frames,
+            huge_pages: HugePages::System,
+            nodes: Nodes::Unbound(nr_nodes),
+            ..PoolConfig::new(nr_frames)
+        })
+        .unwrap()
+    }
+
+    fn order(order: u8) -> Order {
+        Order::new(order).unwrap()
+    }
+
+    /// A file with pages of 64 KiB could be opened in a cache of 80 frames in eight nodes, and then no
+    /// page be had: frames were counted, not blocks within nodes.
+    #[test]
+    fn blocks_are_counted_node_by_node() {
+        assert_eq!(pool(80, 8).nr_blocks(Order::ZERO), 80);
+        assert_eq!(pool(80, 8).nr_blocks(order(1)), 40);
+        // 0..8, 12..20, 20..28, ..., 72..80: aligned blocks of eight are in 0..10, 10..20 and so on.
+        assert_eq!(pool(80, 8).nr_blocks(order(3)), 4);
+        assert_eq!(pool(80, 8).nr_blocks(order(4)), 0);
+        assert_eq!(pool(80, 1).nr_blocks(order(4)), 5);
+        for (nr_frames, nr_nodes) in [(80, 8), (80, 1), (131, 3)] {
+            let pool = pool(nr_frames, nr_nodes);
+            for k in 0..=5 {
+                let starts = (0..nr_frames as u32)
+                    .filter(|nr| pool.may_be_block(FrameNr::new(*nr), order(k)))
+                    .count();
+                assert_eq!(starts, pool.nr_blocks(order(k)));
+                let blocks: Vec<_> = std::iter::from_fn(|| pool.alloc(order(k))).collect();
+                assert_eq!(blocks.len(), starts, "order {k} of {pool:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_block_become_the_block() {
+        let pool = pool(64, 1);
+        let mut all: Vec<_> = std::iter::from_fn(|| pool.alloc(Order::ZERO)).collect();
+        all.sort_by_key(UniqueFrame::frame);
+        let mut held = all.split_off(20);
+        let rest = held.split_off(2);
+        // Frames 0 to 19 are free, in front caches or in the node; 20 and 21 are held.
+        drop(all);
+        let mut parts = pool.take_free_within(FrameNr::new(16), order(3));
+        assert_eq!(
+            parts.iter().map(|part| part.order().frames()).sum::<u32>(),
+            4
+        );
+        parts.append(&mut held);
+        // Two frames are missing: the parts are given back, and merge.
+        assert!(pool.join(parts, order(3)).is_none());
+        assert_eq!(pool.stats().nr_available(), 22);
+        pool.verify().unwrap();
+
+        let mut parts = pool.take_free_within(FrameNr::new(16), order(3));
+        let mut rest = rest.into_iter();
+        parts.extend(rest.by_ref().take(2));
+        let block = pool.join(parts, order(3)).unwrap();
+        assert_eq!((block.frame().get(), block.order()), (16, order(3)));
+        pool.verify().unwrap();
+        drop(block);
+        drop(rest);
+        pool.verify().unwrap();
+        assert_eq!(pool.stats().nr_available(), 64);
+    }
+
+    #[test]
+    fn the_rest_of_a_larger_block_is_freed() {
+        let pool = pool(64, 1);
+        let large = pool.alloc(order(5)).unwrap();
+        let first = large.frame();
+        let small = pool.join(vec![large], order(1)).unwrap();
+        assert_eq!((small.frame(), small.order()), (first, order(1)));
+        assert_eq!(pool.stats().nr_available(), 62);
+        pool.verify().unwrap();
+        drop(small);
+        assert!(pool.alloc(order(5)).is_some());
+        assert_eq!(pool.stats().nr_available(), 64);
+        pool.verify().unwrap();
+    }
+
+    #[test]
+    fn blocks_freed_to_the_nodes_merge_at_once() {
+        let pool = pool(1024, 1);
+        let blocks: Vec<_> = std::iter::from_fn(|| pool.alloc(Order::ZERO)).collect();
+        assert_eq!(blocks.len(), 1024);
+        pool.free_to_nodes(blocks);
+        assert_eq!(pool.free_blocks().of_order(Order::MAX), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "of another pool")]
+    fn a_block_of_another_pool_is_refused() {
+        let (pool, other) = (pool(16, 1), pool(16, 1));
+        let block = other.alloc(Order::ZERO).unwrap();
+        pool.free_to_nodes(vec![block]);
+    }
+}

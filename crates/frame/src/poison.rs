@@ -1,0 +1,90 @@
+//! Taking frames out of use whose memory is bad.
+//!
+//! Protocol.
+//! 1. Whoever poisons sets the flag of the frame.
+//! 2. It stops all front caches and takes the node's lock, so that nothing moves between the lists, and
+//!    looks where the frame is:
+//!    - in a free block: the block is taken, its other frames are freed, and the frame is leaked;
+//!    - else it is allocated: a flag on the first frame of its block says that there is one.
+//! 3. Whoever frees a block looks at the flags of its first frame with the list's lock held, or the front
+//!    cache at work: either that came before step 2, and the frame is found there, or it sees the flag.
+//! 4. Whoever frees a range looks at each frame before it has any lock. If anything was poisoned since it
+//!    began (a counter says so), it looks again with the lock held.
+
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::lock;
+
+use crate::kind::FrameKind;
+use crate::meta;
+use crate::refcount::RefScheme;
+use crate::{FrameNr, FramePool, Order};
+
+/// What came of [`FramePool::poison`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a frame in use is still read and written by its owner"]
+pub enum Poisoned {
+    /// The frame was free, and is out of use.
+    Leaked,
+    /// The frame is allocated, and will be out of use as soon as it is freed. The other frames of its
+    /// block will not.
+    WhenFreed,
+    /// It was poisoned before.
+    Already,
+    /// The pool has no such frame.
+    NoSuchFrame,
+}
+
+impl<S: RefScheme> FramePool<S> {
+    /// Marks a frame as bad, so that it is never handed out again. It is leaked on purpose, and counted
+    /// ([`PoolStats::nr_leaked`](crate::PoolStats::nr_leaked)).
+    ///
+    /// Takes some microseconds, and stops other threads' allocations meanwhile.
+    pub fn poison(&self, frame: FrameNr) -> Poisoned {
+        let Some(node) = self.node_of(frame) else {
+            return Poisoned::NoSuchFrame;
+        };
+        if !self.meta(frame).set_flag(meta::POISONED) {
+            return Poisoned::Already;
+        }
+        // ORDERING: Release; pairs with the acquire load of who frees a range and looks again: it sees the
+        // flag then. That it sees the counter moved, or is waited for, the node's lock makes sure.
+        self.poisonings.fetch_add(1, Ordering::Release);
+        // ORDERING: SeqCst; the partner is in `FramePool::unsplit`.
+        fence(Ordering::SeqCst);
+        self.fronts.with_all(|fronts| {
+            let mut buddy = lock(&self.nodes[node].buddy);
+            let mut free = Vec::new();
+            let has_frame = |head: FrameNr, order: Order| {
+                (head.get()..head.get() + order.frames()).contains(&frame.get())
+            };
+            for front in fronts {
+                front.take_where(has_frame, &mut free);
+            }
+            if let Some((head, order)) = buddy.block_with(&self.table, frame) {
+                buddy.take(&self.table, head, order);
+                free.push((head, order));
+            }
+            if let Some((head, order)) = free.pop() {
+                self.free_but_poisoned(&mut buddy, head, order);
+                return Poisoned::Leaked;
+            }
+            if let Some(head) = self.head_of_used(frame) {
+                self.meta(head).set_flag(meta::HAS_POISONED);
+            }
+            Poisoned::WhenFreed
+        })
+    }
+
+    /// The first frame of the allocated block of several frames that `frame` is in, if it is in one.
+    fn head_of_used(&self, frame: FrameNr) -> Option<FrameNr> {
+        // From the largest on: what the words of tails say means nothing.
+        let orders = (1..=Order::MAX.get()).rev().filter_map(Order::new);
+        orders
+            .map(|order| (FrameNr::new(frame.get() & !(order.frames() - 1)), order))
+            .find(|(head, order)| {
+                let (kind, of_block) = self.meta(*head).kind();
+                of_block >= *order && kind != FrameKind::Tail
+            })
+            .map(|(head, _)| head)
+    }
+}

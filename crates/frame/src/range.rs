@@ -1,0 +1,334 @@
+//! Freeing contiguous ranges of frames as the largest aligned blocks.
+//!
+//! What. A range is what is left of blocks that were split, so that each frame could be held by itself. It
+//! is freed in one walk: each frame's reference is given up (one compare-and-swap, see `raw`), and every
+//! run of frames that are free then is cut into the largest blocks that are aligned to their size, fit the
+//! rest of the run and are no larger than a page block.
+//!
+//! Three strategies, which differ in what is done with a run:
+//! - [`FreeRange::OneByOne`], the baseline: every frame goes through the allocator by itself, and is merged
+//!   with its buddies step by step, or waits in a front cache;
+//! - [`FreeRange::Chunked`]: the run's blocks are put on the free lists as they are: what the words of
+//!   their tails say means nothing there (I1 of `kind`), so nothing is written but to their first frames;
+//! - [`FreeRange::Merged`]: what splitting did to each frame is undone, so that each block is an allocated
+//!   one again, and that is freed like any other.
+//!
+//! Protocol. What can be seen to be wrong is looked for first, in the whole range, so that an error changes
+//! nothing; what is found out later (another thread frees the same frames meanwhile) ends the walk, with
+//! everything before it given back. Nothing waits for anything but the node's lock.
+//!
+//! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::lock;
+
+use crate::error::{FreeError, Misuse};
+use crate::front::Class;
+use crate::geometry::blocks_of;
+use crate::handle::{FrameRef, TryGetFrame, UniqueFrame};
+use crate::kind::FrameKind;
+use crate::meta;
+use crate::raw::Dropped;
+use crate::refcount::RefScheme;
+use crate::{FRAME_BYTES, FrameNr, FramePool, Order};
+
+/// How a contiguous range is freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FreeRange {
+    /// Each frame by itself: the baseline.
+    OneByOne,
+    /// As the largest aligned blocks, put on the free lists as they are.
+    #[default]
+    Chunked,
+    /// As the largest aligned blocks, each made an allocated block again first.
+    Merged,
+}
+
+/// Contiguous frames, each with a reference of its own, which are this handle's: a block that was split.
+///
+/// Dropping it gives all of them back; those to which others hold references are freed by the last of them.
+pub struct FrameRange<'p, S: RefScheme> {
+    pool: &'p FramePool<S>,
+    first: FrameNr,
+    nr: usize,
+}
+
+impl<'p, S: RefScheme> UniqueFrame<'p, S> {
+    /// Splits the block into single frames.
+    pub fn split(self) -> FrameRange<'p, S> {
+        let (pool, first, order) = (self.pool(), self.frame(), self.order());
+        let _ = self.into_withheld();
+        pool.split_locked(first, order);
+        FrameRange {
+            pool,
+            first,
+            nr: order.frames() as usize,
+        }
+    }
+}
+
+impl<'p, S: RefScheme> FrameRange<'p, S> {
+    /// The first frame.
+    pub fn first(&self) -> FrameNr {
+        self.first
+    }
+
+    /// How many frames there are: at least one.
+    #[allow(clippy::len_without_is_empty)] // It never is.
+    pub fn len(&self) -> usize {
+        self.nr
+    }
+
+    /// A further reference to the frame at position `at`, e.g. for a reader of it; none if there is no such
+    /// frame, or it has as many references as it can count.
+    pub fn get(&self, at: usize) -> Option<FrameRef<'p, S>> {
+        if at >= self.nr {
+            return None;
+        }
+        match self
+            .pool
+            .try_get(FrameNr::new(self.first.get() + at as u32))
+        {
+            TryGetFrame::Taken(reference) => Some(reference),
+            TryGetFrame::Locked | TryGetFrame::Saturated => None,
+        }
+    }
+
+    /// The bytes of all frames.
+    pub fn bytes(&self) -> RacyBytes<'p> {
+        self.pool.bytes(self.first, self.nr * FRAME_BYTES)
+    }
+
+    /// Cuts the range in two: this one keeps the first `at` frames. None, and nothing is changed, unless
+    /// both have some.
+    pub fn split_off(&mut self, at: usize) -> Option<Self> {
+        if at == 0 || at >= self.nr {
+            return None;
+        }
+        let rest = Self {
+            pool: self.pool,
+            first: FrameNr::new(self.first.get() + at as u32),
+            nr: self.nr - at,
+        };
+        self.nr = at;
+        Some(rest)
+    }
+
+    /// Gives all frames back. Returns how many are not free, because others hold references to them.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`], when frames of the range were freed by their numbers meanwhile.
+    pub fn free(self, strategy: FreeRange) -> Result<usize, FreeError> {
+        let pool = self.pool;
+        let (first, nr) = self.into_raw();
+        pool.free_contig_range_by(first, nr, strategy)
+    }
+
+    /// The first number, and how many frames there are; they stay allocated, each owned by its number.
+    pub fn into_raw(self) -> (FrameNr, usize) {
+        let this = ManuallyDrop::new(self);
+        (this.first, this.nr)
+    }
+}
+
+impl<S: RefScheme> Drop for FrameRange<'_, S> {
+    fn drop(&mut self) {
+        // What was freed by its number meanwhile is free already; the rest is given back frame by frame.
+        if self.pool.free_contig_range(self.first, self.nr).is_err() {
+            for at in 0..self.nr as u32 {
+                let _ = self
+                    .pool
+                    .free(FrameNr::new(self.first.get() + at), Order::ZERO);
+            }
+        }
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FrameRange({:?}, {} frames)", self.first, self.nr)
+    }
+}
+
+/// The run of free frames that the walk is in, and what it has met.
+struct Walk {
+    run: u32,
+    nr_held: usize,
+}
+
+impl<S: RefScheme> FramePool<S> {
+    /// Gives back `nr` contiguous frames from `first` on, each owned by its number: of blocks that were
+    /// split. Returns how many are not free, because others hold references to them; the last of these
+    /// frees them. Poisoned frames are leaked, and count as free.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when the range is empty, leaves the node that it begins in, or has a frame that is not
+    /// allocated, or not owned by its number alone: nothing is changed then, unless another thread was
+    /// freeing the same frames.
+    pub fn free_contig_range(&self, first: FrameNr, nr: usize) -> Result<usize, FreeError> {
+        self.free_contig_range_by(first, nr, FreeRange::default())
+    }
+
+    /// As [`free_contig_range`](Self::free_contig_range), by a strategy of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn free_contig_range_by(
+        &self,
+        first: FrameNr,
+        nr: usize,
+        strategy: FreeRange,
+    ) -> Result<usize, FreeError> {
+        let end = self.check_range(first, nr)?;
+        // ORDERING: Acquire; who sees that nothing was poisoned since has seen all flags (`poison`).
+        let poisonings = self.poisonings.load(Ordering::Acquire);
+        let mut walk = Walk {
+            run: first.get(),
+            nr_held: 0,
+        };
+        for nr in first.get()..end {
+            let frame = FrameNr::new(nr);
+            let dropped = match self.drop_raw(frame, Order::ZERO) {
+                Ok(dropped) => dropped,
+                Err(error) => {
+                    self.free_run(walk.run, nr, strategy, poisonings);
+                    return Err(FreeError {
+                        nr_done: (nr - first.get()) as usize,
+                        nr_held: walk.nr_held,
+                        ..error
+                    });
+                }
+            };
+            let is_poisoned = match dropped {
+                Dropped::Alone if self.meta(frame).flags() & meta::POISONED == 0 => continue,
+                Dropped::Alone => true,
+                Dropped::Held => false,
+            };
+            self.free_run(walk.run, nr, strategy, poisonings);
+            walk.run = nr + 1;
+            if is_poisoned {
+                self.leak(frame);
+            } else {
+                walk.nr_held += 1;
+            }
+        }
+        self.free_run(walk.run, end, strategy, poisonings);
+        Ok(walk.nr_held)
+    }
+
+    /// Checks a range as far as that can be seen; returns its end.
+    fn check_range(&self, first: FrameNr, nr: usize) -> Result<u32, FreeError> {
+        let error = |misuse, frame: usize| {
+            // A number that does not fit is far outside anyway.
+            let frame = u32::try_from(frame).unwrap_or(u32::MAX);
+            Err(FreeError::new(misuse, frame))
+        };
+        if nr == 0 {
+            return error(Misuse::Empty, first.index());
+        }
+        let Some(node) = self.node_of(first) else {
+            return error(Misuse::OutsidePool, first.index());
+        };
+        let end = first.index().saturating_add(nr);
+        if end > self.nr_frames() {
+            return error(Misuse::OutsidePool, self.nr_frames());
+        }
+        let node_end = self.nodes[node].end;
+        if end > node_end as usize {
+            return error(Misuse::OutsideNode, node_end as usize);
+        }
+        let is_raw = |record: &meta::FrameMeta<S>| {
+            record.kind() == (FrameKind::Raw, Order::ZERO) && !record.refs.is_locked()
+        };
+        match self.table[first.index()..end]
+            .iter()
+            .position(|record| !is_raw(record))
+        {
+            None => Ok(end as u32),
+            Some(at) => {
+                let frame = FrameNr::new(first.get() + at as u32);
+                error(self.misuse_of(frame, Order::ZERO), frame.index())
+            }
+        }
+    }
+
+    /// Frees the frames `run..end`, which are locked and the caller's alone, and were not poisoned when
+    /// the pool had seen so many `poisonings`.
+    fn free_run(&self, run: u32, end: u32, strategy: FreeRange, poisonings: usize) {
+        match strategy {
+            FreeRange::OneByOne => {
+                for nr in run..end {
+                    self.free_locked(FrameNr::new(nr), Order::ZERO);
+                }
+            }
+            FreeRange::Chunked => {
+                for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
+                    self.free_chunk(frame, order, poisonings);
+                }
+            }
+            FreeRange::Merged => {
+                for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
+                    drop(self.unsplit(frame, order, poisonings));
+                }
+            }
+        }
+    }
+
+    /// Frees a block whose frames are locked and the caller's alone; their words say anything.
+    fn free_chunk(&self, frame: FrameNr, order: Order, poisonings: usize) {
+        // A page block is as good as one that was never split; smaller ones are to merge.
+        let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);
+        let is_cached = class.is_some_and(|class| {
+            let pushed = self.fronts.with_mine(|front| {
+                !self.was_poisoned_since(poisonings)
+                    && self.free_to_front(front, class, frame, order)
+            });
+            pushed == Some(true)
+        });
+        if is_cached {
+            return;
+        }
+        let Some(node) = self.node_of(frame) else {
+            return;
+        };
+        let mut buddy = lock(&self.nodes[node].buddy);
+        if self.was_poisoned_since(poisonings) {
+            self.free_but_poisoned(&mut buddy, frame, order);
+        } else {
+            buddy.free(&self.table, frame, order);
+        }
+    }
+
+    /// Whether anything was poisoned since; asked with the node's lock held, or the front cache at work, or
+    /// after a full fence.
+    fn was_poisoned_since(&self, poisonings: usize) -> bool {
+        // ORDERING: Acquire; pairs with the release increment, so that the flag is seen.
+        self.poisonings.load(Ordering::Acquire) != poisonings
+    }
+
+    /// Makes one allocated block of single frames that are locked and the caller's alone, and were not
+    /// poisoned when the pool had seen so many `poisonings`: undoes what
+    /// [`split_locked`](Self::split_locked) did to each.
+    fn unsplit(&self, frame: FrameNr, order: Order, poisonings: usize) -> UniqueFrame<'_, S> {
+        let frames = frame.index()..frame.index() + order.frames() as usize;
+        for record in &self.table[frames] {
+            record.set_kind(FrameKind::Tail, Order::ZERO);
+        }
+        let block = self.adopt(frame, order);
+        // Whoever poisons counts it, passes a full fence, and looks for the first frame of the block: either
+        // it finds it, or we see that it has counted.
+        // ORDERING: SeqCst; store buffering between the word and the counter. The partner is in `poison`.
+        fence(Ordering::SeqCst);
+        if self.was_poisoned_since(poisonings) {
+            self.meta(frame).set_flag(meta::HAS_POISONED);
+        }
+        block
+    }
+}

@@ -1,0 +1,243 @@
+//! One value a thread, which its thread uses without any atomic read-modify-write, and which others
+//! can still reach when they must.
+//!
+//! What. A lock that is biased to one thread. The owner announces itself with a plain store and looks
+//! whether anybody wants the values; that is all, as long as nobody does. Whoever wants them says so,
+//! makes every owner see it with one heavy fence for all of them ([`crate::asymmetric`]), and waits for
+//! those that are at work.
+//!
+//! Place. The front caches of the frame pool.
+//!
+//! # Protocol
+//!
+//! Owner ([`PerThread::with_mine`]):
+//! 1. `busy` := true; light fence;
+//! 2. load `wanted`; if set: `busy` := false, and do the work under the mutex instead;
+//! 3. work on the value;
+//! 4. `busy` := false (release).
+//!
+//! Visitor ([`PerThread::with_all`]):
+//! 1. take the mutex, so that there is one visitor at a time;
+//! 2. `wanted` := true in every slot; heavy fence;
+//! 3. wait in every slot until `busy` is false (acquire);
+//! 4. work on the values;
+//! 5. `wanted` := false (release) in every slot; release the mutex.
+//!
+//! # Invariants
+//!
+//! - I1. At any moment a slot has at most one owner: thread numbers of live threads are distinct
+//!   ([`crate::shard::own_number`]), and a number is handed on through a mutex.
+//! - I2. Only the owner writes `busy`; only the holder of the mutex writes `wanted`.
+//! - I3. The value is touched by the owner between its steps 2 and 4, or by the holder of the mutex
+//!   between a visitor's steps 3 and 5, or by an owner that holds the mutex; never by two of them.
+//!
+//! # Ordering edges
+//!
+//! - E1. Store buffering between owner's `busy`, `wanted` and visitor's `wanted`, `busy`: the two fences.
+//!   Either the owner sees that it is wanted, or the visitor sees that it is busy.
+//! - E2. Owner's step 4 (release) to visitor's step 3 (acquire): the visitor sees the owner's work.
+//! - E3. Visitor's step 5 (release) to a later step 2 of the owner (acquire): the owner sees the visitor's
+//!   work. An owner that reads an older "not wanted" is a busy one, which the visitor waits for (E1).
+//!
+//! # Progress and failure
+//!
+//! The owner is wait-free while there is no visitor. A visitor waits for owners at work, so what is done
+//! under the lock has to be short. If the heavy fence is refused the visitor visits nothing.
+//!
+//! Proved by: `tests/loom_per_thread.rs`, with twins without a fence and without the wait.
+
+#![allow(unsafe_code)] // The value behind the lock.
+
+use std::fmt;
+
+use crate::asymmetric::Fences;
+use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::cell::UnsafeCell;
+use crate::shard::{Padded, own_number};
+use crate::thread::Backoff;
+use crate::{Mutex, lock};
+
+/// A value for each of the first threads of the process; see the module's text.
+pub struct PerThread<T> {
+    slots: Box<[Padded<Slot<T>>]>,
+    /// No slot from this one on was ever used.
+    nr_used: AtomicUsize,
+    visitor: Mutex<()>,
+    fences: Fences,
+}
+
+struct Slot<T> {
+    /// Whether the owner is at work (I2).
+    busy: AtomicBool,
+    /// Whether a visitor wants the value (I2).
+    wanted: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the values are handed out as `&mut` to one thread at a time (I3), so they have to be `Send`;
+// nothing gives out a `&T` to two threads.
+unsafe impl<T: Send> Sync for PerThread<T> {}
+
+impl<T> PerThread<T> {
+    /// `nr` values. Threads beyond them have none.
+    pub fn new(nr: usize, fences: Fences, mut value: impl FnMut() -> T) -> Self {
+        let slots = (0..nr).map(|_| {
+            Padded(Slot {
+                busy: AtomicBool::new(false),
+                wanted: AtomicBool::new(false),
+                value: UnsafeCell::new(value()),
+            })
+        });
+        Self {
+            slots: slots.collect(),
+            nr_used: AtomicUsize::new(0),
+            visitor: Mutex::new(()),
+            fences,
+        }
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no values at all.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Does `work` on this thread's value.
+    ///
+    /// None, and nothing is done, if the thread has no value: there are more threads than values, its
+    /// thread-local variables are being destroyed, or it is at work on it already, further up the stack.
+    #[inline]
+    pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let number = own_number()?;
+        let slot = &self.slots.get(number)?.0;
+        // ORDERING: Relaxed; only this thread writes it (I2).
+        if slot.busy.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.note_use(number);
+        // ORDERING: Relaxed; the fence that follows orders it before the load of `wanted` (E1).
+        slot.busy.store(true, Ordering::Relaxed);
+        let at_work = AtWork(&slot.busy);
+        self.fences.light();
+        // ORDERING: Acquire, E3.
+        if slot.wanted.load(Ordering::Acquire) {
+            drop(at_work);
+            return Some(self.with_mine_slowly(slot, work));
+        }
+        // SAFETY: I3: this thread is the slot's owner and busy, and there is no visitor that would not
+        // wait for it; it is not at work on the value further up the stack, where it would be busy.
+        let result = work(unsafe { slot.value.get_mut().deref() });
+        drop(at_work);
+        Some(result)
+    }
+
+    /// The owner's work while there is a visitor, or was one just now.
+    #[cold]
+    fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
+        let guard = lock(&self.visitor);
+        // Says that this thread is at work, to itself: `work` may come here again.
+        // ORDERING: Relaxed; visitors are kept out by the mutex.
+        slot.busy.store(true, Ordering::Relaxed);
+        let at_work = AtWork(&slot.busy);
+        // SAFETY: I3: visitors need the mutex, and the owner is this thread.
+        let result = work(unsafe { slot.value.get_mut().deref() });
+        drop(at_work);
+        drop(guard);
+        result
+    }
+
+    /// Remembers that slots up to this one are used.
+    #[inline]
+    fn note_use(&self, number: usize) {
+        // ORDERING: Relaxed, both; the light fence that follows orders it before the load of `wanted`, as
+        // it does `busy`.
+        if number >= self.nr_used.load(Ordering::Relaxed) {
+            self.nr_used.fetch_max(number + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Does `work` on the values of all threads at once, none of which is at work meanwhile: on each one
+    /// that was ever used, and on this thread's unless it is at work on it, further up the stack.
+    ///
+    /// If the system refuses the heavy fence, there are none.
+    pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T]) -> R) -> R {
+        let own = own_number();
+        // A thread at work on its own value holds the mutex already, or would wait for itself below.
+        // ORDERING: Relaxed; this thread's own word (I2).
+        let is_nested = own
+            .and_then(|number| self.slots.get(number))
+            .is_some_and(|slot| slot.0.busy.load(Ordering::Relaxed));
+        if is_nested {
+            return work(&mut []);
+        }
+        let guard = lock(&self.visitor);
+        // In every slot, used or not: no thread begins to work while this lasts.
+        let visit = Visit(&self.slots);
+        for slot in &self.slots {
+            // ORDERING: Relaxed; the heavy fence orders it before the loads that follow (E1).
+            slot.0.wanted.store(true, Ordering::Relaxed);
+        }
+        let may_visit = self.fences.heavy().is_ok();
+        // ORDERING: Relaxed; an owner that did not see that it is wanted had noted the use before its
+        // light fence, and so it is seen after the heavy one (E1).
+        let nr_used = self.nr_used.load(Ordering::Relaxed).min(self.slots.len());
+        let mut values = Vec::new();
+        for (number, slot) in self.slots[..nr_used].iter().enumerate() {
+            if !may_visit && own != Some(number) {
+                continue;
+            }
+            let mut backoff = Backoff::new();
+            // ORDERING: Acquire, E2.
+            while slot.0.busy.load(Ordering::Acquire) {
+                backoff.wait();
+            }
+            values.push(slot.0.value.get_mut());
+        }
+        // SAFETY: I3: this thread is the visitor; every owner sees that it is wanted, and none is busy.
+        // The slots are distinct, and the references end before the visit does.
+        let mut values: Vec<&mut T> = values
+            .iter()
+            .map(|value| unsafe { value.deref() })
+            .collect();
+        let result = work(&mut values);
+        drop(values);
+        drop(visit);
+        drop(guard);
+        result
+    }
+}
+
+/// Says that the owner is not at work any more, also when the work unwinds.
+struct AtWork<'s>(&'s AtomicBool);
+
+impl Drop for AtWork<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // ORDERING: Release, E2.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Says that nobody is wanted any more, also when the work unwinds.
+struct Visit<'p, T>(&'p [Padded<Slot<T>>]);
+
+impl<T> Drop for Visit<'_, T> {
+    fn drop(&mut self) {
+        for slot in self.0 {
+            // ORDERING: Release, E3.
+            slot.0.wanted.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl<T> fmt::Debug for PerThread<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerThread")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

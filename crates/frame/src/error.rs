@@ -142,10 +142,9 @@ pub enum Misuse {
 pub struct FreeError {
     /// What is wrong.
     pub misuse: Misuse,
-    /// With which frame.
+    /// With which frame; the first one, if with several.
     pub frame: u32,
-    /// How many frames from the first on were given back before it was found out: 0, unless the range was
-    /// being freed by two at once.
+    /// How many frames of the range were given back all the same: 0, unless two were freeing it at once.
     pub nr_done: usize,
     /// How many of those have references of others, and so are not free yet.
     pub nr_held: usize,
@@ -198,7 +197,7 @@ impl fmt::Display for FreeError {
             Misuse::InUse => write!(f, "frame {frame} has references besides the owner's"),
         }?;
         if self.nr_done > 0 {
-            write!(f, " (found after {} frames were given back)", self.nr_done)?;
+            write!(f, " ({} others of the range were given back)", self.nr_done)?;
         }
         Ok(())
     }

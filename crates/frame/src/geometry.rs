@@ -30,12 +30,14 @@ impl FrameNr {
     /// # Panics
     ///
     /// When the number does not fit [`FRAME_NR_BITS`].
+    #[inline]
     pub const fn new(nr: u32) -> Self {
         assert!(nr < 1 << FRAME_NR_BITS);
         Self(nr)
     }
 
     /// The frame with this number, or none if it does not fit [`FRAME_NR_BITS`].
+    #[inline]
     pub const fn try_new(nr: u32) -> Option<Self> {
         if nr < 1 << FRAME_NR_BITS {
             Some(Self(nr))
@@ -45,11 +47,13 @@ impl FrameNr {
     }
 
     /// The number.
+    #[inline]
     pub const fn get(self) -> u32 {
         self.0
     }
 
     /// The number, as an index.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -100,6 +104,7 @@ impl Order {
     pub const COUNT: usize = Self::MAX.0 as usize + 1;
 
     /// The order with this number, or none if it is larger than [`Order::MAX`].
+    #[inline]
     pub const fn new(order: u8) -> Option<Self> {
         if order <= Self::MAX.0 {
             Some(Self(order))
@@ -109,31 +114,37 @@ impl Order {
     }
 
     /// The number.
+    #[inline]
     pub const fn get(self) -> u8 {
         self.0
     }
 
     /// The number, as an index.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// How many frames a block of this order has.
+    #[inline]
     pub const fn frames(self) -> u32 {
         1 << self.0
     }
 
     /// How many bytes a block of this order has.
+    #[inline]
     pub const fn bytes(self) -> usize {
         FRAME_BYTES << self.0
     }
 
     /// The order of the block that two blocks of this order make, or none at the top.
+    #[inline]
     pub(crate) const fn up(self) -> Option<Self> {
         Self::new(self.0 + 1)
     }
 
     /// Half a block of this order, or none at the bottom.
+    #[inline]
     pub(crate) const fn down(self) -> Option<Self> {
         match self.0.checked_sub(1) {
             Some(order) => Some(Self(order)),

@@ -48,6 +48,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
+    #[inline]
     const fn from_bits(bits: u32) -> Self {
         match bits {
             1 => Self::Free,
@@ -66,11 +67,13 @@ impl FrameKind {
 const KIND_SHIFT: u32 = 24;
 
 /// The word as it is stored.
+#[inline]
 pub(crate) const fn pack(kind: FrameKind, order: Order) -> u32 {
     (kind as u32) << KIND_SHIFT | order.get() as u32
 }
 
 /// What the stored word says.
+#[inline]
 pub(crate) fn unpack(word: u32) -> (FrameKind, Order) {
     let order = Order::new((word & 0xff) as u8).unwrap_or(Order::ZERO);
     (FrameKind::from_bits(word >> KIND_SHIFT), order)

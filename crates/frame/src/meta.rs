@@ -61,6 +61,7 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 
     /// What the frame is, and the order of its block.
+    #[inline]
     pub fn kind(&self) -> (FrameKind, Order) {
         // ORDERING: Relaxed. Whoever acts on the answer holds a reference (acquired by `try_get`,
         // which synchronises with the publication that followed the change of kind), the node's lock,
@@ -68,6 +69,14 @@ impl<S: RefScheme> FrameMeta<S> {
         kind::unpack(self.word.load(Ordering::Relaxed))
     }
 
+    /// Whether the frame is the first of a `Raw` block of `order`.
+    #[inline]
+    pub(crate) fn is_raw(&self, order: Order) -> bool {
+        // ORDERING: Relaxed, as for `kind`.
+        self.word.load(Ordering::Relaxed) == kind::pack(FrameKind::Raw, order)
+    }
+
+    #[inline]
     pub(crate) fn set_kind(&self, kind: FrameKind, order: Order) {
         // ORDERING: Relaxed. The frame is the caller's alone (see `FrameKind`); publishing the count,
         // or releasing the lock, publishes this store with it.

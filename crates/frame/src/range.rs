@@ -13,9 +13,16 @@
 //! - [`FreeRange::Merged`]: what splitting did to each frame is undone, so that each block is an allocated
 //!   one again, and that is freed like any other.
 //!
-//! Protocol. What can be seen to be wrong is looked for first, in the whole range, so that an error changes
-//! nothing; what is found out later (another thread frees the same frames meanwhile) ends the walk, with
-//! everything before it given back. Nothing waits for anything but the node's lock.
+//! # Protocol
+//!
+//! 1. Walk the range: lock each frame of which the owner's reference is the only one. Note the others.
+//! 2. If a frame is not one to be freed, unlock what was locked, and say so: an error changes nothing. (A
+//!    late `try_get` of a frame that is locked meanwhile fails, as if it had come while it was frozen.)
+//! 3. Free the runs of frames that were locked; leak what is poisoned; give up what others hold, as in
+//!    `raw`.
+//!
+//! Walks go upwards, so of two that meet, over the same frames, one finishes. Nothing waits for anything but
+//! the node's lock.
 //!
 //! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
 
@@ -155,10 +162,132 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
     }
 }
 
-/// The run of free frames that the walk is in, and what it has met.
-struct Walk {
-    run: u32,
-    nr_held: usize,
+/// One walk over a range.
+struct Walk<'p, S: RefScheme> {
+    pool: &'p FramePool<S>,
+    strategy: FreeRange,
+    /// What the pool's counter said before the walk began.
+    poisonings: usize,
+    first: u32,
+    end: u32,
+    /// The frames, in ascending order, that are not like most: all others of the range, as far as the walk
+    /// has come, are locked by it.
+    others: Vec<(FrameNr, Other)>,
+}
+
+/// What is different with a frame of the range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    /// Others hold references. Its owner's is not given up yet.
+    InUse,
+    /// It is locked, and poisoned.
+    Poisoned,
+}
+
+impl<S: RefScheme> Walk<'_, S> {
+    /// A frame that the walk has not locked.
+    ///
+    /// # Errors
+    ///
+    /// It is not one to be freed: then everything is as it was before the walk.
+    #[cold]
+    fn meet_unlocked(&mut self, frame: FrameNr) -> Result<(), FreeError> {
+        let record = self.pool.meta(frame);
+        if record.is_raw(Order::ZERO) && !record.refs.is_locked() {
+            self.others.push((frame, Other::InUse));
+            return Ok(());
+        }
+        self.undo(frame);
+        let misuse = self.pool.misuse_of(frame, Order::ZERO);
+        Err(FreeError::new(misuse, frame.get()))
+    }
+
+    /// A frame that the walk has locked, and that is poisoned, or somebody else's after all.
+    ///
+    /// # Errors
+    ///
+    /// The latter: then everything is as it was before the walk.
+    #[cold]
+    fn meet_locked(&mut self, frame: FrameNr) -> Result<(), FreeError> {
+        if self.pool.meta(frame).is_raw(Order::ZERO) {
+            self.others.push((frame, Other::Poisoned));
+            return Ok(());
+        }
+        self.undo(frame);
+        Err(self.pool.thaw(frame, Order::ZERO))
+    }
+
+    /// Unlocks what the walk has locked, which is everything before `end` but what is in use.
+    fn undo(&self, end: FrameNr) {
+        let mut in_use = self
+            .others
+            .iter()
+            .filter(|(_, other)| *other == Other::InUse)
+            .peekable();
+        for nr in self.first..end.get() {
+            if in_use.next_if(|(frame, _)| frame.get() == nr).is_none() {
+                self.pool.meta(FrameNr::new(nr)).refs.unfreeze(1);
+            }
+        }
+    }
+
+    /// Frees what the walk has locked, and gives up what others hold; says how many frames they hold.
+    ///
+    /// # Errors
+    ///
+    /// Another thread has given up some of the frames meanwhile.
+    fn finish(self) -> Result<usize, FreeError> {
+        let mut run = self.first;
+        let mut nr_held = 0;
+        let mut nr_failed = 0;
+        let mut first_error = None;
+        for (frame, other) in &self.others {
+            self.free_run(run, frame.get());
+            run = frame.get() + 1;
+            match other {
+                Other::Poisoned => self.pool.leak(*frame),
+                Other::InUse => match self.pool.drop_in_use(*frame, Order::ZERO) {
+                    Ok(Dropped::Held) => nr_held += 1,
+                    Ok(Dropped::Alone) => self.pool.free_locked(*frame, Order::ZERO),
+                    Err(error) => {
+                        nr_failed += 1;
+                        first_error.get_or_insert(error);
+                    }
+                },
+            }
+        }
+        self.free_run(run, self.end);
+        match first_error {
+            None => Ok(nr_held),
+            Some(error) => Err(FreeError {
+                nr_done: (self.end - self.first) as usize - nr_failed,
+                nr_held,
+                ..error
+            }),
+        }
+    }
+
+    /// Frees the frames `run..end`, which are locked and the walk's alone.
+    fn free_run(&self, run: u32, end: u32) {
+        let pool = self.pool;
+        match self.strategy {
+            FreeRange::OneByOne => {
+                for nr in run..end {
+                    pool.free_locked(FrameNr::new(nr), Order::ZERO);
+                }
+            }
+            FreeRange::Chunked => {
+                for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
+                    pool.free_chunk(frame, order, self.poisonings);
+                }
+            }
+            FreeRange::Merged => {
+                for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
+                    drop(pool.unsplit(frame, order, self.poisonings));
+                }
+            }
+        }
+    }
 }
 
 impl<S: RefScheme> FramePool<S> {
@@ -169,8 +298,9 @@ impl<S: RefScheme> FramePool<S> {
     /// # Errors
     ///
     /// [`FreeError`] when the range is empty, leaves the node that it begins in, or has a frame that is not
-    /// allocated, or not owned by its number alone: nothing is changed then, unless another thread was
-    /// freeing the same frames.
+    /// allocated, or not owned by its number: nothing is changed then. Only if another thread gives up frames
+    /// of the range at the same time can it be that the others were given back:
+    /// [`FreeError::nr_done`] says how many.
     pub fn free_contig_range(&self, first: FrameNr, nr: usize) -> Result<usize, FreeError> {
         self.free_contig_range_by(first, nr, FreeRange::default())
     }
@@ -190,40 +320,30 @@ impl<S: RefScheme> FramePool<S> {
         // ORDERING: Acquire; who sees that nothing was poisoned since has seen all flags (`poison`).
         let poisonings = self.poisonings.load(Ordering::Acquire);
         let mut walk = Walk {
-            run: first.get(),
-            nr_held: 0,
+            pool: self,
+            strategy,
+            poisonings,
+            first: first.get(),
+            end,
+            others: Vec::new(),
         };
-        for nr in first.get()..end {
-            let frame = FrameNr::new(nr);
-            let dropped = match self.drop_raw(frame, Order::ZERO) {
-                Ok(dropped) => dropped,
-                Err(error) => {
-                    self.free_run(walk.run, nr, strategy, poisonings);
-                    return Err(FreeError {
-                        nr_done: (nr - first.get()) as usize,
-                        nr_held: walk.nr_held,
-                        ..error
-                    });
-                }
-            };
-            let is_poisoned = match dropped {
-                Dropped::Alone if self.meta(frame).flags() & meta::POISONED == 0 => continue,
-                Dropped::Alone => true,
-                Dropped::Held => false,
-            };
-            self.free_run(walk.run, nr, strategy, poisonings);
-            walk.run = nr + 1;
-            if is_poisoned {
-                self.leak(frame);
-            } else {
-                walk.nr_held += 1;
+        for (record, nr) in self.table[first.index()..end as usize]
+            .iter()
+            .zip(first.get()..)
+        {
+            // A compare-and-swap waits for every load before it, and every load after it waits for it, so
+            // there is as little as can be in this loop. The word is looked at before, so as not to lock what
+            // is somebody else's, and once more when nobody can change it.
+            if !(record.is_raw(Order::ZERO) && record.refs.free_if_unique()) {
+                walk.meet_unlocked(FrameNr::new(nr))?;
+            } else if !record.is_raw(Order::ZERO) || record.flags() & meta::POISONED != 0 {
+                walk.meet_locked(FrameNr::new(nr))?;
             }
         }
-        self.free_run(walk.run, end, strategy, poisonings);
-        Ok(walk.nr_held)
+        walk.finish()
     }
 
-    /// Checks a range as far as that can be seen; returns its end.
+    /// Checks where a range lies; returns its end.
     fn check_range(&self, first: FrameNr, nr: usize) -> Result<u32, FreeError> {
         let error = |misuse, frame: usize| {
             // A number that does not fit is far outside anyway.
@@ -244,41 +364,7 @@ impl<S: RefScheme> FramePool<S> {
         if end > node_end as usize {
             return error(Misuse::OutsideNode, node_end as usize);
         }
-        let is_raw = |record: &meta::FrameMeta<S>| {
-            record.kind() == (FrameKind::Raw, Order::ZERO) && !record.refs.is_locked()
-        };
-        match self.table[first.index()..end]
-            .iter()
-            .position(|record| !is_raw(record))
-        {
-            None => Ok(end as u32),
-            Some(at) => {
-                let frame = FrameNr::new(first.get() + at as u32);
-                error(self.misuse_of(frame, Order::ZERO), frame.index())
-            }
-        }
-    }
-
-    /// Frees the frames `run..end`, which are locked and the caller's alone, and were not poisoned when
-    /// the pool had seen so many `poisonings`.
-    fn free_run(&self, run: u32, end: u32, strategy: FreeRange, poisonings: usize) {
-        match strategy {
-            FreeRange::OneByOne => {
-                for nr in run..end {
-                    self.free_locked(FrameNr::new(nr), Order::ZERO);
-                }
-            }
-            FreeRange::Chunked => {
-                for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
-                    self.free_chunk(frame, order, poisonings);
-                }
-            }
-            FreeRange::Merged => {
-                for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
-                    drop(self.unsplit(frame, order, poisonings));
-                }
-            }
-        }
+        Ok(end as u32)
     }
 
     /// Frees a block whose frames are locked and the caller's alone; their words say anything.

@@ -23,7 +23,7 @@
 use crate::error::{FreeError, Misuse};
 use crate::handle::UniqueFrame;
 use crate::kind::FrameKind;
-use crate::meta::{self, FrameMeta};
+use crate::meta;
 use crate::refcount::{RefScheme, TryGet};
 use crate::{FrameNr, FramePool, Order};
 
@@ -78,16 +78,20 @@ impl<S: RefScheme> FramePool<S> {
     /// [`FreeError`] when it is no such block, or others hold references to it; nothing is changed then.
     pub fn split(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
         self.check_raw(frame, order)?;
-        match self.drop_if_alone(frame, order)? {
-            Some(()) => {
-                self.split_locked(frame, order);
-                Ok(())
-            }
-            None => Err(FreeError::new(
-                self.why_not(frame, Misuse::InUse),
-                frame.get(),
-            )),
+        let record = self.meta(frame);
+        if !record.refs.free_if_unique() {
+            let misuse = if record.refs.is_locked() {
+                Misuse::NotAllocated
+            } else {
+                Misuse::InUse
+            };
+            return Err(FreeError::new(misuse, frame.get()));
         }
+        if !record.is_raw(order) {
+            return Err(self.thaw(frame, order));
+        }
+        self.split_locked(frame, order);
+        Ok(())
     }
 
     /// Makes single frames, each with one reference, of a block that is locked and the caller's alone.
@@ -108,10 +112,10 @@ impl<S: RefScheme> FramePool<S> {
     pub(crate) fn check_raw(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
         let misuse = if self.node_of(frame).is_none() {
             Misuse::OutsidePool
-        } else if self.meta(frame).kind() != (FrameKind::Raw, order) {
-            self.misuse_of(frame, order)
-        } else {
+        } else if self.meta(frame).is_raw(order) {
             return Ok(());
+        } else {
+            self.misuse_of(frame, order)
         };
         Err(FreeError::new(misuse, frame.get()))
     }
@@ -147,41 +151,28 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Gives up the owner's reference to a raw block.
-    #[inline(always)]
     pub(crate) fn drop_raw(&self, frame: FrameNr, order: Order) -> Result<Dropped, FreeError> {
-        match self.drop_if_alone(frame, order)? {
-            Some(()) => Ok(Dropped::Alone),
-            None => self.drop_in_use(frame, order),
-        }
-    }
-
-    /// Step 2 of the protocol; none if the count is not 1.
-    #[inline(always)]
-    fn drop_if_alone(&self, frame: FrameNr, order: Order) -> Result<Option<()>, FreeError> {
         let record = self.meta(frame);
         if !record.refs.free_if_unique() {
-            return Ok(None);
-        }
-        if record.kind() == (FrameKind::Raw, order) {
-            Ok(Some(()))
+            self.drop_in_use(frame, order)
+        } else if record.is_raw(order) {
+            Ok(Dropped::Alone)
         } else {
-            Err(self.thaw(record, frame, order))
+            Err(self.thaw(frame, order))
         }
     }
 
     /// Step 2, when the frame is somebody else's after all.
     #[cold]
-    #[inline(never)]
-    fn thaw(&self, record: &FrameMeta<S>, frame: FrameNr, order: Order) -> FreeError {
+    pub(crate) fn thaw(&self, frame: FrameNr, order: Order) -> FreeError {
         let misuse = self.misuse_of(frame, order);
-        record.refs.unfreeze(1);
+        self.meta(frame).refs.unfreeze(1);
         FreeError::new(misuse, frame.get())
     }
 
     /// Step 3 of the protocol.
     #[cold]
-    #[inline(never)]
-    fn drop_in_use(&self, frame: FrameNr, order: Order) -> Result<Dropped, FreeError> {
+    pub(crate) fn drop_in_use(&self, frame: FrameNr, order: Order) -> Result<Dropped, FreeError> {
         let record = self.meta(frame);
         let error = |misuse| Err(FreeError::new(misuse, frame.get()));
         match record.refs.try_get() {
@@ -210,15 +201,6 @@ impl<S: RefScheme> FramePool<S> {
                 }
                 error(misuse)
             }
-        }
-    }
-
-    /// `misuse`, or what is wrong besides.
-    fn why_not(&self, frame: FrameNr, misuse: Misuse) -> Misuse {
-        if self.meta(frame).refs.is_locked() {
-            Misuse::NotAllocated
-        } else {
-            misuse
         }
     }
 }

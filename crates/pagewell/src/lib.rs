@@ -38,6 +38,33 @@ pub mod refcount {
     pub use pagewell_frame::refcount::{CasLoop, LockBit, Put, RefCount, RefScheme, TryGet};
 }
 
+/// The frame allocator, for programs that manage memory themselves.
+///
+/// ```
+/// use pagewell::frame::{FramePool, FreeRange, Order, PoolConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool: FramePool = FramePool::new(&PoolConfig::new(4096))?; // frames of 4 KiB
+/// let block = pool.alloc(Order::PAGE_BLOCK).ok_or("no memory")?; // 2 MiB
+/// block.bytes().copy_from(0, b"whatever");
+///
+/// let range = block.split(); // 512 frames, each with a reference of its own
+/// let reader = range.get(7).ok_or("no such frame")?;
+/// assert_eq!(range.free(FreeRange::default())?, 1); // one frame is held by the reader
+/// drop(reader); // and free now
+/// assert_eq!(pool.stats().nr_available(), 4096);
+/// # Ok(())
+/// # }
+/// ```
+pub mod frame {
+    pub use pagewell_frame::{
+        AllocError, AllocRequest, FRAME_BYTES, FrameKind, FrameMeta, FrameNr, FramePool,
+        FrameRange, FrameRef, FreeBlocks, FreeError, FreeRange, Freed, HugePages, LowMemory,
+        MAX_FRAMES, Misuse, Nodes, Order, Place, Poisoned, PoolConfig, PoolError, PoolStats,
+        Reserve, TryGetFrame, UniqueFrame, Watermarks,
+    };
+}
+
 /// Storage backends: for files that are not files, and for tests with faults.
 pub mod io {
     pub use pagewell_io::{Backend, Fault, FaultBackend, FileBackend, FileId, MemoryBackend};

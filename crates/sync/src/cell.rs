@@ -34,7 +34,7 @@ mod plain {
         /// (A) The cell outlives the reference, and nobody else uses its value while the reference lives.
         #[allow(clippy::mut_from_ref)] // As loom's.
         #[inline]
-        pub(crate) unsafe fn deref<'v>(&self) -> &'v mut T {
+        pub(crate) unsafe fn deref(&self) -> &mut T {
             // SAFETY: (A); the pointer is that of a cell.
             unsafe { &mut *self.0 }
         }

@@ -128,9 +128,12 @@ impl<T> PerThread<T> {
             drop(at_work);
             return Some(self.with_mine_slowly(slot, work));
         }
-        // SAFETY: I3: this thread is the slot's owner and busy, and there is no visitor that would not
-        // wait for it; it is not at work on the value further up the stack, where it would be busy.
-        let result = work(unsafe { slot.value.get_mut().deref() });
+        let result = {
+            let value = slot.value.get_mut();
+            // SAFETY: I3: this thread is the slot's owner and busy, and there is no visitor that would not
+            // wait for it; it is not at work on the value further up the stack, where it would be busy.
+            work(unsafe { value.deref() })
+        };
         drop(at_work);
         Some(result)
     }
@@ -143,8 +146,11 @@ impl<T> PerThread<T> {
         // ORDERING: Relaxed; visitors are kept out by the mutex.
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork(&slot.busy);
-        // SAFETY: I3: visitors need the mutex, and the owner is this thread.
-        let result = work(unsafe { slot.value.get_mut().deref() });
+        let result = {
+            let value = slot.value.get_mut();
+            // SAFETY: I3: visitors need the mutex, and the owner is this thread.
+            work(unsafe { value.deref() })
+        };
         drop(at_work);
         drop(guard);
         result
@@ -185,7 +191,7 @@ impl<T> PerThread<T> {
         // ORDERING: Relaxed; an owner that did not see that it is wanted had noted the use before its
         // light fence, and so it is seen after the heavy one (E1).
         let nr_used = self.nr_used.load(Ordering::Relaxed).min(self.slots.len());
-        let mut values = Vec::new();
+        let mut cells = Vec::new();
         for (number, slot) in self.slots[..nr_used].iter().enumerate() {
             if !may_visit && own != Some(number) {
                 continue;
@@ -195,16 +201,17 @@ impl<T> PerThread<T> {
             while slot.0.busy.load(Ordering::Acquire) {
                 backoff.wait();
             }
-            values.push(slot.0.value.get_mut());
+            cells.push(slot.0.value.get_mut());
         }
-        // SAFETY: I3: this thread is the visitor; every owner sees that it is wanted, and none is busy.
-        // The slots are distinct, and the references end before the visit does.
-        let mut values: Vec<&mut T> = values
-            .iter()
-            .map(|value| unsafe { value.deref() })
-            .collect();
-        let result = work(&mut values);
-        drop(values);
+        let result = {
+            let values = cells.iter().map(|cell| {
+                // SAFETY: I3: this thread is the visitor; every owner sees that it is wanted, and none is
+                // busy. The slots are distinct, and the references end before the visit does.
+                unsafe { cell.deref() }
+            });
+            work(&mut values.collect::<Vec<&mut T>>())
+        };
+        drop(cells);
         drop(visit);
         drop(guard);
         result

@@ -58,18 +58,15 @@ impl FreeBlocks {
 impl<S: RefScheme> FramePool<S> {
     /// How many frames there are, and where.
     pub fn stats(&self) -> PoolStats {
-        let nr_cached = self.fronts.with_all(|fronts| {
-            let each = fronts.iter().map(|front| front.nr_frames());
-            each.sum()
+        // In one visit, so that no block is seen in two places.
+        let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
+            let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
+            let nodes = self.nodes.iter();
+            let free: usize = nodes.map(|node| lock(&node.buddy).nr_free()).sum();
+            (cached, free)
         });
-        let nr_free: usize = self
-            .nodes
-            .iter()
-            .map(|node| lock(&node.buddy).nr_free())
-            .sum();
         // ORDERING: Relaxed; a count for reports.
         let nr_leaked = self.nr_leaked.load(Ordering::Relaxed);
-        // Blocks on their way from one list to another may be seen on both.
         let elsewhere = nr_free + nr_cached + nr_leaked;
         PoolStats {
             nr_frames: self.nr_frames(),
@@ -113,11 +110,11 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     fn verify_fronts(&self) -> Result<(), String> {
-        self.fronts.with_all(|fronts| {
+        self.fronts.with_all(|fronts, _| {
             for front in fronts {
                 for (frame, order) in front.iter() {
                     let record = self.meta(frame);
-                    if record.kind() != (FrameKind::Front, order) || record.flags() != 0 {
+                    if record.kind() != (FrameKind::Front, order) {
                         return Err(format!(
                             "{frame:?} is in a front cache of order {} as {record:?}",
                             order.get()
@@ -133,9 +130,10 @@ impl<S: RefScheme> FramePool<S> {
     /// Checks that every frame of a block has the lock bit.
     fn verify_locked(&self, head: FrameNr, order: Order) -> Result<(), String> {
         for nr in head.get()..head.get() + order.frames() {
-            if !self.meta(FrameNr::new(nr)).refs.is_locked() {
+            let record = self.meta(FrameNr::new(nr));
+            if !record.refs.is_locked() || record.flags() & meta::POISONED != 0 {
                 return Err(format!(
-                    "frame {nr}, in the block at {head:?}, is not locked"
+                    "frame {nr}, in the block at {head:?}, is not locked, or poisoned: {record:?}"
                 ));
             }
         }

@@ -9,6 +9,7 @@ use std::fmt;
 
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::lock;
+use pagewell_sync::per_thread::Reach;
 
 use crate::buddy::Buddy;
 use crate::front::{Class, Front};
@@ -65,7 +66,8 @@ pub trait LowMemory: Send + Sync {
     /// A node has fewer free frames than its `low` watermark.
     ///
     /// Called by the thread whose allocation made it so, with no lock of the pool held; to be quick, e.g. by
-    /// waking another thread. Called again only after `high` frames were free.
+    /// waking another thread. Called again only after `high` frames were free; what is in front caches, up to an
+    /// eighth of the pool, does not count.
     fn low(&self, node: usize);
 }
 
@@ -91,10 +93,28 @@ impl<S: RefScheme> FramePool<S> {
     pub fn alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         if let Some(class) = Class::of(order)
             && let Some(Some(frame)) = self.fronts.with_mine(|front| front.pop(class))
+            && self.is_fit(frame, order)
         {
             return Some(self.adopt(frame, order));
         }
+        self.alloc_slowly(order)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slowly(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         self.alloc_by(&AllocRequest::new(order)).ok()
+    }
+
+    /// Whether a block from a front cache can be handed out. One that was poisoned there, where whoever did it could
+    /// not reach it ([`Reach::Own`]), cannot: it is freed, but for what is bad of it.
+    #[inline]
+    fn is_fit(&self, frame: FrameNr, order: Order) -> bool {
+        let is_fit = self.meta(frame).flags() == 0;
+        if !is_fit {
+            self.free_to_node(frame, order);
+        }
+        is_fit
     }
 
     /// Allocates a block as `request` says.
@@ -112,6 +132,7 @@ impl<S: RefScheme> FramePool<S> {
         }
         let frame = self
             .alloc_from_front(request)
+            .filter(|frame| self.is_fit(*frame, request.order))
             .or_else(|| self.alloc_from_nodes(request))
             .or_else(|| {
                 // What is free may all be in the front caches: of other threads, or as parts of a block.
@@ -119,25 +140,30 @@ impl<S: RefScheme> FramePool<S> {
                     .then(|| self.alloc_from_nodes(request))
                     .flatten()
             });
-        self.tell_low_memory();
         let order = request.order;
-        let frame = frame.ok_or(AllocError::Exhausted { order })?;
-        Ok(self.adopt(frame, order))
+        let frame = frame.map(|frame| self.adopt(frame, order));
+        self.tell_low_memory();
+        frame.ok_or(AllocError::Exhausted { order })
     }
 
     /// Allocates up to `nr` single frames, and appends them to `frames`. Returns how many those are; fewer
-    /// only when the pool has no more.
+    /// only when the pool has no more above its `min` watermark.
     ///
     /// Cheaper than as many allocations, and the frames are next to each other where memory allows.
     pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {
         let start = frames.len();
         let wanted = nr.min(self.nr_frames());
+        // Not under a lock.
+        frames.reserve(wanted);
+        let adopt = |frame| self.adopt(frame, Order::ZERO);
         if let Some(class) = Class::of(Order::ZERO) {
             self.fronts.with_mine(|front| {
                 while frames.len() - start < wanted
                     && let Some(frame) = front.pop(class)
                 {
-                    frames.push(self.adopt(frame, Order::ZERO));
+                    if self.is_fit(frame, Order::ZERO) {
+                        frames.push(adopt(frame));
+                    }
                 }
             });
         }
@@ -148,11 +174,12 @@ impl<S: RefScheme> FramePool<S> {
             for mark in [Mark::Low, Mark::Min] {
                 for &node in &*self.nodes[self.home_node()].fallback {
                     let left = wanted - (frames.len() - start);
+                    if left == 0 {
+                        break;
+                    }
                     let mut buddy = lock(&self.nodes[node].buddy);
                     let nr = left.min(room(&buddy, mark));
-                    buddy.alloc_bulk(&self.table, nr, |frame| {
-                        frames.push(self.adopt(frame, Order::ZERO));
-                    });
+                    buddy.alloc_bulk(&self.table, nr, |frame| frames.push(adopt(frame)));
                     self.note_low(node, &mut buddy);
                 }
             }
@@ -167,13 +194,26 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// The argument, when somebody is registered already.
     pub fn set_low_memory(&self, low_memory: Box<dyn LowMemory>) -> Result<(), Box<dyn LowMemory>> {
-        self.low_memory.set(low_memory)
+        self.low_memory.set(low_memory)?;
+        // Of what has become low before, too.
+        self.tell_low_memory();
+        Ok(())
     }
 
     /// Gives everything in the front caches back to the nodes, where it can be merged; returns how
     /// many frames that was.
     pub fn drain_front_caches(&self) -> usize {
-        self.fronts.with_all(|fronts| {
+        // When memory has run out this is asked again and again, and most of the time there is nothing; a visit
+        // stops everybody.
+        // ORDERING: Relaxed; see `note_cached`.
+        if !self.has_cached.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.fronts.with_all(|fronts, reach| {
+            if reach == Reach::All {
+                // ORDERING: Relaxed; see `note_cached`.
+                self.has_cached.store(false, Ordering::Relaxed);
+            }
             let mut drained = 0;
             for front in fronts {
                 for (frame, order) in front.take_all() {
@@ -183,6 +223,16 @@ impl<S: RefScheme> FramePool<S> {
             }
             drained
         })
+    }
+
+    /// Notes that a front cache has something; called with it at work.
+    #[inline]
+    pub(crate) fn note_cached(&self) {
+        // ORDERING: Relaxed, both. Owners at work and visitors are ordered by the front caches' own protocol; who
+        // asks without visiting may miss a block that is being cached at that moment, as if it came before.
+        if !self.has_cached.load(Ordering::Relaxed) {
+            self.has_cached.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Makes the handle of a block that was just taken off a list, and so is this thread's alone.
@@ -205,7 +255,15 @@ impl<S: RefScheme> FramePool<S> {
     /// node below its low watermark: then each block is looked for by itself.
     fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
         let order = class.order();
-        front.home = self.home_node();
+        let home = self.home_node();
+        if home != front.home {
+            // The other stacks have blocks of the node that the thread was on before.
+            let mut buddy = lock(&self.nodes[front.home].buddy);
+            for (frame, order) in front.take_all() {
+                self.free_to_buddy(&mut buddy, frame, order);
+            }
+            front.home = home;
+        }
         let mut buddy = lock(&self.nodes[front.home].buddy);
         let room = room(&buddy, Mark::Low) >> order.get();
         let nr = (1 + front.batch(class)).min(room);
@@ -213,6 +271,7 @@ impl<S: RefScheme> FramePool<S> {
         let mut nr_pushed = 0;
         let mut keep = |frame: FrameNr| {
             if first.is_none() {
+                self.meta(frame).set_kind(FrameKind::Owned, order);
                 first = Some(frame);
                 return;
             }
@@ -236,6 +295,9 @@ impl<S: RefScheme> FramePool<S> {
             }
         }
         self.note_low(front.home, &mut buddy);
+        if nr_pushed > 0 {
+            self.note_cached();
+        }
         // Lowest on top, so that successive allocations come out in ascending order.
         front.reverse_top(class, nr_pushed);
         first
@@ -269,6 +331,10 @@ impl<S: RefScheme> FramePool<S> {
         if self.nr_nodes() == 1 {
             return 0;
         }
+        #[cfg(all(test, not(loom)))]
+        if let Some(node) = tests::HOME.get() {
+            return node;
+        }
         let numa = crate::numa::current();
         let node = self
             .nodes
@@ -291,10 +357,10 @@ impl<S: RefScheme> FramePool<S> {
         if self.low_nodes.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let low = self.low_nodes.swap(0, Ordering::Relaxed);
         let Some(low_memory) = self.low_memory.get() else {
             return;
         };
+        let low = self.low_nodes.swap(0, Ordering::Relaxed);
         let nodes = 0..self.nr_nodes();
         for node in nodes.filter(|node| low & (1 << node) != 0) {
             low_memory.low(node);
@@ -310,4 +376,40 @@ fn room(buddy: &Buddy, mark: Mark) -> usize {
         Mark::Zero => 0,
     };
     buddy.nr_free().saturating_sub(kept)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::{FramePool, Nodes, Order, PoolConfig};
+
+    thread_local! {
+        /// The node that this thread pretends to be on.
+        pub(super) static HOME: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// Symptom: blocks on the free list of a node that they are not of. Cause: a thread that moved to another
+    /// node kept the front cache's blocks of the node that it was on before, and spilled them to the new one.
+    #[test]
+    fn a_thread_that_moves_to_another_node_leaves_its_cached_blocks_behind() {
+        let pool: FramePool = FramePool::new(&PoolConfig {
+            nodes: Nodes::Unbound(2),
+            ..PoolConfig::new(1 << 16)
+        })
+        .unwrap();
+        let orders = [Order::ZERO, Order::new(1).unwrap(), Order::new(3).unwrap()];
+        for home in [0, 1, 0, 1, 1, 0] {
+            HOME.set(Some(home));
+            for order in orders {
+                let blocks: Vec<_> = (0..200).filter_map(|_| pool.alloc(order)).collect();
+                assert_eq!(blocks.len(), 200);
+                drop(blocks);
+                pool.verify().unwrap();
+            }
+        }
+        pool.drain_front_caches();
+        assert_eq!(pool.stats().nr_free, 1 << 16);
+        pool.verify().unwrap();
+    }
 }

@@ -26,7 +26,7 @@ impl<S: RefScheme> FramePool<S> {
         let mut blocks = Vec::new();
         // Only a hint, as the front caches are not locked: a block that is missed stays where it is.
         if range.clone().any(is_front) {
-            self.fronts.with_all(|fronts| {
+            self.fronts.with_all(|fronts, _| {
                 for front in fronts {
                     front.take_where(|frame, _| range.contains(&frame.get()), &mut blocks);
                 }
@@ -65,34 +65,59 @@ impl<S: RefScheme> FramePool<S> {
             end += part.order().frames();
             is_next
         });
+        assert!(
+            parts.iter().all(|part| std::ptr::eq(part.pool(), self)),
+            "a block of another pool"
+        );
         if !is_row || !self.may_be_block(first, order) || end - first.get() != whole.frames() {
             self.free_to_nodes(parts);
             return None;
         }
+        let node = self.node_of(first)?;
+        let parts: Vec<FrameNr> = parts
+            .into_iter()
+            .map(|part| self.dissolve(part).0)
+            .collect();
+        // Whoever poisons finds the first frame of a block, and sets its flag, under this lock: that of a part,
+        // before we look at it, or that of the whole.
+        let buddy = lock(&self.nodes[node].buddy);
         let mut flags = 0;
-        for part in parts {
-            let (frame, _) = self.dissolve(part);
-            flags |= self.meta(frame).flags();
+        for frame in parts {
+            let record = self.meta(frame);
+            flags |= record.flags();
+            // From here on the flag of the first frame of all speaks for them.
+            record.clear_flag(meta::HAS_POISONED);
             // The parts are this thread's alone, and so is the block that they are.
-            self.meta(frame).set_kind(FrameKind::Tail, Order::ZERO);
+            record.set_kind(FrameKind::Tail, Order::ZERO);
         }
+        let block = self.adopt(first, whole);
         if flags != 0 {
-            // What is poisoned in the rest is found there when it is freed: as the rest, or as a part of it.
             self.meta(first).set_flag(meta::HAS_POISONED);
         }
-        if whole > order {
-            for (rest, part) in blocks_of(
-                first.get() + order.frames(),
-                first.get() + whole.frames(),
-                Order::MAX,
-            ) {
-                if flags != 0 {
-                    self.meta(rest).set_flag(meta::HAS_POISONED);
-                }
-                self.free_to_node(rest, part);
+        drop(buddy);
+        Some(self.cut(block, order))
+    }
+
+    /// Frees all of a block but the block of `order` at its beginning.
+    fn cut<'p>(&'p self, block: UniqueFrame<'p, S>, order: Order) -> UniqueFrame<'p, S> {
+        let (first, whole) = (block.frame(), block.order());
+        let Some(node) = self.node_of(first).filter(|_| whole > order) else {
+            return block;
+        };
+        let _ = block.into_withheld();
+        // With the node's lock held, so that whoever poisons finds each frame in one block or the other.
+        let mut buddy = lock(&self.nodes[node].buddy);
+        let record = self.meta(first);
+        record.set_kind(FrameKind::Owned, order);
+        let rest = first.get() + order.frames()..first.get() + whole.frames();
+        for (frame, part) in blocks_of(rest.start, rest.end, Order::MAX) {
+            if record.flags() & meta::HAS_POISONED == 0 {
+                buddy.free(&self.table, frame, part);
+            } else {
+                self.free_but_poisoned(&mut buddy, frame, part);
             }
         }
-        Some(self.adopt(first, order))
+        UniqueFrame::new(self, first, order)
     }
 
     /// Frees blocks straight to their nodes, where they merge with what is free around them; a frame in
@@ -110,13 +135,7 @@ impl<S: RefScheme> FramePool<S> {
 
     /// Takes a handle apart; its block stays allocated, and is the caller's.
     fn dissolve(&self, block: UniqueFrame<'_, S>) -> (FrameNr, Order) {
-        // Handles do not tell their pool; their memory does. (Under loom memory has no addresses.)
-        #[cfg(not(loom))]
-        assert_eq!(
-            block.bytes().as_ptr(),
-            self.bytes(block.frame(), block.order().bytes()).as_ptr(),
-            "a block of another pool"
-        );
+        assert!(std::ptr::eq(block.pool(), self), "a block of another pool");
         let order = block.order();
         (block.into_withheld(), order)
     }

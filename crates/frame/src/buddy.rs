@@ -107,6 +107,9 @@ impl Buddy {
             have = have.down()?;
             self.push(table, nr + have.frames(), have);
         }
+        // Before the lock is released: whoever looks for the block of a frame must not find this one where
+        // its upper parts are.
+        meta::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
         self.nr_free -= order.frames() as usize;
         Some(FrameNr::new(nr))
     }

@@ -18,9 +18,10 @@ impl<S: RefScheme> FramePool<S> {
     pub(crate) fn free_locked(&self, frame: FrameNr, order: Order) {
         debug_assert!(self.meta(frame).refs.is_locked());
         let is_cached = Class::of(order).is_some_and(|class| {
+            // By value: the numbers stay in registers.
             let pushed = self
                 .fronts
-                .with_mine(|front| self.free_to_front(front, class, frame, order));
+                .with_mine(move |front| self.free_to_front(front, class, frame, order));
             pushed == Some(true)
         });
         if !is_cached {
@@ -29,7 +30,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Puts a block into a front cache; false if it does not belong there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_to_front(
         &self,
         front: &mut Front,
@@ -44,6 +45,7 @@ impl<S: RefScheme> FramePool<S> {
             return false;
         }
         record.set_kind(FrameKind::Front, order);
+        self.note_cached();
         front.push(class, frame) || self.spill(front, class, frame)
     }
 

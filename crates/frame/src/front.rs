@@ -24,10 +24,10 @@ use crate::{FrameNr, Order};
 const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// How many page blocks a thread has at hand at the most.
-const MOST_PAGE_BLOCKS: usize = 2;
+const MOST_PAGE_BLOCKS: usize = 8;
 
-/// The orders 0 to 4, and the page block.
-const CLASSES: usize = if cfg!(loom) { 1 } else { 6 };
+/// The orders 0 to 4, and the page block; in models order 0, and the page block.
+const CLASSES: usize = if cfg!(loom) { 2 } else { 6 };
 
 /// One stack of a front cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl Class {
     /// The stack for blocks of `order`, if there is one.
     #[inline]
     pub(crate) fn of(order: Order) -> Option<Self> {
-        if order == Order::PAGE_BLOCK && !cfg!(loom) {
+        if order == Order::PAGE_BLOCK {
             Some(Self(CLASSES - 1))
-        } else if order.index() < CLASSES - usize::from(CLASSES > 1) {
+        } else if order.index() < CLASSES - 1 {
             Some(Self(order.index()))
         } else {
             None
@@ -51,7 +51,7 @@ impl Class {
     }
 
     pub(crate) fn order(self) -> Order {
-        if self.0 + 1 == CLASSES && CLASSES > 1 {
+        if self.0 + 1 == CLASSES {
             Order::PAGE_BLOCK
         } else {
             Order::new(self.0 as u8).unwrap_or(Order::ZERO)
@@ -70,10 +70,37 @@ pub(crate) struct Front {
     pub(crate) home: usize,
 }
 
+/// A fixed array, so that pushing is a comparison and a store.
 #[derive(Debug)]
 struct Stack {
-    blocks: Vec<FrameNr>,
+    blocks: [FrameNr; MOST],
+    len: usize,
     capacity: usize,
+}
+
+impl Stack {
+    fn blocks(&self) -> &[FrameNr] {
+        &self.blocks[..self.len]
+    }
+
+    /// Takes all out.
+    fn take_all(&mut self) -> impl Iterator<Item = FrameNr> {
+        let len = std::mem::take(&mut self.len);
+        self.blocks[..len].iter().copied()
+    }
+
+    /// Takes out the blocks for which `is_wanted` holds.
+    fn take_where(&mut self, mut is_wanted: impl FnMut(FrameNr) -> bool) {
+        let mut nr_kept = 0;
+        for at in 0..self.len {
+            let frame = self.blocks[at];
+            if !is_wanted(frame) {
+                self.blocks[nr_kept] = frame;
+                nr_kept += 1;
+            }
+        }
+        self.len = nr_kept;
+    }
 }
 
 /// Empty front caches for a pool of `nr_frames` frames used from `nr_cpus` processors.
@@ -87,7 +114,8 @@ pub(crate) fn new(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
     let capacities = capacities(nr_frames / 8 / nr);
     PerThread::new(nr, Fences::new(), || Front {
         stacks: capacities.map(|capacity| Stack {
-            blocks: Vec::with_capacity(capacity),
+            blocks: [FrameNr::new(0); MOST],
+            len: 0,
             capacity,
         }),
         home: 0,
@@ -97,7 +125,8 @@ pub(crate) fn new(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
 /// How many blocks of each class a front cache may hold that is to hold at most `nr_frames` frames.
 fn capacities(nr_frames: usize) -> [usize; CLASSES] {
     if cfg!(loom) {
-        return [MOST; CLASSES];
+        // The pools of the models have one page block, or two.
+        return std::array::from_fn(|class| if class == 0 { MOST } else { 1 });
     }
     let mut left = nr_frames;
     std::array::from_fn(|class| {
@@ -117,18 +146,24 @@ fn capacities(nr_frames: usize) -> [usize; CLASSES] {
 impl Front {
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<FrameNr> {
-        self.stacks[class.0].blocks.pop()
+        let stack = &mut self.stacks[class.0];
+        stack.len = stack.len.checked_sub(1)?;
+        stack.blocks.get(stack.len).copied()
     }
 
     /// Puts a block on top, if there is room.
     #[inline]
     pub(crate) fn push(&mut self, class: Class, frame: FrameNr) -> bool {
         let stack = &mut self.stacks[class.0];
-        let has_room = stack.blocks.len() < stack.capacity;
-        if has_room {
-            stack.blocks.push(frame);
+        if stack.len >= stack.capacity {
+            return false;
         }
-        has_room
+        let Some(place) = stack.blocks.get_mut(stack.len) else {
+            return false;
+        };
+        *place = frame;
+        stack.len += 1;
+        true
     }
 
     /// How many blocks to move between a stack and a node at a time; 0 if the stack holds nothing.
@@ -138,16 +173,19 @@ impl Front {
 
     /// Turns around the blocks that were put on top last.
     pub(crate) fn reverse_top(&mut self, class: Class, nr: usize) {
-        let blocks = &mut self.stacks[class.0].blocks;
-        let start = blocks.len().saturating_sub(nr);
-        blocks[start..].reverse();
+        let stack = &mut self.stacks[class.0];
+        let start = stack.len.saturating_sub(nr);
+        stack.blocks[start..stack.len].reverse();
     }
 
     /// Takes out the `nr` blocks that were freed longest ago.
     pub(crate) fn take_oldest(&mut self, class: Class, nr: usize) -> impl Iterator<Item = FrameNr> {
-        let blocks = &mut self.stacks[class.0].blocks;
-        let nr = nr.min(blocks.len());
-        blocks.drain(..nr)
+        let stack = &mut self.stacks[class.0];
+        let nr = nr.min(stack.len);
+        let (oldest, len) = (stack.blocks, stack.len);
+        stack.blocks.copy_within(nr..len, 0);
+        stack.len = len - nr;
+        oldest.into_iter().take(nr)
     }
 
     /// Takes out everything.
@@ -157,7 +195,7 @@ impl Front {
             .enumerate()
             .flat_map(|(class, stack)| {
                 let order = Class(class).order();
-                stack.blocks.drain(..).map(move |frame| (frame, order))
+                stack.take_all().map(move |frame| (frame, order))
             })
     }
 
@@ -169,12 +207,12 @@ impl Front {
     ) {
         for class in Class::all() {
             let order = class.order();
-            self.stacks[class.0].blocks.retain(|frame| {
-                let is_wanted = is_wanted(*frame, order);
+            self.stacks[class.0].take_where(|frame| {
+                let is_wanted = is_wanted(frame, order);
                 if is_wanted {
-                    taken.push((*frame, order));
+                    taken.push((frame, order));
                 }
-                !is_wanted
+                is_wanted
             });
         }
     }
@@ -182,7 +220,7 @@ impl Front {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FrameNr, Order)> {
         self.stacks.iter().enumerate().flat_map(|(class, stack)| {
             let order = Class(class).order();
-            stack.blocks.iter().map(move |frame| (*frame, order))
+            stack.blocks().iter().map(move |frame| (*frame, order))
         })
     }
 
@@ -190,7 +228,7 @@ impl Front {
     pub(crate) fn nr_frames(&self) -> usize {
         let stacks = self.stacks.iter().enumerate();
         stacks
-            .map(|(class, stack)| stack.blocks.len() << Class(class).order().get())
+            .map(|(class, stack)| stack.len << Class(class).order().get())
             .sum()
     }
 }
@@ -210,7 +248,7 @@ mod tests {
         }
         assert_eq!(capacities(0), [0; CLASSES]);
         assert_eq!(capacities(64), [64, 0, 0, 0, 0, 0]);
-        assert_eq!(capacities(100_000), [64, 32, 16, 8, 4, 2]);
+        assert_eq!(capacities(100_000), [64, 32, 16, 8, 4, 8]);
     }
 
     #[test]

@@ -94,9 +94,18 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// Says what the block is for and whose it is, and lets references be taken.
     ///
     /// The caller has `refs` references then, which are its to hand out with [`FrameRef::from_raw`];
-    /// one that is never dropped leaks the block. Everything that the caller did before
+    /// one that is never dropped leaks the block; one of a block of kind `Raw` belongs to its number
+    /// ([`FramePool::free`]), and is not to be handed out. Everything that the caller did before
     /// happens before what a holder of a reference does after taking it.
+    ///
+    /// # Panics
+    ///
+    /// When the kind is none that a block with references can be of, or `refs` is no number of references.
     pub fn publish(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
+        assert!(
+            kind.may_be_published(),
+            "a published block of kind {kind:?}"
+        );
         let this = ManuallyDrop::new(self);
         let record = this.pool.meta(this.frame);
         record.set_kind(kind, this.order);
@@ -108,6 +117,10 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 
 impl<S: RefScheme> UniqueFrame<'_, S> {
     /// As [`publish`](Self::publish), with two words that the holder of a reference can read.
+    ///
+    /// # Panics
+    ///
+    /// As [`publish`](Self::publish).
     pub fn publish_with(
         self,
         kind: FrameKind,
@@ -168,7 +181,8 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     /// # Safety
     ///
     /// (A) The caller has a reference to `frame`, by [`into_raw`](Self::into_raw) or
-    /// [`UniqueFrame::publish`] of the same pool, and it is this handle's from now on.
+    /// [`UniqueFrame::publish`] of the same pool, and it is this handle's from now on. It is not the one that
+    /// belongs to the number of a `Raw` block.
     pub unsafe fn from_raw(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
@@ -233,7 +247,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     fn into_unique(self) -> UniqueFrame<'p, S> {
         let this = ManuallyDrop::new(self);
         let (_, order) = this.meta().kind();
-        UniqueFrame::new(this.pool, this.frame, order)
+        this.pool.adopt(this.frame, order)
     }
 
     /// The block's first `len` bytes as a plain slice.

@@ -48,6 +48,11 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
+    /// Whether a block of this kind has references.
+    pub(crate) const fn may_be_published(self) -> bool {
+        matches!(self, Self::Page | Self::Leaf | Self::Raw)
+    }
+
     #[inline]
     const fn from_bits(bits: u32) -> Self {
         match bits {

@@ -4,10 +4,8 @@
 
 /// The NUMA nodes that are online, in ascending order; node 0 alone where the system does not say.
 pub fn online() -> Vec<u32> {
-    let listed = std::fs::read_to_string("/sys/devices/system/node/has_memory")
-        .or_else(|_| std::fs::read_to_string("/sys/devices/system/node/online"))
-        .ok()
-        .and_then(|text| parse_list(text.trim()))
+    let listed = read_list("/sys/devices/system/node/has_memory")
+        .or_else(|| read_list("/sys/devices/system/node/online"))
         .unwrap_or_default();
     if listed.is_empty() || listed.len() > crate::config::MAX_NODES {
         vec![0]
@@ -22,13 +20,20 @@ pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
     parse_memory(&std::fs::read_to_string(path).ok()?)
 }
 
-/// How far each NUMA node is from `node`, by number, where the system says: 10 is itself.
-pub(crate) fn distances(node: u32) -> Option<Vec<u32>> {
-    let path = format!("/sys/devices/system/node/node{node}/distance");
-    let text = std::fs::read_to_string(path).ok()?;
-    // The list has the nodes that are online, in ascending order.
+/// How far each NUMA node that is online is from `node`, where the system says: 10 is itself.
+pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
+    // One distance for each node that is online, whether it has memory or not, in ascending order.
+    let online = read_list("/sys/devices/system/node/online")?;
+    let text =
+        std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).ok()?;
     let listed: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
-    listed
+    let listed = listed.filter(|listed| listed.len() == online.len())?;
+    Some(online.into_iter().zip(listed).collect())
+}
+
+/// A list of nodes in a file of the system.
+fn read_list(path: &str) -> Option<Vec<u32>> {
+    parse_list(std::fs::read_to_string(path).ok()?.trim())
 }
 
 /// The NUMA node of the processor that this thread is running on, where the system says.

@@ -38,7 +38,9 @@ impl<S: RefScheme> FramePool<S> {
     /// Marks a frame as bad, so that it is never handed out again. It is leaked on purpose, and counted
     /// ([`PoolStats::nr_leaked`](crate::PoolStats::nr_leaked)).
     ///
-    /// Takes some microseconds, and stops other threads' allocations meanwhile.
+    /// Takes some microseconds, and stops other threads' allocations meanwhile. A free frame that is in the front
+    /// cache of a thread that cannot be reached (see [`pagewell_sync::per_thread::Reach`]) is leaked when it would
+    /// be handed out next; the answer is [`Poisoned::WhenFreed`] then.
     pub fn poison(&self, frame: FrameNr) -> Poisoned {
         let Some(node) = self.node_of(frame) else {
             return Poisoned::NoSuchFrame;
@@ -51,7 +53,7 @@ impl<S: RefScheme> FramePool<S> {
         self.poisonings.fetch_add(1, Ordering::Release);
         // ORDERING: SeqCst; the partner is in `FramePool::unsplit`.
         fence(Ordering::SeqCst);
-        self.fronts.with_all(|fronts| {
+        self.fronts.with_all(|fronts, _| {
             let mut buddy = lock(&self.nodes[node].buddy);
             let mut free = Vec::new();
             let has_frame = |head: FrameNr, order: Order| {
@@ -66,6 +68,10 @@ impl<S: RefScheme> FramePool<S> {
             }
             if let Some((head, order)) = free.pop() {
                 self.free_but_poisoned(&mut buddy, head, order);
+                return Poisoned::Leaked;
+            }
+            if self.meta(frame).kind().0 == FrameKind::Leaked {
+                // Whoever freed it has seen the flag already.
                 return Poisoned::Leaked;
             }
             if let Some(head) = self.head_of_used(frame) {

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use pagewell_sync::Mutex;
-use pagewell_sync::atomic::{AtomicU64, AtomicUsize};
+use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::alloc::LowMemory;
@@ -48,6 +48,8 @@ pub struct FramePool<S: RefScheme = LockBit> {
     pub(crate) table: Box<[FrameMeta<S>]>,
     pub(crate) nodes: Box<[Node]>,
     pub(crate) fronts: FrontCaches,
+    /// Whether anything may be in the front caches.
+    pub(crate) has_cached: AtomicBool,
     /// How many frames were taken out of use.
     pub(crate) nr_leaked: AtomicUsize,
     /// How many times a frame was poisoned.
@@ -101,6 +103,7 @@ impl<S: RefScheme> FramePool<S> {
         Ok(Self {
             memory,
             fronts: front::new(nr_frames, nr_cpus),
+            has_cached: AtomicBool::new(false),
             table,
             nodes: nodes.into(),
             nr_leaked: AtomicUsize::new(0),
@@ -197,12 +200,17 @@ impl<S: RefScheme> FramePool<S> {
 
 /// All nodes, from the nearest of node `from` to the farthest; `numa` are their NUMA nodes.
 fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
-    let distances = numa[from].and_then(crate::numa::distances);
+    let distances = numa[from]
+        .and_then(crate::numa::distances)
+        .unwrap_or_default();
+    let distance_to = |node: u32| {
+        let known = distances.iter().find(|(other, _)| *other == node);
+        known.map(|(_, distance)| *distance)
+    };
     let nr = numa.len();
     let mut order: Vec<usize> = (0..nr).collect();
     order.sort_by_key(|&to| {
-        // The system lists the distances of the nodes that are online, in the order that `numa` has.
-        let distance = distances.as_ref().and_then(|far| far.get(to).copied());
+        let distance = numa[to].and_then(distance_to);
         // Among equals the next ones, so that not all nodes fall back to the same one.
         (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
     });

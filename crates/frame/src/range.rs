@@ -129,7 +129,8 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
     ///
     /// # Errors
     ///
-    /// [`FreeError`], when frames of the range were freed by their numbers meanwhile.
+    /// [`FreeError`], when frames of the range were freed by their numbers meanwhile. The others stay allocated
+    /// then, each owned by its number.
     pub fn free(self, strategy: FreeRange) -> Result<usize, FreeError> {
         let pool = self.pool;
         let (first, nr) = self.into_raw();
@@ -299,8 +300,8 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// [`FreeError`] when the range is empty, leaves the node that it begins in, or has a frame that is not
     /// allocated, or not owned by its number: nothing is changed then. Only if another thread gives up frames
-    /// of the range at the same time can it be that the others were given back:
-    /// [`FreeError::nr_done`] says how many.
+    /// of the range at the same time, or one has as many references as it can count, can it be that the others were
+    /// given back: [`FreeError::nr_done`] says how many. What [`free`](Self::free) says of misuse holds here too.
     pub fn free_contig_range(&self, first: FrameNr, nr: usize) -> Result<usize, FreeError> {
         self.free_contig_range_by(first, nr, FreeRange::default())
     }

@@ -57,6 +57,10 @@ impl<S: RefScheme> FramePool<S> {
     /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`], or a frame of a
     /// split block (then `order` is 0).
     ///
+    /// A number that was freed, and is freed again while another thread frees or allocates the same frame, is a misuse
+    /// that cannot always be told from a right call: the new owner's block is freed then. Nobody's reference is
+    /// dropped for it, but whoever drops the only one at that very moment may panic.
+    ///
     /// # Errors
     ///
     /// [`FreeError`] when it is no such block; nothing is changed then.
@@ -81,7 +85,7 @@ impl<S: RefScheme> FramePool<S> {
         let record = self.meta(frame);
         if !record.refs.free_if_unique() {
             let misuse = if record.refs.is_locked() {
-                Misuse::NotAllocated
+                self.misuse_of(frame, order)
             } else {
                 Misuse::InUse
             };
@@ -127,16 +131,24 @@ impl<S: RefScheme> FramePool<S> {
         let (kind, of_block) = record.kind();
         match kind {
             // Free blocks and those of others have tails alike; their first frames are told apart.
-            FrameKind::Tail => match self.head_of(frame) {
-                Some(FrameKind::Free | FrameKind::Front) | None => Misuse::NotAllocated,
-                Some(_) => Misuse::Tail,
-            },
+            FrameKind::Tail => self.misuse_of_tail(frame),
+            // Raw and locked: a tail whose word was not written when its range was freed.
+            FrameKind::Raw if of_block == Order::ZERO && record.refs.is_locked() => {
+                self.misuse_of_tail(frame)
+            }
             FrameKind::Free | FrameKind::Front | FrameKind::Leaked => Misuse::NotAllocated,
             FrameKind::Held => Misuse::GivenUp,
             FrameKind::Raw if of_block == order => Misuse::NotAllocated,
             FrameKind::Raw if order == Order::ZERO => Misuse::Unsplit { order: of_block },
             FrameKind::Raw => Misuse::WrongOrder { order: of_block },
             FrameKind::Owned | FrameKind::Page | FrameKind::Leaf => Misuse::OwnedByHandle,
+        }
+    }
+
+    fn misuse_of_tail(&self, frame: FrameNr) -> Misuse {
+        match self.head_of(frame) {
+            Some(FrameKind::Free | FrameKind::Front) | None => Misuse::NotAllocated,
+            Some(_) => Misuse::Tail,
         }
     }
 
@@ -178,11 +190,11 @@ impl<S: RefScheme> FramePool<S> {
         match record.refs.try_get() {
             TryGet::Taken => {}
             // Raw and locked: freed, but not used since.
-            TryGet::Locked => return error(Misuse::NotAllocated),
+            TryGet::Locked => return error(self.misuse_of(frame, order)),
             TryGet::Saturated => return error(Misuse::Saturated),
         }
         // Ours is one, and the owner's one, if nobody has stolen that.
-        let misuse = if record.refs.count() < 2 {
+        let misuse = if record.is_raw(order) && record.refs.count() < 2 {
             Some(Misuse::CountTooSmall)
         } else if record.give_up(order) {
             None

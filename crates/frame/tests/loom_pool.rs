@@ -274,6 +274,24 @@ fn loom_poison_vs_range_one_by_one() {
     poison_vs_range(FreeRange::OneByOne);
 }
 
+/// As above, when the range is a whole page block, which goes to a front cache.
+#[test]
+fn loom_poison_vs_range_of_a_page_block() {
+    check(2, || {
+        let pool = pool();
+        let (first, nr) = pool.alloc(Order::PAGE_BLOCK).unwrap().split().into_raw();
+        assert_eq!((first, nr), (frame(0), NR_FRAMES));
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.poison(frame(1))
+        });
+        assert_eq!(pool.free_contig_range(first, nr), Ok(0));
+        let outcome = other.join().unwrap();
+        assert!(matches!(outcome, Poisoned::Leaked | Poisoned::WhenFreed));
+        assert_all_free_but(&pool, 1);
+    });
+}
+
 /// A frame is poisoned while it is allocated and freed by another thread.
 #[test]
 fn loom_poison_vs_alloc_and_free() {
@@ -294,5 +312,104 @@ fn loom_poison_vs_alloc_and_free() {
             pool.free(frame(0), Order::ZERO).unwrap_err().misuse,
             Misuse::NotAllocated
         );
+    });
+}
+
+/// A frame is poisoned while another thread takes the block beside it: a block that was taken, and not named yet,
+/// must not look as large as what it was cut from.
+#[test]
+fn loom_poison_beside_alloc() {
+    check(2, || {
+        let pool = pool();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || drop(pool.alloc(Order::ZERO))
+        });
+        if let Some(block) = pool.alloc(order(1)) {
+            let _ = pool.poison(frame(block.frame().get() + 1));
+            drop(block);
+            other.join().unwrap();
+            assert_all_free_but(&pool, 1);
+        } else {
+            other.join().unwrap();
+        }
+    });
+}
+
+/// A frame of a part is poisoned while the parts are joined.
+#[test]
+fn loom_poison_vs_join_of_parts() {
+    check(2, || {
+        let pool = pool();
+        let numbers = [pool.alloc(order(1)).unwrap(), pool.alloc(order(1)).unwrap()];
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.poison(frame(3))
+        });
+        drop(pool.join(numbers.into(), order(2)).unwrap());
+        let _ = other.join().unwrap();
+        assert_all_free_but(&pool, 1);
+    });
+}
+
+/// A frame is poisoned in the part of a block that is cut off.
+#[test]
+fn loom_poison_vs_cut() {
+    check(2, || {
+        let pool = pool();
+        let block = pool.alloc(order(2)).unwrap();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.poison(frame(3))
+        });
+        drop(pool.join(vec![block], order(1)).unwrap());
+        let _ = other.join().unwrap();
+        assert_all_free_but(&pool, 1);
+    });
+}
+
+/// A frame is poisoned while its block is split; what was flagged for its sake can be used afterwards.
+#[test]
+fn loom_poison_vs_split() {
+    check(2, || {
+        let pool = pool();
+        let first = pool.alloc(order(1)).unwrap().into_raw();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.poison(frame(1))
+        });
+        pool.split(first, order(1)).unwrap();
+        assert_eq!(pool.free_contig_range(first, 2), Ok(0));
+        let _ = other.join().unwrap();
+        assert_all_free_but(&pool, 1);
+        let (a, b) = (pool.alloc(Order::ZERO), pool.alloc(Order::ZERO));
+        drop((a, b));
+        assert_all_free_but(&pool, 1);
+        pool.drain_front_caches();
+        drop(pool.alloc(Order::ZERO));
+        assert_all_free_but(&pool, 1);
+    });
+}
+
+/// As above, with a frame in a front cache that has the flag of the block that it was of.
+#[test]
+fn loom_poison_vs_split_and_refill() {
+    check(3, || {
+        let pool = pool();
+        let first = pool.alloc(order(1)).unwrap().into_raw();
+        let mut two = pool.alloc(order(1)).unwrap().split();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.poison(frame(1))
+        });
+        pool.split(first, order(1)).unwrap();
+        assert_eq!(pool.free_contig_range(first, 2), Ok(0));
+        let _ = other.join().unwrap();
+        let three = two.split_off(1);
+        drop(two);
+        let a = pool.alloc(Order::ZERO);
+        pool.verify().unwrap();
+        drop((a, three));
+        assert_all_free_but(&pool, 1);
     });
 }

@@ -42,7 +42,8 @@
 //! # Progress and failure
 //!
 //! The owner is wait-free while there is no visitor. A visitor waits for owners at work, so what is done
-//! under the lock has to be short. If the heavy fence is refused the visitor visits nothing.
+//! under the lock has to be short; and threads of real-time priorities must not starve an owner that
+//! a visitor waits for. If the heavy fence is refused the visitor visits its own value only.
 //!
 //! Proved by: `tests/loom_per_thread.rs`, with twins without a fence and without the wait.
 
@@ -56,6 +57,16 @@ use crate::cell::UnsafeCell;
 use crate::shard::{Padded, own_number};
 use crate::thread::Backoff;
 use crate::{Mutex, lock};
+
+/// Which values a visitor is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of all threads.
+    All,
+    /// This thread's own at the most: the system has refused the fence that it takes to reach the others', or
+    /// this thread is at work on its own already.
+    Own,
+}
 
 /// A value for each of the first threads of the process; see the module's text.
 pub struct PerThread<T> {
@@ -166,39 +177,51 @@ impl<T> PerThread<T> {
         }
     }
 
-    /// Does `work` on the values of all threads at once, none of which is at work meanwhile: on each one
-    /// that was ever used, and on this thread's unless it is at work on it, further up the stack.
+    /// Does `work` on the values of all threads at once, none of which is at work meanwhile: on each one that was
+    /// ever used.
     ///
-    /// If the system refuses the heavy fence, there are none.
-    pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T]) -> R) -> R {
-        let own = own_number();
-        // A thread at work on its own value holds the mutex already, or would wait for itself below.
+    /// Where [`Reach::Own`] is said there is this thread's own value at the most: the system has refused the heavy
+    /// fence; or there is none, since this thread is visiting already, or at work on its own value, further up
+    /// the stack.
+    ///
+    /// Visits of two `PerThread`s may not be nested crosswise: they would wait for each other. A child of
+    /// `fork(2)` must not visit: other threads may have been at work, and are not there to finish.
+    pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
+        let own = own_number().filter(|number| *number < self.slots.len());
+        let own_busy = own.map(|number| &self.slots[number].0.busy);
         // ORDERING: Relaxed; this thread's own word (I2).
-        let is_nested = own
-            .and_then(|number| self.slots.get(number))
-            .is_some_and(|slot| slot.0.busy.load(Ordering::Relaxed));
-        if is_nested {
-            return work(&mut []);
+        if own_busy.is_some_and(|busy| busy.load(Ordering::Relaxed)) {
+            return work(&mut [], Reach::Own);
         }
         let guard = lock(&self.visitor);
+        // This thread is at work, as far as it is concerned itself: `work` may come here again.
+        let at_work = own_busy.map(|busy| {
+            // ORDERING: Relaxed; visitors are kept out by the mutex, and this one does not wait for itself.
+            busy.store(true, Ordering::Relaxed);
+            AtWork(busy)
+        });
         // In every slot, used or not: no thread begins to work while this lasts.
         let visit = Visit(&self.slots);
         for slot in &self.slots {
             // ORDERING: Relaxed; the heavy fence orders it before the loads that follow (E1).
             slot.0.wanted.store(true, Ordering::Relaxed);
         }
-        let may_visit = self.fences.heavy().is_ok();
+        let reach = match self.fences.heavy() {
+            Ok(()) => Reach::All,
+            Err(_) => Reach::Own,
+        };
         // ORDERING: Relaxed; an owner that did not see that it is wanted had noted the use before its
         // light fence, and so it is seen after the heavy one (E1).
         let nr_used = self.nr_used.load(Ordering::Relaxed).min(self.slots.len());
         let mut cells = Vec::new();
         for (number, slot) in self.slots[..nr_used].iter().enumerate() {
-            if !may_visit && own != Some(number) {
+            let is_own = own == Some(number);
+            if reach == Reach::Own && !is_own {
                 continue;
             }
             let mut backoff = Backoff::new();
             // ORDERING: Acquire, E2.
-            while slot.0.busy.load(Ordering::Acquire) {
+            while !is_own && slot.0.busy.load(Ordering::Acquire) {
                 backoff.wait();
             }
             cells.push(slot.0.value.get_mut());
@@ -209,10 +232,11 @@ impl<T> PerThread<T> {
                 // busy. The slots are distinct, and the references end before the visit does.
                 unsafe { cell.deref() }
             });
-            work(&mut values.collect::<Vec<&mut T>>())
+            work(&mut values.collect::<Vec<&mut T>>(), reach)
         };
         drop(cells);
         drop(visit);
+        drop(at_work);
         drop(guard);
         result
     }

@@ -27,7 +27,7 @@ fn count(values: &PerThread<u32>) {
 
 /// The sum of all values.
 fn sum(values: &PerThread<u32>) -> u32 {
-    values.with_all(|all| all.iter().map(|value| **value).sum())
+    values.with_all(|all, _| all.iter().map(|value| **value).sum())
 }
 
 /// An owner is at work while a visitor comes: neither uses the value while the other does, and the visitor
@@ -63,7 +63,7 @@ fn loom_visitor_takes() {
             }
         });
         let taken: u32 =
-            values.with_all(|all| all.iter_mut().map(|value| std::mem::take(*value)).sum());
+            values.with_all(|all, _| all.iter_mut().map(|value| std::mem::take(*value)).sum());
         let kept = owner.join().unwrap();
         assert_eq!(taken + kept + sum(&values), 1);
     });
@@ -79,7 +79,7 @@ fn loom_visitor_vs_visitor() {
         let values = two();
         /// Adds ten to each value that there is; says how much that was.
         fn add(values: &PerThread<u32>) -> u32 {
-            values.with_all(|all| {
+            values.with_all(|all, _| {
                 all.iter_mut().for_each(|value| **value += 10);
                 10 * all.len() as u32
             })

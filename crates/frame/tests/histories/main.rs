@@ -1,0 +1,432 @@
+//! Random histories of a pool against a naive allocator, for both reference schemes: every way to
+//! allocate, split and free, references that others hold, misuse, and poison at any time.
+//!
+//! After every event the pool's own check passes, its accounts are those of the naive allocator, and what
+//! came of the event is what the naive allocator says; in the end nothing is lost and everything is merged.
+
+#![cfg(not(loom))]
+
+mod naive;
+mod step;
+#[path = "../support/mod.rs"]
+mod support;
+
+use naive::{Naive, Outcome, Owner};
+use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell_frame::{
+    AllocError, AllocRequest, FramePool, FrameRange, FrameRef, FreeError, FreeRange, Freed, Misuse,
+    Order, Place, Reserve, TryGetFrame, UniqueFrame, Watermarks,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use step::{Scene, Step, Target, With};
+use support::{frame, maximal_blocks, nr_free_blocks, order};
+
+type Checked = Result<(), TestCaseError>;
+
+#[test]
+fn lock_bit_histories_agree_with_a_naive_allocator() {
+    histories_agree_with_a_naive_allocator::<LockBit>();
+}
+
+#[test]
+fn cas_loop_histories_agree_with_a_naive_allocator() {
+    histories_agree_with_a_naive_allocator::<CasLoop>();
+}
+
+fn histories_agree_with_a_naive_allocator<S: RefScheme>() {
+    let config = Config {
+        cases: 2000,
+        max_shrink_iters: 20_000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let histories = (step::scene(), step::steps());
+    let result = TestRunner::new(config).run(&histories, |(scene, steps)| run::<S>(scene, &steps));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+fn run<S: RefScheme>(scene: Scene, steps: &[Step]) -> Checked {
+    let config = pagewell_frame::PoolConfig {
+        watermarks: Watermarks {
+            min: scene.min(),
+            low: scene.low(),
+            high: scene.nr_frames,
+        },
+        ..support::config(scene.nr_frames, scene.nr_nodes())
+    };
+    let pool = FramePool::<S>::new(&config).expect("a small pool");
+    let fresh = nr_free_blocks(&pool);
+    let mut history = History {
+        pool: &pool,
+        naive: Naive::new(scene.nr_frames, scene.nr_nodes(), scene.min()),
+        uniques: Vec::new(),
+        ranges: Vec::new(),
+        references: Vec::new(),
+    };
+    history.check_merged()?;
+    for step in steps {
+        history.apply(step)?;
+        history.check()?;
+    }
+    history.give_everything_back()?;
+    history.check_merged()?;
+    let (allocated, leaked, _) = history.naive.accounts();
+    prop_assert_eq!(allocated, 0);
+    if leaked == 0 {
+        prop_assert_eq!(nr_free_blocks(&pool), fresh);
+    }
+    Ok(())
+}
+
+struct History<'p, S: RefScheme> {
+    pool: &'p FramePool<S>,
+    naive: Naive,
+    uniques: Vec<UniqueFrame<'p, S>>,
+    ranges: Vec<FrameRange<'p, S>>,
+    references: Vec<FrameRef<'p, S>>,
+}
+
+/// Removes one of them, if there are any.
+fn pick<T>(from: &mut Vec<T>, which: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.swap_remove(which % from.len()))
+}
+
+/// Checks what came of freeing something, or of splitting it.
+fn check_outcome<T: PartialEq + std::fmt::Debug>(
+    got: Result<T, FreeError>,
+    expected: Outcome<T>,
+) -> Checked {
+    match (got, expected) {
+        (Ok(got), Ok(expected)) => prop_assert_eq!(got, expected),
+        (Err(error), Err((misuse, frame))) => {
+            prop_assert_eq!((error.nr_done, error.nr_held), (0, 0));
+            prop_assert_eq!(error.frame as usize, frame, "{}", error);
+            prop_assert_eq!(error.misuse, misuse, "{}", error);
+        }
+        (got, expected) => prop_assert!(false, "{:?}, and not {:?}", got, expected),
+    }
+    Ok(())
+}
+
+impl<S: RefScheme> History<'_, S> {
+    fn check(&self) -> Checked {
+        self.pool.verify().map_err(TestCaseError::fail)?;
+        let stats = self.pool.stats();
+        prop_assert_eq!(
+            (stats.nr_allocated, stats.nr_leaked, stats.nr_available()),
+            self.naive.accounts(),
+            "allocated, leaked, available"
+        );
+        Ok(())
+    }
+
+    /// Checks that what is free is in the largest blocks that it can be in.
+    fn check_merged(&self) -> Checked {
+        self.pool.drain_front_caches();
+        self.check()?;
+        prop_assert_eq!(self.pool.stats().nr_cached, 0);
+        prop_assert_eq!(
+            nr_free_blocks(self.pool),
+            maximal_blocks(self.pool, |at| self.naive.is_free(at))
+        );
+        Ok(())
+    }
+
+    fn apply(&mut self, step: &Step) -> Checked {
+        match *step {
+            Step::Alloc(k) => self.alloc(&AllocRequest::new(order(k)), With::Alloc),
+            Step::AllocBy(request) => self.alloc(&request, With::AllocBy),
+            Step::AllocBulk(nr) => self.alloc_bulk(nr),
+            Step::DropUnique(which) => {
+                if let Some(unique) = pick(&mut self.uniques, which) {
+                    self.naive.free_block(unique.frame());
+                }
+                Ok(())
+            }
+            Step::IntoRaw(which) => {
+                if let Some(unique) = pick(&mut self.uniques, which) {
+                    self.naive.make_raw(unique.into_raw());
+                }
+                Ok(())
+            }
+            Step::SplitUnique(which) => {
+                if let Some(unique) = pick(&mut self.uniques, which) {
+                    self.naive.split_block(unique.frame(), unique.order());
+                    self.ranges.push(unique.split());
+                }
+                Ok(())
+            }
+            Step::Free(target) => {
+                let (first, order) = self.find(target);
+                let freed = self.pool.free(frame(first), order);
+                let is_free = freed.map(|freed| freed == Freed::Now);
+                check_outcome(is_free, self.naive.free(first, order))
+            }
+            Step::Split(target) => {
+                let (first, order) = self.find(target);
+                let split = self.pool.split(frame(first), order);
+                check_outcome(split, self.naive.split(first, order))
+            }
+            Step::FreeRun(which, skip, len, strategy) => {
+                let runs = self.naive.raw_runs();
+                let Some(run) = (!runs.is_empty()).then(|| runs[which % runs.len()].clone()) else {
+                    return Ok(());
+                };
+                let first = run.start + skip % run.len();
+                self.free_range(first, 1 + len % (run.end - first), strategy)
+            }
+            Step::FreeAny(first, nr, strategy) => {
+                let first = first % (self.pool.nr_frames() + 2);
+                self.free_range(first, nr, strategy)
+            }
+            Step::CutRange(which, at) => {
+                if let Some(mut range) = pick(&mut self.ranges, which) {
+                    let at = at % (range.len() + 1);
+                    let nr = range.len();
+                    let rest = range.split_off(at);
+                    prop_assert_eq!(rest.is_some(), at > 0 && at < nr);
+                    self.ranges.extend(rest);
+                    self.ranges.push(range);
+                }
+                Ok(())
+            }
+            Step::DropRange(which) => {
+                if let Some(range) = pick(&mut self.ranges, which) {
+                    self.naive.drop_range(range.first().index(), range.len());
+                }
+                Ok(())
+            }
+            Step::FreeRange(which, strategy) => {
+                let Some(range) = pick(&mut self.ranges, which) else {
+                    return Ok(());
+                };
+                let expected = self.naive.free_range(range.first().index(), range.len());
+                check_outcome(range.free(strategy), expected)
+            }
+            Step::GetOfRange(which, at) => {
+                let Some(nr) = self.ranges.len().checked_sub(1) else {
+                    return Ok(());
+                };
+                let range = &self.ranges[which % (nr + 1)];
+                let at = at % (range.len() + 1);
+                let got = range.get(at);
+                let is_got = at < range.len() && self.naive.try_get(range.first().index() + at);
+                prop_assert_eq!(got.is_some(), is_got);
+                self.references.extend(got);
+                Ok(())
+            }
+            Step::Get(nr) => self.get(nr % self.pool.nr_frames()),
+            Step::Put(which) => {
+                if let Some(reference) = pick(&mut self.references, which) {
+                    self.naive.put(reference.frame());
+                }
+                Ok(())
+            }
+            Step::Unique(which) => self.make_unique(which),
+            Step::Poison(nr) => {
+                let nr = nr % (self.pool.nr_frames() + 1);
+                prop_assert_eq!(self.pool.poison(frame(nr)), self.naive.poison(nr));
+                Ok(())
+            }
+            Step::Drain => self.check_merged(),
+            Step::Gather(first, k, is_joined) => {
+                let order = order(k);
+                let first = first % self.pool.nr_frames();
+                self.gather(first - first % order.frames() as usize, order, is_joined)
+            }
+        }
+    }
+
+    fn find(&self, target: Target) -> (usize, Order) {
+        let raw = self.naive.raw_blocks();
+        match target {
+            Target::Raw(which) if !raw.is_empty() => raw[which % raw.len()],
+            Target::Raw(nr) => (nr % self.pool.nr_frames(), Order::ZERO),
+            Target::Any(nr, k) => (nr % (self.pool.nr_frames() + 2), order(k)),
+        }
+    }
+
+    fn alloc(&mut self, request: &AllocRequest, with: With) -> Checked {
+        let AllocRequest {
+            order,
+            place,
+            reserve,
+            ..
+        } = *request;
+        let has = self.naive.has(order, place, reserve);
+        let nr_cached = self.pool.stats().nr_cached;
+        let got = match with {
+            With::Alloc => self
+                .pool
+                .alloc(order)
+                .ok_or(AllocError::Exhausted { order }),
+            With::AllocBy => self.pool.alloc_by(request),
+        };
+        if let Place::Prefer(node) | Place::Only(node) = place
+            && node >= self.naive.nr_nodes()
+        {
+            let nr_nodes = self.naive.nr_nodes();
+            prop_assert_eq!(got.err(), Some(AllocError::NoSuchNode { node, nr_nodes }));
+            return Ok(());
+        }
+        match got {
+            Ok(block) => {
+                // What is in the caller's front cache is given out whatever the watermarks say.
+                let may_be_cached = place == Place::Anywhere
+                    && nr_cached >= order.frames() as usize
+                    && self.naive.has(order, place, Reserve::Use);
+                prop_assert!(has || may_be_cached, "{:?} is too much", block);
+                prop_assert_eq!(block.order(), order);
+                prop_assert!(self.naive.alloc(block.frame(), order), "{:?}", block);
+                self.uniques.push(block);
+            }
+            Err(error) => {
+                prop_assert_eq!(error, AllocError::Exhausted { order });
+                prop_assert!(!has, "{} of {:?}", error, self.pool);
+            }
+        }
+        Ok(())
+    }
+
+    fn alloc_bulk(&mut self, nr: usize) -> Checked {
+        let least = nr.min(self.naive.nr_above_min());
+        let most = nr.min(self.naive.accounts().2);
+        let before = self.uniques.len();
+        let got = self.pool.alloc_bulk(nr, &mut self.uniques);
+        prop_assert_eq!(self.uniques.len() - before, got);
+        prop_assert!(got >= least && got <= most, "{}..={}: {}", least, most, got);
+        for block in &self.uniques[before..] {
+            prop_assert_eq!(block.order(), Order::ZERO);
+            prop_assert!(self.naive.alloc(block.frame(), Order::ZERO), "{:?}", block);
+        }
+        Ok(())
+    }
+
+    fn free_range(&mut self, first: usize, nr: usize, strategy: FreeRange) -> Checked {
+        let got = self.pool.free_contig_range_by(frame(first), nr, strategy);
+        check_outcome(got, self.naive.free_range(first, nr))
+    }
+
+    fn get(&mut self, nr: usize) -> Checked {
+        let is_got = self.naive.try_get(nr);
+        match self.pool.try_get(frame(nr)) {
+            TryGetFrame::Taken(reference) => {
+                prop_assert!(is_got, "{:?}", reference);
+                self.references.push(reference);
+            }
+            TryGetFrame::Locked => prop_assert!(!is_got, "frame {} is locked", nr),
+            TryGetFrame::Saturated => prop_assert!(false, "frame {} is saturated", nr),
+        }
+        Ok(())
+    }
+
+    fn make_unique(&mut self, which: usize) -> Checked {
+        let Some(reference) = pick(&mut self.references, which) else {
+            return Ok(());
+        };
+        let first = reference.frame();
+        let block = self.naive.block(first.index());
+        match reference.try_unique() {
+            Ok(unique) => {
+                let block = block.filter(|block| block.owner == Owner::Nobody && block.refs == 1);
+                prop_assert_eq!(block.map(|block| block.order), Some(unique.order()));
+                self.naive.make_handle(first);
+                self.uniques.push(unique);
+            }
+            Err(reference) => {
+                prop_assert!(block.is_some_and(|block| block.refs > 1));
+                self.references.push(reference);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is free in a block, adds what handles there are of its rest, and joins it or gives it back.
+    fn gather(&mut self, first: usize, order: Order, is_joined: bool) -> Checked {
+        let range = first..first + order.frames() as usize;
+        let may_be_block = self.naive.may_be_block(first, order);
+        let is_all_free = may_be_block && range.clone().all(|at| self.naive.is_free(at));
+        let mut parts = self.pool.take_free_within(frame(first), order);
+        prop_assert!(may_be_block || parts.is_empty());
+        prop_assert!(parts.is_sorted_by_key(UniqueFrame::frame));
+        for part in &parts {
+            prop_assert!(range.contains(&part.frame().index()));
+            prop_assert!(self.naive.alloc(part.frame(), part.order()), "{:?}", part);
+        }
+        // All of what is free was taken, unless it is a part of a larger block that begins before it.
+        let mut left = range.clone().filter(|at| self.naive.is_free(*at));
+        if may_be_block && left.next().is_some() {
+            prop_assert!(parts.is_empty() && is_all_free);
+        }
+        let is_within = |unique: &UniqueFrame<'_, S>| range.contains(&unique.frame().index());
+        let (within, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.uniques)
+            .into_iter()
+            .partition(is_within);
+        self.uniques = others;
+        parts.extend(within);
+        parts.sort_by_key(UniqueFrame::frame);
+        let all: Vec<_> = parts
+            .iter()
+            .map(|part| (part.frame().index(), part.order()))
+            .collect();
+        let end = |at: usize, order: Order| at + order.frames() as usize;
+        if !is_joined {
+            self.pool.free_to_nodes(parts);
+            for (at, order) in all {
+                self.naive.free_frames(at..end(at, order));
+            }
+            return Ok(());
+        }
+        let is_row = all
+            .windows(2)
+            .all(|pair| end(pair[0].0, pair[0].1) == pair[1].0);
+        let joined = self.pool.join(parts, order);
+        for (at, order) in &all {
+            self.naive.free_frames(*at..end(*at, *order));
+        }
+        let expected = match (all.first(), all.last()) {
+            (Some((at, first_order)), Some((last, last_order))) => {
+                let nr = end(*last, *last_order) - at;
+                (is_row
+                    && self.naive.may_be_block(*at, order)
+                    && nr == order.max(*first_order).frames() as usize)
+                    .then_some(*at)
+            }
+            _ => None,
+        };
+        prop_assert_eq!(joined.as_ref().map(|block| block.frame().index()), expected);
+        if let Some(block) = joined {
+            prop_assert_eq!(block.order(), order);
+            self.naive.join(block.frame(), order);
+            self.uniques.push(block);
+        }
+        Ok(())
+    }
+
+    fn give_everything_back(&mut self) -> Checked {
+        let which = 0;
+        while !self.references.is_empty() {
+            self.apply(&Step::Put(which))?;
+        }
+        while !self.ranges.is_empty() {
+            self.apply(&Step::DropRange(which))?;
+        }
+        self.check()?;
+        while !self.uniques.is_empty() {
+            self.apply(&Step::DropUnique(which))?;
+        }
+        self.check()?;
+        for (first, order) in self.naive.raw_blocks() {
+            let freed = self.pool.free(frame(first), order);
+            prop_assert_eq!(freed, Ok(Freed::Now));
+            prop_assert_eq!(
+                self.naive.free(first, order),
+                Ok::<_, (Misuse, usize)>(true)
+            );
+        }
+        Ok(())
+    }
+}

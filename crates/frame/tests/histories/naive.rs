@@ -1,0 +1,347 @@
+//! The naive allocator: what each frame is, one by one. It has no lists, and knows nothing of buddies.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use pagewell_frame::{FrameNr, Misuse, Order, Place, Poisoned, Reserve};
+
+/// Whose a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A handle's.
+    Handle,
+    /// The program's, by number.
+    Number,
+    /// Given up; only references are left.
+    Nobody,
+}
+
+/// An allocated block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) order: Order,
+    pub(crate) owner: Owner,
+    /// The owner's, if it is owned by number, and those that were taken.
+    pub(crate) refs: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Frame {
+    Free,
+    Leaked,
+    Head(Block),
+    Tail,
+}
+
+/// What is to come of freeing something.
+pub(crate) type Outcome<T> = Result<T, (Misuse, usize)>;
+
+pub(crate) struct Naive {
+    /// Where each node begins, and where the last one ends.
+    borders: Vec<usize>,
+    /// How many frames of each node are kept for those who use the reserve.
+    kept: Vec<usize>,
+    frames: Vec<Frame>,
+    poisoned: BTreeSet<usize>,
+}
+
+impl Naive {
+    pub(crate) fn new(nr_frames: usize, nr_nodes: usize, min: usize) -> Self {
+        let mut borders: Vec<usize> = (0..=nr_nodes).map(|i| nr_frames * i / nr_nodes).collect();
+        let smallest = borders.windows(2).map(|node| node[1] - node[0]).min();
+        // Borders of large nodes are aligned to blocks of which a node has 64 or more.
+        let unit = (0..=10).rev().map(|order| 1 << order);
+        let unit = unit.clone().find(|unit| smallest.unwrap_or(0) / unit >= 64);
+        for border in &mut borders[..nr_nodes] {
+            *border -= *border % unit.unwrap_or(1);
+        }
+        let parts = borders.windows(2).map(|node| node[1] - node[0]);
+        Self {
+            kept: parts.map(|part| (min * part).div_ceil(nr_frames)).collect(),
+            borders,
+            frames: vec![Frame::Free; nr_frames],
+            poisoned: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn nr_nodes(&self) -> usize {
+        self.borders.len() - 1
+    }
+
+    fn node(&self, node: usize) -> Range<usize> {
+        self.borders[node]..self.borders[node + 1]
+    }
+
+    fn node_of(&self, frame: usize) -> Option<Range<usize>> {
+        let mut nodes = (0..self.nr_nodes()).map(|node| self.node(node));
+        nodes.find(|node| node.contains(&frame))
+    }
+
+    pub(crate) fn is_free(&self, frame: usize) -> bool {
+        matches!(self.frames[frame], Frame::Free)
+    }
+
+    fn count(&self, frames: Range<usize>, is_counted: impl Fn(&Frame) -> bool) -> usize {
+        let frames = self.frames[frames].iter();
+        frames.filter(|frame| is_counted(frame)).count()
+    }
+
+    /// How many frames are allocated, leaked, and free.
+    pub(crate) fn accounts(&self) -> (usize, usize, usize) {
+        let all = 0..self.frames.len();
+        let free = self.count(all.clone(), |frame| matches!(frame, Frame::Free));
+        let leaked = self.count(all, |frame| matches!(frame, Frame::Leaked));
+        (self.frames.len() - free - leaked, leaked, free)
+    }
+
+    fn nr_free_in(&self, node: usize) -> usize {
+        self.count(self.node(node), |frame| matches!(frame, Frame::Free))
+    }
+
+    /// How many frames can be had without the reserve.
+    pub(crate) fn nr_above_min(&self) -> usize {
+        let nodes = 0..self.nr_nodes();
+        nodes
+            .map(|node| self.nr_free_in(node).saturating_sub(self.kept[node]))
+            .sum()
+    }
+
+    /// Whether there can be a block of `order` at `first`: aligned, and all of it in one node.
+    pub(crate) fn may_be_block(&self, first: usize, order: Order) -> bool {
+        let len = order.frames() as usize;
+        first.is_multiple_of(len)
+            && self
+                .node_of(first)
+                .is_some_and(|node| first + len <= node.end)
+    }
+
+    /// Whether there is a free block of `order` that such a request may have.
+    pub(crate) fn has(&self, order: Order, place: Place, reserve: Reserve) -> bool {
+        let len = order.frames() as usize;
+        (0..self.nr_nodes()).any(|node| {
+            let kept = match reserve {
+                Reserve::Keep => self.kept[node],
+                Reserve::Use => 0,
+            };
+            let is_allowed = place == Place::Only(node) || !matches!(place, Place::Only(_));
+            let frames = self.node(node);
+            is_allowed
+                && self.nr_free_in(node) >= len + kept
+                && (frames.start.next_multiple_of(len)..frames.end)
+                    .step_by(len)
+                    .any(|first| {
+                        first + len <= frames.end && (first..first + len).all(|at| self.is_free(at))
+                    })
+        })
+    }
+
+    /// Allocates a block that the pool has chosen; false if it could not be that one.
+    pub(crate) fn alloc(&mut self, first: FrameNr, order: Order) -> bool {
+        let first = first.index();
+        let frames = first..first + order.frames() as usize;
+        let may_be =
+            self.may_be_block(first, order) && frames.clone().all(|frame| self.is_free(frame));
+        if may_be {
+            self.frames[frames].fill(Frame::Tail);
+            self.frames[first] = Frame::Head(Block {
+                order,
+                owner: Owner::Handle,
+                refs: 0,
+            });
+        }
+        may_be
+    }
+
+    pub(crate) fn block(&self, first: usize) -> Option<Block> {
+        match self.frames.get(first)? {
+            Frame::Head(block) => Some(*block),
+            Frame::Free | Frame::Leaked | Frame::Tail => None,
+        }
+    }
+
+    /// Blocks that are owned by number.
+    pub(crate) fn raw_blocks(&self) -> Vec<(usize, Order)> {
+        let blocks = (0..self.frames.len()).filter_map(|at| Some((at, self.block(at)?)));
+        let raw = blocks.filter(|(_, block)| block.owner == Owner::Number);
+        raw.map(|(at, block)| (at, block.order)).collect()
+    }
+
+    /// The longest runs of frames that could be freed as ranges.
+    pub(crate) fn raw_runs(&self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (at, order) in self.raw_blocks() {
+            if order != Order::ZERO {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.end == at && !self.borders.contains(&at) => run.end += 1,
+                _ => runs.push(at..at + 1),
+            }
+        }
+        runs
+    }
+
+    pub(crate) fn make_raw(&mut self, first: FrameNr) {
+        if let Frame::Head(block) = &mut self.frames[first.index()] {
+            block.owner = Owner::Number;
+            block.refs = 1;
+        }
+    }
+
+    /// Makes one block, a handle's, of frames that a handle had; those that are poisoned stay in it.
+    pub(crate) fn join(&mut self, first: FrameNr, order: Order) {
+        let first = first.index();
+        self.frames[first..first + order.frames() as usize].fill(Frame::Free);
+        self.alloc(FrameNr::new(first as u32), order);
+    }
+
+    pub(crate) fn make_handle(&mut self, first: FrameNr) {
+        if let Frame::Head(block) = &mut self.frames[first.index()] {
+            block.owner = Owner::Handle;
+            block.refs = 0;
+        }
+    }
+
+    /// Makes single frames of a block.
+    pub(crate) fn split_block(&mut self, first: FrameNr, order: Order) {
+        let first = first.index();
+        self.frames[first..first + order.frames() as usize].fill(Frame::Head(Block {
+            order: Order::ZERO,
+            owner: Owner::Number,
+            refs: 1,
+        }));
+    }
+
+    /// Frees a block, whoever holds it; what is poisoned is leaked.
+    pub(crate) fn free_block(&mut self, first: FrameNr) {
+        if let Some(block) = self.block(first.index()) {
+            self.free_frames(first.index()..first.index() + block.order.frames() as usize);
+        }
+    }
+
+    pub(crate) fn free_frames(&mut self, frames: Range<usize>) {
+        for at in frames {
+            self.frames[at] = if self.poisoned.contains(&at) {
+                Frame::Leaked
+            } else {
+                Frame::Free
+            };
+        }
+    }
+
+    /// What is wrong with giving up a block of `order` at `first`, if anything.
+    fn misuse(&self, first: usize, order: Order) -> Option<Misuse> {
+        match self.frames.get(first) {
+            None => Some(Misuse::OutsidePool),
+            Some(Frame::Free | Frame::Leaked) => Some(Misuse::NotAllocated),
+            Some(Frame::Tail) => Some(Misuse::Tail),
+            Some(Frame::Head(block)) => match block.owner {
+                Owner::Handle => Some(Misuse::OwnedByHandle),
+                Owner::Nobody => Some(Misuse::GivenUp),
+                Owner::Number if block.order == order => None,
+                Owner::Number if order == Order::ZERO => {
+                    Some(Misuse::Unsplit { order: block.order })
+                }
+                Owner::Number => Some(Misuse::WrongOrder { order: block.order }),
+            },
+        }
+    }
+
+    /// Gives up a block; whether it is free then.
+    pub(crate) fn free(&mut self, first: usize, order: Order) -> Outcome<bool> {
+        match self.misuse(first, order) {
+            Some(misuse) => Err((misuse, first)),
+            None => Ok(self.give_up(first)),
+        }
+    }
+
+    fn give_up(&mut self, first: usize) -> bool {
+        if let Frame::Head(block) = &mut self.frames[first] {
+            block.owner = Owner::Nobody;
+        }
+        self.put(FrameNr::new(first as u32))
+    }
+
+    pub(crate) fn split(&mut self, first: usize, order: Order) -> Outcome<()> {
+        match self.misuse(first, order) {
+            Some(misuse) => Err((misuse, first)),
+            None if self.block(first).is_some_and(|block| block.refs > 1) => {
+                Err((Misuse::InUse, first))
+            }
+            None => {
+                self.split_block(FrameNr::new(first as u32), order);
+                Ok(())
+            }
+        }
+    }
+
+    /// Frees a range; how many of its frames are held.
+    pub(crate) fn free_range(&mut self, first: usize, nr: usize) -> Outcome<usize> {
+        if nr == 0 {
+            return Err((Misuse::Empty, first));
+        }
+        let Some(node) = self.node_of(first) else {
+            return Err((Misuse::OutsidePool, first));
+        };
+        let end = first.saturating_add(nr);
+        if end > self.frames.len() {
+            return Err((Misuse::OutsidePool, self.frames.len()));
+        }
+        if end > node.end {
+            return Err((Misuse::OutsideNode, node.end));
+        }
+        for at in first..end {
+            if let Some(misuse) = self.misuse(at, Order::ZERO) {
+                return Err((misuse, at));
+            }
+        }
+        Ok((first..end).filter(|at| !self.give_up(*at)).count())
+    }
+
+    /// A range's handle is dropped: what can be freed of it is.
+    pub(crate) fn drop_range(&mut self, first: usize, nr: usize) {
+        if self.free_range(first, nr).is_err() {
+            for at in first..first + nr {
+                let _ = self.free(at, Order::ZERO);
+            }
+        }
+    }
+
+    /// Takes a reference; whether there is one to be had.
+    pub(crate) fn try_get(&mut self, frame: usize) -> bool {
+        match &mut self.frames[frame] {
+            Frame::Head(block) if block.refs > 0 => {
+                block.refs += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Drops a reference; whether that frees the block.
+    pub(crate) fn put(&mut self, frame: FrameNr) -> bool {
+        let Frame::Head(block) = &mut self.frames[frame.index()] else {
+            return false;
+        };
+        block.refs -= 1;
+        let is_last = block.refs == 0;
+        if is_last {
+            self.free_block(frame);
+        }
+        is_last
+    }
+
+    pub(crate) fn poison(&mut self, frame: usize) -> Poisoned {
+        if frame >= self.frames.len() {
+            return Poisoned::NoSuchFrame;
+        }
+        if !self.poisoned.insert(frame) {
+            return Poisoned::Already;
+        }
+        if self.is_free(frame) {
+            self.frames[frame] = Frame::Leaked;
+            return Poisoned::Leaked;
+        }
+        Poisoned::WhenFreed
+    }
+}

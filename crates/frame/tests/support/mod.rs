@@ -1,0 +1,190 @@
+//! What the tests of the pool have in common: pools, blocks, and what must hold when all is given back.
+
+#![allow(dead_code, unused_imports, unused_macros)] // Each test file uses a part of it.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{
+    FrameNr, FramePool, FrameRef, FreeRange, HugePages, Nodes, Order, PoolConfig, TryGetFrame,
+    UniqueFrame,
+};
+
+/// Makes each generic function a test of each scheme.
+macro_rules! for_both_schemes {
+    ($($name:ident)*) => {
+        mod lock_bit {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name::<pagewell_frame::refcount::LockBit>();
+                }
+            )*
+        }
+        mod cas_loop {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name::<pagewell_frame::refcount::CasLoop>();
+                }
+            )*
+        }
+    };
+}
+pub(crate) use for_both_schemes;
+
+/// All ways to free a range.
+pub(crate) const STRATEGIES: [FreeRange; 3] =
+    [FreeRange::OneByOne, FreeRange::Chunked, FreeRange::Merged];
+
+/// The configuration of a pool with nodes that are bound to nothing.
+pub(crate) fn config(nr_frames: usize, nr_nodes: usize) -> PoolConfig {
+    PoolConfig {
+        huge_pages: HugePages::Never,
+        nodes: Nodes::Unbound(nr_nodes),
+        ..PoolConfig::new(nr_frames)
+    }
+}
+
+pub(crate) fn pool_in<S: RefScheme>(nr_frames: usize, nr_nodes: usize) -> FramePool<S> {
+    FramePool::new(&config(nr_frames, nr_nodes)).expect("a small pool")
+}
+
+pub(crate) fn pool<S: RefScheme>(nr_frames: usize) -> FramePool<S> {
+    pool_in(nr_frames, 1)
+}
+
+/// How many threads have a front cache.
+pub(crate) fn nr_front_caches() -> usize {
+    let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (4 * nr_cpus).clamp(16, 512)
+}
+
+/// A pool in which a thread's front cache has room for eight frames.
+pub(crate) fn pool_with_front_caches<S: RefScheme>() -> FramePool<S> {
+    pool(8 * 8 * nr_front_caches())
+}
+
+/// A pool in which a thread's front cache has room for blocks of every order that it has stacks for.
+pub(crate) fn pool_with_large_front_caches<S: RefScheme>() -> FramePool<S> {
+    pool(8 * 2048 * nr_front_caches())
+}
+
+pub(crate) fn order(order: u8) -> Order {
+    Order::new(order).expect("a legal order")
+}
+
+pub(crate) fn frame(nr: usize) -> FrameNr {
+    FrameNr::new(nr as u32)
+}
+
+/// All blocks of `order` that can be had.
+pub(crate) fn take_all<S: RefScheme>(pool: &FramePool<S>, order: Order) -> Vec<UniqueFrame<'_, S>> {
+    std::iter::from_fn(|| pool.alloc(order)).collect()
+}
+
+/// Allocates a block and splits it; the number of the first frame. The frames are owned by number.
+#[track_caller]
+pub(crate) fn split_block<S: RefScheme>(pool: &FramePool<S>, order: Order) -> FrameNr {
+    let block = pool.alloc(order).expect("a free block");
+    block.split().into_raw().0
+}
+
+/// Takes all frames of a pool; each is owned by its number then.
+pub(crate) fn take_all_raw<S: RefScheme>(pool: &FramePool<S>) {
+    for block in take_all(pool, Order::ZERO) {
+        block.into_raw();
+    }
+    assert_eq!(pool.stats().nr_allocated, pool.nr_frames());
+}
+
+/// Takes a reference, which there must be.
+#[track_caller]
+pub(crate) fn get<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
+    match pool.try_get(frame) {
+        TryGetFrame::Taken(reference) => reference,
+        other => panic!("no reference to {frame:?}: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_locked<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+    assert!(matches!(pool.try_get(frame), TryGetFrame::Locked));
+}
+
+/// Checks that the pool is in order, and how many of its frames are allocated and leaked.
+#[track_caller]
+pub(crate) fn assert_accounts<S: RefScheme>(
+    pool: &FramePool<S>,
+    nr_allocated: usize,
+    nr_leaked: usize,
+) {
+    pool.verify().unwrap();
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.nr_allocated, stats.nr_leaked, stats.nr_available()),
+        (
+            nr_allocated,
+            nr_leaked,
+            pool.nr_frames() - nr_allocated - nr_leaked
+        ),
+        "allocated, leaked, available"
+    );
+}
+
+/// Checks that everything is free, and merged as far as it can be.
+#[track_caller]
+pub(crate) fn assert_all_free<S: RefScheme>(pool: &FramePool<S>) {
+    assert_free_but_leaked(pool, &[]);
+}
+
+/// Checks that everything is free but these frames, which are leaked, and merged as far as it can be.
+#[track_caller]
+pub(crate) fn assert_free_but_leaked<S: RefScheme>(pool: &FramePool<S>, leaked: &[usize]) {
+    assert_accounts(pool, 0, leaked.len());
+    pool.drain_front_caches();
+    pool.verify().unwrap();
+    let is_free = |nr: usize| !leaked.contains(&nr);
+    assert_eq!(nr_free_blocks(pool), maximal_blocks(pool, is_free));
+}
+
+/// How many free blocks of each order are on the lists.
+pub(crate) fn nr_free_blocks<S: RefScheme>(pool: &FramePool<S>) -> [usize; Order::COUNT] {
+    let blocks = pool.free_blocks();
+    std::array::from_fn(|k| blocks.of_order(order(k as u8)))
+}
+
+/// How many of each order there are of the largest blocks that the free frames make.
+pub(crate) fn maximal_blocks<S: RefScheme>(
+    pool: &FramePool<S>,
+    is_free: impl Fn(usize) -> bool,
+) -> [usize; Order::COUNT] {
+    let mut nr = [0; Order::COUNT];
+    let mut at = 0;
+    while at < pool.nr_frames() {
+        let largest = (0..=Order::MAX.get()).rev().map(order).find(|order| {
+            pool.may_be_block(frame(at), *order) && (at..at + order.frames() as usize).all(&is_free)
+        });
+        if let Some(order) = largest {
+            nr[order.index()] += 1;
+        }
+        at += largest.map_or(1, |order| order.frames() as usize);
+    }
+    nr
+}
+
+/// Numbers that look random and are the same in every run.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        // xorshift64 (Marsaglia, 2003); the high bits are the better ones.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) as usize % end
+    }
+}

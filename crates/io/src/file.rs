@@ -1,30 +1,88 @@
 //! A file, through the operating system's own cache.
+//!
+//! | module | what |
+//! |---|---|
+//! | `options` | [`FileOptions`]: what is to become of the file when it is opened for writing |
+//! | `transfer` | vectored reads and writes, to their end |
+//! | `sync` | syncs that are not taken up again |
+//! | `lock` | the lock that keeps a second writer away |
+//! | `place` | the directory and the name by which the file is found, and their durability |
+//! | `owner` | the process that opened the file, and no other |
+//!
+//! # Only one writer
+//!
+//! Who opens a file for writing holds a write lock on all of it, which belongs to the open file
+//! description: a second one is refused, by this or another process, however often other
+//! descriptions of the same file are closed. It is taken before the file is changed in any way, so
+//! also before it is truncated. Reading takes no lock.
+//!
+//! # A durable name
+//!
+//! What a sync has made durable is of no use if no name leads to it after a loss of power. So the
+//! first sync of every file opened for writing also syncs its directory, whoever created it: the
+//! program may have done so itself, in a life before, and been killed before it could sync. Renaming
+//! does the same for both directories. The directories above them are left to who made them.
+//!
+//! Proved by: `tests/contract.rs`, `tests/file.rs`, and `place/tests.rs` for the directories.
 
-#![allow(unsafe_code)] // `preadv` into memory that other threads may be reading.
+mod lock;
+mod options;
+mod owner;
+mod place;
+mod sync;
+mod transfer;
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::RacyBytes;
 
+pub use self::options::FileOptions;
+pub use self::owner::Forked;
+
+use self::owner::Owner;
+use self::place::Place;
+use crate::backend::read_only;
 use crate::{Backend, FileId};
 
-/// How many buffers one system call takes; a longer list takes several.
-const MOST_BUFFERS: usize = 64;
+/// How often opening for writing starts anew because the file was replaced meanwhile.
+const MOST_TRIES: usize = 16;
 
-/// A regular file, or a block device, read with `preadv`.
+/// A regular file, or a block device, read with `preadv` and written with `pwritev`.
+///
+/// After the process has forked, only the one that opened the file can use it: in the other, every
+/// call fails with [`Forked`]. The lock of a writer ends when the backend is dropped by the process
+/// that opened it, even if a child still has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
     id: FileId,
+    kind: Kind,
+    access: Access,
+    owner: Owner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    BlockDevice,
+}
+
+#[derive(Debug)]
+enum Access {
+    Read,
+    /// With the lock. A block device has a place too, which is neither synced nor renamed: its name
+    /// is the system's.
+    Write {
+        place: Mutex<Place>,
+    },
 }
 
 impl FileBackend {
-    /// Opens the file at `path` for reading.
+    /// Opens the file at `path` for reading. It takes no lock, and works beside a writer.
     ///
     /// # Errors
     ///
@@ -38,34 +96,136 @@ impl FileBackend {
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
             .open(path)
-            .map_err(|error| match error.raw_os_error() {
-                // What the system says of a socket.
-                Some(libc::ENXIO) => not_a_file(),
-                _ => error,
-            })?;
+            .map_err(refine)?;
         Self::from_file(file)
     }
 
-    /// Takes an open file, which must be readable.
+    /// Takes an open file, which must be readable. It is not written, even if it could be.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     pub fn from_file(file: File) -> io::Result<Self> {
-        use std::os::unix::fs::FileTypeExt;
+        Self::new(file, Access::Read)
+    }
+
+    /// Opens the file at `path` for reading and writing, and locks it against other writers. A
+    /// symbolic link is followed.
+    ///
+    /// # Errors
+    ///
+    /// - As [`open`](Self::open), and what the system says of writing.
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another
+    ///   process.
+    /// - [`io::ErrorKind::AlreadyExists`]: there is a file, and the options want a new one.
+    /// - [`io::ErrorKind::PermissionDenied`] also if the directory of the file may not be read: it
+    ///   could not be synced.
+    /// - [`io::ErrorKind::InvalidInput`] also if a block device is to be truncated.
+    pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
+        for _ in 0..MOST_TRIES {
+            let (place, file) = Place::open(path, options.flags()).map_err(refine)?;
+            let place = Mutex::new(place);
+            let backend = Self::new(file, Access::Write { place })?;
+            lock::take(&backend.file)?;
+            // Before it was locked, another program may have put another file in its place. To write
+            // this one would be to write what nobody will ever read.
+            if !backend.place()?.leads_to(backend.id)? {
+                continue;
+            }
+            if options.truncates() {
+                backend.set_size(0)?;
+            }
+            return Ok(backend);
+        }
+        Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "the file is replaced again and again while it is being opened",
+        ))
+    }
+
+    /// Gives the file, which was opened for writing, another name, durably: on success both
+    /// directories are synced. What `to` named before is replaced, even if it is open somewhere. The
+    /// content is not synced: who replaces a file that matters does that first.
+    ///
+    /// # Errors
+    ///
+    /// - What the system says. The file has either name then; if it has the new one, then the next
+    ///   sync that succeeds makes that durable.
+    /// - [`io::ErrorKind::NotFound`] if the file is no longer found by its name: it was removed,
+    ///   renamed or replaced by somebody else.
+    /// - [`io::ErrorKind::Unsupported`] if the file was opened for reading, or is a block device.
+    pub fn rename(&self, to: &Path) -> io::Result<()> {
+        self.owner.check()?;
+        let mut place = self.place()?;
+        if self.kind == Kind::BlockDevice {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a block device is not renamed",
+            ));
+        }
+        place.rename(self.id, to)?;
+        place.sync()
+    }
+
+    fn new(file: File, access: Access) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let kind = metadata.file_type();
-        if kind.is_dir() {
+        let kind = if kind.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if !kind.is_file() && !kind.is_block_device() {
+        } else if kind.is_file() {
+            Kind::Regular
+        } else if kind.is_block_device() {
+            Kind::BlockDevice
+        } else {
             return Err(not_a_file());
-        }
+        };
         let id = FileId {
             device: metadata.dev(),
             inode: metadata.ino(),
         };
-        Ok(Self { file, id })
+        Ok(Self {
+            file,
+            id,
+            kind,
+            access,
+            owner: Owner::this_process(),
+        })
+    }
+
+    /// The place of a file that is open for writing.
+    fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
+        match &self.access {
+            Access::Read => Err(read_only()),
+            Access::Write { place } => Ok(place.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Syncs the file by `sync`, and its directory if it may not be durable yet.
+    fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+        self.check_writable()?;
+        sync(&self.file)?;
+        match self.kind {
+            Kind::Regular => self.place()?.sync(),
+            Kind::BlockDevice => Ok(()),
+        }
+    }
+
+    /// Whether this process may write the file.
+    fn check_writable(&self) -> io::Result<()> {
+        self.owner.check()?;
+        match self.access {
+            Access::Read => Err(read_only()),
+            Access::Write { .. } => Ok(()),
+        }
+    }
+}
+
+/// `error` of opening a file, said so that it is understood.
+fn refine(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        // What the system says of a socket.
+        Some(libc::ENXIO) => not_a_file(),
+        _ => error,
     }
 }
 
@@ -76,79 +236,71 @@ fn not_a_file() -> io::Error {
     )
 }
 
+impl Drop for FileBackend {
+    fn drop(&mut self) {
+        // A child that this process has forked meanwhile shares the open file description. So to
+        // close the file here would leave it locked for as long as the child lives; and to unlock it
+        // in the child would unlock it for this process.
+        if self.is_writable() && self.owner.check().is_ok() {
+            lock::release(&self.file);
+        }
+    }
+}
+
 impl Backend for FileBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
-        // No file has bytes beyond the highest position that the system knows.
-        let room = (libc::off_t::MAX as u64).saturating_sub(pos);
-        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let total = usize::try_from(room).map_or(total, |room| room.min(total));
-        let mut done = 0;
-        while done < total {
-            match read_some(&self.file, bufs, done..total, pos + done as u64) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        self.owner.check()?;
+        transfer::read(&self.file, bufs, pos)
     }
 
     fn size(&self) -> io::Result<u64> {
-        use std::os::unix::fs::FileTypeExt;
-        let metadata = self.file.metadata()?;
-        if metadata.file_type().is_block_device() {
-            // The metadata of a device has no size; its end has a position.
-            use std::io::{Seek, SeekFrom};
-            return (&self.file).seek(SeekFrom::End(0));
+        self.owner.check()?;
+        match self.kind {
+            Kind::Regular => Ok(self.file.metadata()?.len()),
+            Kind::BlockDevice => {
+                // The metadata of a device has no size; its end has a position.
+                use std::io::{Seek, SeekFrom};
+                (&self.file).seek(SeekFrom::End(0))
+            }
         }
-        Ok(metadata.len())
     }
 
     fn id(&self) -> FileId {
         self.id
     }
-}
 
-/// One `preadv` into the bytes of `bufs` in `range`, counted over all of them, or a first part of it.
-fn read_some(
-    file: &File,
-    bufs: &[RacyBytes<'_>],
-    range: Range<usize>,
-    pos: u64,
-) -> io::Result<usize> {
-    let Ok(pos) = libc::off_t::try_from(pos) else {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    };
-    let mut vectors = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; MOST_BUFFERS];
-    let mut nr = 0;
-    let mut skip = range.start;
-    let mut left = range.len();
-    for buf in bufs {
-        if skip >= buf.len() {
-            skip -= buf.len();
-            continue;
-        }
-        if nr == MOST_BUFFERS || left == 0 {
-            break;
-        }
-        let rest = buf.slice(skip, left.min(buf.len() - skip));
-        left -= rest.len();
-        skip = 0;
-        vectors[nr] = libc::iovec {
-            iov_base: rest.as_ptr().cast(),
-            iov_len: rest.len(),
-        };
-        nr += 1;
+    fn is_writable(&self) -> bool {
+        matches!(self.access, Access::Write { .. })
     }
-    // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
-    // What the kernel writes there is no access by the language, so stale readers are no data race.
-    let n = unsafe { libc::preadv(file.as_raw_fd(), vectors.as_ptr(), nr as libc::c_int, pos) };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
+
+    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+        self.check_writable()?;
+        transfer::write(&self.file, bufs, pos)
     }
-    Ok(n as usize)
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.check_writable()?;
+        if self.kind == Kind::BlockDevice {
+            if size == self.size()? {
+                return Ok(());
+            }
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a block device has one size only",
+            ));
+        }
+        if size > transfer::MOST_BYTES {
+            return Err(crate::backend::too_large());
+        }
+        // This is taken up again by the standard library if it is interrupted.
+        self.file.set_len(size)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync_by(sync::data)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_by(sync::all)
+    }
 }

@@ -1,4 +1,4 @@
-//! Storage backends: where the bytes of a cached file come from.
+//! Storage backends: where the bytes of a cached file come from and go to.
 //!
 //! | module | what |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `file` | [`FileBackend`]: a file, through the operating system's own cache |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
 //! | `fault` | [`FaultBackend`]: another backend whose calls fail, fall short, wait or are counted at will |
+//! | `volatile` | [`VolatileDevice`]: files of which a loss of power leaves only what was synced |
 
 #![deny(unsafe_code)]
 
@@ -14,9 +15,11 @@ mod fault;
 #[cfg(not(loom))]
 mod file;
 mod memory;
+mod volatile;
 
 pub use backend::{Backend, FileId};
-pub use fault::{Fault, FaultBackend};
+pub use fault::{Fault, FaultBackend, Operation};
 #[cfg(not(loom))]
-pub use file::FileBackend;
+pub use file::{FileBackend, FileOptions, Forked};
 pub use memory::MemoryBackend;
+pub use volatile::{SectorWrites, VolatileDevice, VolatileFile};

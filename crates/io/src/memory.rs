@@ -2,25 +2,56 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pagewell_sync::bytes::RacyBytes;
 
+use crate::backend::{gather, read_only, scatter, too_large};
 use crate::{Backend, FileId};
 
 /// The device number that the backends in memory share: no device of the system has it.
 const DEVICE: u64 = u64::MAX;
 
 /// A file that is a vector of bytes; each is a file of its own.
+///
+/// There is nothing that could be lost but with the backend itself, so its syncs only count.
 #[derive(Debug)]
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,
     id: FileId,
+    access: Access,
+    nr_syncs: AtomicU64,
+}
+
+/// What may be done with the bytes through the trait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    /// And the file may grow to this many bytes.
+    Write {
+        limit: usize,
+    },
 }
 
 impl MemoryBackend {
-    /// A file with these bytes.
+    /// A file with these bytes, which can only be read.
     pub fn new(bytes: Vec<u8>) -> Self {
+        Self::with_access(bytes, Access::Read)
+    }
+
+    /// A file with these bytes, which can be written, and grows as long as there is memory.
+    pub fn writable(bytes: Vec<u8>) -> Self {
+        let limit = isize::MAX.cast_unsigned();
+        Self::with_access(bytes, Access::Write { limit })
+    }
+
+    /// As [`writable`](Self::writable), on a storage that is full when the file has `limit` bytes:
+    /// what would make it longer fails with [`io::ErrorKind::StorageFull`].
+    pub fn writable_up_to(limit: usize, bytes: Vec<u8>) -> Self {
+        Self::with_access(bytes, Access::Write { limit })
+    }
+
+    fn with_access(bytes: Vec<u8>, access: Access) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             bytes: RwLock::new(bytes),
@@ -29,39 +60,126 @@ impl MemoryBackend {
                 // ORDERING: Relaxed; only the uniqueness of the number matters.
                 inode: NEXT.fetch_add(1, Ordering::Relaxed),
             },
+            access,
+            nr_syncs: AtomicU64::new(0),
         }
     }
 
     /// Changes the bytes behind the back of whoever caches them, as another process could.
     pub fn modify(&self, change: impl FnOnce(&mut Vec<u8>)) {
-        change(&mut self.bytes.write().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.exclusive());
     }
+
+    /// How many syncs of either kind were asked for so far.
+    pub fn nr_syncs(&self) -> u64 {
+        // ORDERING: Relaxed; a statistic.
+        self.nr_syncs.load(Ordering::Relaxed)
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, Vec<u8>> {
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Vec<u8>> {
+        self.bytes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The most bytes that the file may have, if it can be written.
+    fn limit(&self) -> io::Result<usize> {
+        match self.access {
+            Access::Read => Err(read_only()),
+            Access::Write { limit } => Ok(limit),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.limit()?;
+        // ORDERING: Relaxed; a statistic.
+        self.nr_syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Makes `bytes` as many as `len`, which were fewer.
+fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
+    if len > limit {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let more = len - bytes.len();
+    bytes
+        .try_reserve(more)
+        .map_err(|_| io::ErrorKind::OutOfMemory)?;
+    bytes.resize(len, 0);
+    Ok(())
+}
+
+/// `end` as the size of a file.
+fn file_size(end: u64) -> io::Result<usize> {
+    let end = i64::try_from(end).map_err(|_| too_large())?;
+    usize::try_from(end).map_err(|_| too_large())
 }
 
 impl Backend for MemoryBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
-        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.shared();
+        // Under loom a copy to the buffers is a point at which other threads run, and would wait for
+        // this lock for ever.
+        #[cfg(loom)]
+        let bytes = {
+            let copy = bytes.clone();
+            drop(bytes);
+            copy
+        };
         let start = usize::try_from(pos).map_or(bytes.len(), |pos| pos.min(bytes.len()));
-        let mut rest = &bytes[start..];
-        let mut done = 0;
-        for buf in bufs {
-            let (now, later) = rest.split_at(buf.len().min(rest.len()));
-            buf.copy_from(0, now);
-            done += now.len();
-            rest = later;
-        }
-        Ok(done)
+        let rest = &bytes[start..];
+        scatter(rest, bufs);
+        Ok(crate::backend::total_len(bufs).min(rest.len()))
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self
-            .bytes
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len() as u64)
+        Ok(self.shared().len() as u64)
     }
 
     fn id(&self) -> FileId {
         self.id
+    }
+
+    fn is_writable(&self) -> bool {
+        self.access != Access::Read
+    }
+
+    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+        let limit = self.limit()?;
+        // Before the lock is taken, for the same reason as in a read.
+        let new = gather(bufs);
+        if new.is_empty() {
+            return Ok(());
+        }
+        let end = file_size(pos.checked_add(new.len() as u64).ok_or_else(too_large)?)?;
+        let mut bytes = self.exclusive();
+        if end > bytes.len() {
+            grow(&mut bytes, end, limit)?;
+        }
+        bytes[end - new.len()..end].copy_from_slice(&new);
+        Ok(())
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        let limit = self.limit()?;
+        let size = file_size(size)?;
+        let mut bytes = self.exclusive();
+        if size > bytes.len() {
+            return grow(&mut bytes, size, limit);
+        }
+        bytes.truncate(size);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
     }
 }

@@ -6,25 +6,50 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 use std::thread;
 
-use pagewell_io::{Backend, Fault, FaultBackend, FileBackend, MemoryBackend};
+use pagewell_io::{
+    Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, VolatileDevice,
+};
 use pagewell_sync::bytes::RacyBytes;
 
-/// What buffers hold before a read, to see what it has touched.
-const UNTOUCHED: u8 = 0xA5;
+use support::{Buffers, Rng, UNTOUCHED, assert_reads, content, read_all, write};
 
-/// `len` bytes, none of them zero or [`UNTOUCHED`].
-fn content(len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|i| (i * 31 + i / 251) as u8 % 120 + 1)
-        .collect()
-}
+mod support;
 
 /// Each kind of backend with these bytes, and its name; `dir` is for those that need files.
 fn backends(bytes: &[u8], dir: &Path) -> Vec<(&'static str, Box<dyn Backend>)> {
+    let mut all = read_only_backends(bytes, dir);
+    all.extend(writable_backends(bytes, dir));
+    all
+}
+
+/// Each kind of backend that can be written, with these bytes.
+fn writable_backends(bytes: &[u8], dir: &Path) -> Vec<(&'static str, Box<dyn Backend>)> {
+    let path = dir.join("writable");
+    let options = FileOptions::new().create_new();
+    let file = FileBackend::open_writable(&path, &options).unwrap();
+    // A file without a name is as good as any other, and the next one can have it.
+    std::fs::remove_file(&path).unwrap();
+    let memory = MemoryBackend::writable(Vec::new());
+    let volatile = VolatileDevice::new(1).create("file").unwrap();
+    let faulty = FaultBackend::with_script(MemoryBackend::writable(Vec::new()), |_| Fault::None);
+    let backends: Vec<(&str, Box<dyn Backend>)> = vec![
+        ("writable file", Box::new(file)),
+        ("writable memory", Box::new(memory)),
+        ("file of a volatile device", Box::new(volatile)),
+        ("sane fault over writable memory", Box::new(faulty)),
+    ];
+    for (name, backend) in &backends {
+        assert!(backend.is_writable(), "{name}");
+        write(&**backend, 0, bytes).unwrap();
+    }
+    backends
+}
+
+/// Each kind of backend that cannot, with these bytes.
+fn read_only_backends(bytes: &[u8], dir: &Path) -> Vec<(&'static str, Box<dyn Backend>)> {
     let path = dir.join(format!("file of {}", bytes.len()));
     std::fs::write(&path, bytes).unwrap();
     let sane = |_: u64, _: usize| Fault::None;
@@ -39,72 +64,33 @@ fn backends(bytes: &[u8], dir: &Path) -> Vec<(&'static str, Box<dyn Backend>)> {
             "sane fault over file",
             Box::new(FaultBackend::new(FileBackend::open(&path).unwrap(), sane)),
         ),
+        (
+            "shared memory",
+            Box::new(Arc::new(MemoryBackend::new(bytes.to_vec()))),
+        ),
+        (
+            "what implements only what it must",
+            Box::new(Least(MemoryBackend::writable(bytes.to_vec()))),
+        ),
     ]
 }
 
-/// Memory for one transfer: buffers of these lengths, one after the other in one allocation.
-struct Buffers {
-    words: Vec<AtomicU64>,
-    lens: Vec<usize>,
-}
+/// A backend with no more than the methods that every backend has to have.
+#[derive(Debug)]
+struct Least(MemoryBackend);
 
-impl Buffers {
-    fn new(lens: &[usize]) -> Self {
-        let total: usize = lens.iter().sum();
-        let untouched = u64::from_ne_bytes([UNTOUCHED; 8]);
-        Self {
-            words: (0..total.div_ceil(8))
-                .map(|_| AtomicU64::new(untouched))
-                .collect(),
-            lens: lens.to_vec(),
-        }
+impl Backend for Least {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.0.read_at(bufs, pos)
     }
 
-    fn racy(&self) -> RacyBytes<'_> {
-        let total = self.lens.iter().sum();
-        let start = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: (a) the words are atomics that live as long as the borrow; (b) nothing but backends,
-        // through racy bytes, and the system writes them.
-        unsafe { RacyBytes::new(start, total) }
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
     }
 
-    fn list(&self) -> Vec<RacyBytes<'_>> {
-        let all = self.racy();
-        let mut start = 0;
-        self.lens
-            .iter()
-            .map(|len| {
-                start += len;
-                all.slice(start - len, *len)
-            })
-            .collect()
+    fn id(&self) -> FileId {
+        self.0.id()
     }
-
-    fn bytes(&self) -> Vec<u8> {
-        let all = self.racy();
-        let mut bytes = vec![0; all.len()];
-        all.copy_to(0, &mut bytes);
-        bytes
-    }
-}
-
-/// Reads into buffers of `lens` from `pos` on, and checks that exactly what `file` has there comes.
-#[track_caller]
-fn assert_reads(name: &str, backend: &dyn Backend, file: &[u8], pos: u64, lens: &[usize]) {
-    let buffers = Buffers::new(lens);
-    let n = backend
-        .read_at(&buffers.list(), pos)
-        .unwrap_or_else(|error| panic!("{name}: {lens:?} from {pos} on: {error}"));
-    let total: usize = lens.iter().sum();
-    let start = usize::try_from(pos).map_or(file.len(), |pos| pos.min(file.len()));
-    let expected = &file[start..][..total.min(file.len() - start)];
-    assert_eq!(n, expected.len(), "{name}: {lens:?} from {pos} on");
-    let bytes = buffers.bytes();
-    assert_eq!(bytes[..n], *expected, "{name}: {lens:?} from {pos} on");
-    assert!(
-        bytes[n..].iter().all(|&b| b == UNTOUCHED),
-        "{name}: bytes after the end of the file"
-    );
 }
 
 #[test]
@@ -288,32 +274,158 @@ fn a_file_that_was_not_opened_for_reading_gives_an_error_and_no_bytes() {
 }
 
 #[test]
-fn faults_come_as_the_script_says_and_are_counted() {
-    let file = content(1000);
-    let backend = FaultBackend::new(MemoryBackend::new(file.clone()), |pos, len| match pos {
-        0 => Fault::None,
-        1 => Fault::Fail(io::ErrorKind::TimedOut.into()),
-        2 => Fault::EndAfter(3),
-        _ => Fault::EndAfter(len * 2),
-    });
-    assert_reads("none", &backend, &file, 0, &[10, 20]);
+fn a_backend_that_cannot_be_written_says_so_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = content(100);
+    for (name, backend) in read_only_backends(&file, dir.path()) {
+        assert!(!backend.is_writable(), "{name}");
+        let answers = [
+            write(&*backend, 0, b"new"),
+            write(&*backend, 0, b""),
+            backend.set_size(50),
+            backend.set_size(100),
+            backend.sync_data(),
+            backend.sync_all(),
+        ];
+        for answer in answers {
+            let error = answer.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{name}");
+        }
+        assert_eq!(read_all(&*backend), file, "{name}");
+    }
+}
 
-    let buffers = Buffers::new(&[10, 20]);
-    let error = backend.read_at(&buffers.list(), 1).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    assert!(
-        buffers.bytes().iter().all(|&b| b != UNTOUCHED),
-        "rubbish, so that nobody relies on what a failed read leaves"
-    );
+#[test]
+fn random_writes_and_sizes_leave_what_they_would_leave_in_a_vector() {
+    let dir = tempfile::tempdir().unwrap();
+    for seed in 0..20 {
+        for (name, backend) in writable_backends(&content(3000), dir.path()) {
+            let mut rng = Rng::new(seed);
+            let mut model = content(3000);
+            for step in 0..60 {
+                let what = format!("{name}, seed {seed}, step {step}");
+                match rng.below(8) {
+                    0 => {
+                        let size = rng.below(10_000);
+                        backend.set_size(size as u64).unwrap();
+                        model.resize(size, 0);
+                    }
+                    1 => backend.sync_data().unwrap(),
+                    2 => backend.sync_all().unwrap(),
+                    _ => write_to_both(&*backend, &mut model, &mut rng),
+                }
+                assert_eq!(backend.size().unwrap(), model.len() as u64, "{what}");
+                let pos = rng.below(10_000) as u64;
+                assert_reads(&what, &*backend, &model, pos, &[700, 0, 5000]);
+            }
+            assert_eq!(read_all(&*backend), model, "{name}, seed {seed}");
+        }
+    }
+}
 
-    let buffers = Buffers::new(&[10, 20]);
-    assert_eq!(backend.read_at(&buffers.list(), 2).unwrap(), 3);
-    assert_eq!(buffers.bytes()[..3], file[2..5]);
+/// Writes random bytes, from a random number of buffers, to the backend and to the model of it.
+fn write_to_both(backend: &dyn Backend, model: &mut Vec<u8>, rng: &mut Rng) {
+    let nr = [1, 2, 5, 64, 65, 200][rng.below(6)];
+    let lens: Vec<usize> = (0..nr).map(|_| rng.below(3000 / nr)).collect();
+    let bytes: Vec<u8> = (0..lens.iter().sum()).map(|_| rng.next() as u8).collect();
+    let pos = rng.below(8000);
+    let buffers = Buffers::with_bytes(&lens, &bytes);
+    backend.write_at(&buffers.list(), pos as u64).unwrap();
+    assert_eq!(buffers.bytes(), bytes, "the buffers are as they were");
+    if bytes.is_empty() {
+        return;
+    }
+    let end = pos + bytes.len();
+    if end > model.len() {
+        model.resize(end, 0);
+    }
+    model[pos..end].copy_from_slice(&bytes);
+}
 
-    assert_reads("an end further than asked for", &backend, &file, 3, &[10]);
-    assert_reads("the real end comes first", &backend, &file, 990, &[100]);
-    assert_eq!(backend.nr_reads(), 5);
+#[test]
+fn what_was_cut_off_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, backend) in writable_backends(&content(5000), dir.path()) {
+        for (cut, grown) in [(4000, 5000), (1000, 9000), (0, 3), (0, 0), (0, 700)] {
+            let mut expected = read_all(&*backend);
+            expected.resize(cut, 0);
+            expected.resize(grown, 0);
+            backend.set_size(cut as u64).unwrap();
+            backend.set_size(grown as u64).unwrap();
+            backend.sync_data().unwrap();
+            assert_eq!(read_all(&*backend), expected, "{name}");
+        }
+        write(&*backend, 1000, b"x").unwrap();
+        assert_eq!(read_all(&*backend)[700..1000], [0; 300], "{name}");
+    }
+}
+
+#[test]
+fn to_write_no_bytes_changes_nothing_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, backend) in writable_backends(&content(10), dir.path()) {
+        for pos in [0, 10, 11, 1 << 40, i64::MAX as u64, u64::MAX] {
+            for lens in [&[][..], &[0], &[0, 0, 0]] {
+                let buffers = Buffers::new(lens);
+                backend.write_at(&buffers.list(), pos).unwrap();
+            }
+        }
+        assert_eq!(read_all(&*backend), content(10), "{name}");
+    }
+}
+
+#[test]
+fn an_end_that_no_file_can_have_is_refused_with_nothing_written() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, backend) in writable_backends(&content(10), dir.path()) {
+        for pos in [i64::MAX as u64, i64::MAX as u64 - 3, 1 << 63, u64::MAX] {
+            let error = write(&*backend, pos, b"four").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{name} {pos}");
+        }
+        for size in [1 << 63, u64::MAX] {
+            let error = backend.set_size(size).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{name} {size}");
+        }
+        assert_eq!(read_all(&*backend), content(10), "{name}");
+    }
+}
+
+#[test]
+fn several_threads_write_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, backend) in writable_backends(&[], dir.path()) {
+        let expected = content(40_000);
+        thread::scope(|scope| {
+            for part in 0..4 {
+                let (backend, expected) = (&*backend, &expected);
+                scope.spawn(move || {
+                    for round in 0..25 {
+                        let pos = part * 10_000 + round * 400;
+                        write(backend, pos as u64, &expected[pos..pos + 400]).unwrap();
+                        if round % 8 == 0 {
+                            backend.sync_data().unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(read_all(&*backend), expected, "{name}");
+    }
+}
+
+#[test]
+fn memory_counts_its_syncs_and_is_full_where_it_should_be() {
+    let backend = MemoryBackend::writable_up_to(1000, content(900));
+    backend.sync_data().unwrap();
+    backend.sync_all().unwrap();
+    assert_eq!(backend.nr_syncs(), 2);
+
+    write(&backend, 900, &[7; 100]).unwrap();
+    let error = write(&backend, 950, &[8; 51]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    let error = backend.set_size(1001).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert_eq!(backend.size().unwrap(), 1000);
-    backend.inner().modify(Vec::clear);
-    assert_eq!(backend.size().unwrap(), 0);
+    write(&backend, 0, &[9; 1000]).unwrap();
+    assert_eq!(read_all(&backend), [9; 1000]);
 }

@@ -1,0 +1,57 @@
+//! The lock that keeps a second writer away.
+//!
+//! It is one of the open file description, not of the process: a lock of the process is lost when the
+//! process closes the same file anywhere, and does not keep the process's own second writer away.
+
+#![allow(unsafe_code)] // One system call.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Locks the whole of `file`, however long it will be.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::ResourceBusy`] if another open file description holds it; and what the system says
+/// where there are no locks.
+pub(super) fn take(file: &File) -> io::Result<()> {
+    set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "the file is open for writing elsewhere",
+        ),
+        _ => error,
+    })
+}
+
+/// Gives the lock back, for all who share the open file description.
+pub(super) fn release(file: &File) {
+    // What could fail is to divide a lock in two, and this is a whole one; and should it fail, then
+    // the lock ends when the last who shares the description closes it.
+    let _ = set(file, libc::F_UNLCK);
+}
+
+fn set(file: &File, kind: libc::c_int) -> io::Result<()> {
+    let lock = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        // From the first byte on, and with no last one.
+        l_start: 0,
+        l_len: 0,
+        // The system wants it so for locks of open file descriptions.
+        l_pid: 0,
+    };
+    let command = libc::F_OFD_SETLK;
+    loop {
+        // SAFETY: the descriptor is open, and the command reads a lock, which this is.
+        let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) };
+        if answer != -1 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What is to become of a file when it is opened for writing.
+
+/// How [`FileBackend::open_writable`](crate::FileBackend::open_writable) treats a file that is not
+/// there, or is.
+///
+/// Without any option the file must exist, and keeps its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct FileOptions {
+    missing: Missing,
+    content: Content,
+}
+
+/// What may be missing: the file must be there, may be missing, or must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Missing {
+    #[default]
+    Fail,
+    Create,
+    Require,
+}
+
+/// What becomes of the bytes of a file that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Content {
+    #[default]
+    Keep,
+    Truncate,
+}
+
+impl FileOptions {
+    /// The file must exist, and keeps its bytes.
+    pub const fn new() -> Self {
+        Self {
+            missing: Missing::Fail,
+            content: Content::Keep,
+        }
+    }
+
+    /// A file that is missing is created, empty.
+    pub const fn create(mut self) -> Self {
+        self.missing = Missing::Create;
+        self
+    }
+
+    /// The file must be missing, and is created, empty.
+    pub const fn create_new(mut self) -> Self {
+        self.missing = Missing::Require;
+        self
+    }
+
+    /// A file that is there loses its bytes; not before it is locked, so no other writer's.
+    pub const fn truncate(mut self) -> Self {
+        self.content = Content::Truncate;
+        self
+    }
+
+    pub(super) fn truncates(self) -> bool {
+        self.content == Content::Truncate
+    }
+
+    /// The flags of `open` that ask for this, except for truncation, which has to wait for the lock.
+    pub(super) fn flags(self) -> libc::c_int {
+        match self.missing {
+            Missing::Fail => 0,
+            Missing::Create => libc::O_CREAT,
+            Missing::Require => libc::O_CREAT | libc::O_EXCL,
+        }
+    }
+}

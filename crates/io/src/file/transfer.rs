@@ -1,0 +1,135 @@
+//! Vectored reads and writes, to their end.
+
+#![allow(unsafe_code)] // `preadv` and `pwritev`, from and into memory that other threads may read.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::backend::{too_large, total_len};
+
+/// How many buffers one system call takes; a longer list takes several.
+const MOST_BUFFERS: usize = 64;
+
+/// No file has bytes at or beyond this position: it is the highest that the system knows.
+pub(super) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
+
+/// Reads from `pos` on until the buffers are full or the file ends.
+pub(super) fn read(file: &File, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+    let room = MOST_BYTES.saturating_sub(pos);
+    let total = total_len(bufs);
+    let total = usize::try_from(room).map_or(total, |room| room.min(total));
+    let mut done = 0;
+    while done < total {
+        match read_some(file, bufs, done..total, pos + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all of the buffers from `pos` on. An error after a first part is one of the whole.
+pub(super) fn write(file: &File, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    let total = total_len(bufs);
+    if total == 0 {
+        return Ok(());
+    }
+    if MOST_BYTES.saturating_sub(pos) < total as u64 {
+        return Err(too_large());
+    }
+    let mut done = 0;
+    while done < total {
+        match write_some(file, bufs, done..total, pos + done as u64) {
+            // Nothing that can be written to does this; to try again could be to try for ever.
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The first buffers of a transfer, as the system wants them.
+struct Vectors {
+    list: [libc::iovec; MOST_BUFFERS],
+    nr: libc::c_int,
+}
+
+impl Vectors {
+    /// The bytes of `bufs` in `range`, counted over all of them, or a first part of it.
+    fn new(bufs: &[RacyBytes<'_>], range: Range<usize>) -> Self {
+        let mut list = [libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        }; MOST_BUFFERS];
+        let mut nr = 0;
+        let mut skip = range.start;
+        let mut left = range.len();
+        for buf in bufs {
+            if skip >= buf.len() {
+                skip -= buf.len();
+                continue;
+            }
+            if nr == MOST_BUFFERS || left == 0 {
+                break;
+            }
+            let rest = buf.slice(skip, left.min(buf.len() - skip));
+            left -= rest.len();
+            skip = 0;
+            list[nr] = libc::iovec {
+                iov_base: rest.as_ptr().cast(),
+                iov_len: rest.len(),
+            };
+            nr += 1;
+        }
+        Self {
+            list,
+            nr: nr as libc::c_int,
+        }
+    }
+}
+
+/// One `preadv` into the bytes of `bufs` in `range`, or a first part of it.
+fn read_some(
+    file: &File,
+    bufs: &[RacyBytes<'_>],
+    range: Range<usize>,
+    pos: u64,
+) -> io::Result<usize> {
+    let pos = offset(pos)?;
+    let Vectors { list, nr } = Vectors::new(bufs, range);
+    // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
+    // What the kernel writes there is no access by the language, so stale readers are no data race.
+    let n = unsafe { libc::preadv(file.as_raw_fd(), list.as_ptr(), nr, pos) };
+    nr_bytes(n)
+}
+
+/// One `pwritev` of the bytes of `bufs` in `range`, or a first part of it.
+fn write_some(
+    file: &File,
+    bufs: &[RacyBytes<'_>],
+    range: Range<usize>,
+    pos: u64,
+) -> io::Result<usize> {
+    let pos = offset(pos)?;
+    let Vectors { list, nr } = Vectors::new(bufs, range);
+    // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for reads during this call.
+    let n = unsafe { libc::pwritev(file.as_raw_fd(), list.as_ptr(), nr, pos) };
+    nr_bytes(n)
+}
+
+fn offset(pos: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(pos).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// What a system call that transfers bytes has answered.
+fn nr_bytes(answer: isize) -> io::Result<usize> {
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}

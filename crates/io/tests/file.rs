@@ -1,0 +1,345 @@
+//! What only files have: a lock, a name, and a process that opened them.
+
+#![cfg(not(loom))]
+
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use pagewell_io::{Backend, FileBackend, FileOptions, Forked};
+
+use support::{assert_reads, content, read_all, write};
+
+mod support;
+
+/// Says to a test that it is run again as another process, and on which path it should work.
+const OTHER: &str = "PAGEWELL_IO_OTHER_PROCESS";
+
+/// The path to work on, if this is the other process of a test.
+fn other_process() -> Option<PathBuf> {
+    std::env::var_os(OTHER).map(PathBuf::from)
+}
+
+/// Runs the test `name` alone in another process, which works on `path`.
+fn run_again(name: &str, path: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(OTHER, path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until the other process has printed `word`.
+fn wait_for(word: &str, child: &mut Child) {
+    let output = BufReader::new(child.stdout.as_mut().unwrap());
+    let said = output.lines().any(|line| line.unwrap().contains(word));
+    assert!(said, "the other process ended without {word:?}");
+}
+
+fn open(path: &Path) -> io::Result<FileBackend> {
+    FileBackend::open_writable(path, &FileOptions::new())
+}
+
+fn create(path: &Path) -> io::Result<FileBackend> {
+    FileBackend::open_writable(path, &FileOptions::new().create())
+}
+
+#[track_caller]
+fn assert_busy(answer: io::Result<FileBackend>) {
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    assert!(error.to_string().contains("open for writing elsewhere"));
+}
+
+#[test]
+fn options_say_what_becomes_of_a_file_that_is_there_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let (there, new) = (FileOptions::new(), FileOptions::new().create_new());
+
+    let missing = FileBackend::open_writable(&path, &there.truncate()).unwrap_err();
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    let file = FileBackend::open_writable(&path, &new).unwrap();
+    write(&file, 0, &content(10)).unwrap();
+    drop(file);
+    let exists = FileBackend::open_writable(&path, &new.truncate()).unwrap_err();
+    assert_eq!(exists.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(read_all(&open(&path).unwrap()), content(10));
+    assert_eq!(read_all(&create(&path).unwrap()), content(10));
+    let cut = FileBackend::open_writable(&path, &there.truncate()).unwrap();
+    assert_eq!(cut.size().unwrap(), 0);
+}
+
+#[test]
+fn a_second_writer_is_refused_and_changes_nothing_while_readers_are_welcome() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let writer = create(&path).unwrap();
+    write(&writer, 0, &content(100)).unwrap();
+    assert_busy(open(&path));
+    assert_busy(FileBackend::open_writable(
+        &path,
+        &FileOptions::new().create().truncate(),
+    ));
+    let reader = FileBackend::open(&path).unwrap();
+    assert_reads("beside the writer", &reader, &content(100), 3, &[200]);
+    assert_eq!(reader.id(), writer.id());
+    // To close other descriptions of the file does not end the lock, as it would that of a process.
+    drop(reader);
+    assert_busy(open(&path));
+    drop(writer);
+    open(&path).unwrap();
+}
+
+#[test]
+fn a_writer_in_another_process_keeps_this_one_away_until_it_ends() {
+    if let Some(path) = other_process() {
+        let _writer = create(&path).unwrap();
+        println!("locked");
+        // Until the other side closes the pipe, or kills this.
+        let _ = io::stdin().read_line(&mut String::new());
+        return;
+    }
+    let name = "a_writer_in_another_process_keeps_this_one_away_until_it_ends";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    for end in [Child::kill, |child: &mut Child| {
+        drop(child.stdin.take());
+        Ok(())
+    }] {
+        let mut other = run_again(name, &path);
+        wait_for("locked", &mut other);
+        assert_busy(open(&path));
+        FileBackend::open(&path).unwrap();
+        end(&mut other).unwrap();
+        other.wait().unwrap();
+        open(&path).unwrap();
+    }
+}
+
+/// Forks; the child runs `child` and ends, and whether it has returned true is returned here.
+fn in_a_child(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: this process is one of a single test; the child calls what is safe after a fork with the
+    // system's C library, whose allocator is, and ends without running anything else.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = libc::c_int::from(!child());
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(code) }
+        }
+        -1 => panic!("{}", io::Error::last_os_error()),
+        id => {
+            let mut status = 0;
+            // SAFETY: the status is there to be written.
+            let waited = unsafe { libc::waitpid(id, &raw mut status, 0) };
+            assert_eq!(waited, id);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+#[test]
+fn after_a_fork_only_the_process_that_opened_a_file_can_use_it() {
+    if let Some(path) = other_process() {
+        let (writer, reader) = (create(&path).unwrap(), FileBackend::open(&path).unwrap());
+        let done = in_a_child(|| {
+            let answers = [
+                write(&writer, 0, b"child"),
+                writer.set_size(0),
+                writer.sync_data(),
+                writer.sync_all(),
+                writer.rename(Path::new("elsewhere")),
+                writer.size().map(|_| ()),
+                writer.read_at(&[], 0).map(|_| ()),
+                reader.size().map(|_| ()),
+                reader.read_at(&[], 0).map(|_| ()),
+            ];
+            let forked = |error: &io::Error| error.get_ref().is_some_and(|e| e.is::<Forked>());
+            answers
+                .iter()
+                .all(|answer| answer.as_ref().is_err_and(forked))
+        });
+        assert!(done, "every call fails in the child");
+        write(&writer, 0, b"parent").unwrap();
+        assert_eq!(read_all(&reader), b"parent");
+        println!("only the parent");
+        return;
+    }
+    let name = "after_a_fork_only_the_process_that_opened_a_file_can_use_it";
+    let dir = tempfile::tempdir().unwrap();
+    let mut other = run_again(name, &dir.path().join("file"));
+    wait_for("only the parent", &mut other);
+    assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn a_child_neither_ends_the_lock_of_its_parent_nor_prolongs_it() {
+    if let Some(path) = other_process() {
+        let mut writer = Some(create(&path).unwrap());
+        assert!(in_a_child(|| {
+            drop(writer.take());
+            true
+        }));
+        assert_busy(open(&path));
+
+        let (mut wait, go) = io::pipe().unwrap();
+        // SAFETY: as in `in_a_child`.
+        let id = unsafe { libc::fork() };
+        if id == 0 {
+            drop(go);
+            let _ = io::Read::read(&mut wait, &mut [0]);
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        drop(writer);
+        let answer = open(&path);
+        drop(go);
+        // SAFETY: nothing is written for a null status.
+        unsafe { libc::waitpid(id, std::ptr::null_mut(), 0) };
+        answer.unwrap();
+        println!("as it should be");
+        return;
+    }
+    let name = "a_child_neither_ends_the_lock_of_its_parent_nor_prolongs_it";
+    let dir = tempfile::tempdir().unwrap();
+    let mut other = run_again(name, &dir.path().join("file"));
+    wait_for("as it should be", &mut other);
+    assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn a_write_that_fails_after_a_first_part_is_an_error_of_the_whole() {
+    if let Some(path) = other_process() {
+        let limit = libc::rlimit {
+            rlim_cur: 1000,
+            rlim_max: 1000,
+        };
+        // SAFETY: the limit is there to be read.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+        // SAFETY: to ignore a signal runs no code.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        let writer = create(&path).unwrap();
+        // The system writes 100 bytes of this, and says so; then it says that the file is too large.
+        let error = write(&writer, 900, &[1; 200]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(writer.size().unwrap(), 1000, "the first part was written");
+        println!("an error");
+        return;
+    }
+    let name = "a_write_that_fails_after_a_first_part_is_an_error_of_the_whole";
+    let dir = tempfile::tempdir().unwrap();
+    let mut other = run_again(name, &dir.path().join("file"));
+    wait_for("an error", &mut other);
+    assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn a_renamed_file_is_found_by_its_new_name_only_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("there");
+    std::fs::create_dir(&there).unwrap();
+    let [old, near, far] = [
+        dir.path().join("old"),
+        dir.path().join("near"),
+        there.join("far"),
+    ];
+    let file = create(&old).unwrap();
+    write(&file, 0, b"first").unwrap();
+    std::fs::write(&far, "replaced").unwrap();
+    for (from, to) in [(&old, &near), (&near, &far), (&far, &far), (&far, &old)] {
+        file.rename(to).unwrap();
+        assert!(from == to || !from.exists());
+        assert_eq!(std::fs::read(to).unwrap(), b"first");
+        file.sync_all().unwrap();
+    }
+    assert_busy(open(&old));
+    write(&file, 5, b" and second").unwrap();
+    assert_eq!(std::fs::read(&old).unwrap(), b"first and second");
+
+    let error = file
+        .rename(&dir.path().join("missing").join("name"))
+        .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    let error = file.rename(&there).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    let error = FileBackend::open(&old).unwrap().rename(&near).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    file.sync_data().unwrap();
+    assert!(old.exists());
+}
+
+#[test]
+fn a_file_that_lost_its_name_is_not_renamed_but_can_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("file"), dir.path().join("other"));
+    let file = create(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(
+        file.rename(&other).unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
+    std::fs::write(&path, "somebody else's").unwrap();
+    assert_eq!(
+        file.rename(&other).unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
+    write(&file, 0, b"nameless").unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(read_all(&file), b"nameless");
+    // The name is of another file now, which nobody has open.
+    open(&path).unwrap();
+}
+
+#[test]
+fn links_are_followed_to_the_directory_that_has_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("there");
+    std::fs::create_dir(&there).unwrap();
+    let [link, chain, endless] = ["link", "chain", "endless"].map(|name| dir.path().join(name));
+    symlink("there/file", &link).unwrap();
+    symlink(&link, &chain).unwrap();
+    symlink("endless", &endless).unwrap();
+
+    assert_eq!(open(&chain).unwrap_err().kind(), io::ErrorKind::NotFound);
+    let new = FileOptions::new().create_new();
+    let error = FileBackend::open_writable(&chain, &new).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    let file = create(&chain).unwrap();
+    assert_busy(open(&there.join("file")));
+    // What is renamed is the file, not the link.
+    file.rename(&there.join("renamed")).unwrap();
+    assert!(there.join("renamed").exists() && link.is_symlink());
+    let error = open(&endless).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+}
+
+#[test]
+fn what_has_no_bytes_at_positions_is_not_opened_for_writing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut slash = dir.path().join("new").into_os_string();
+    slash.push("/");
+    for path in [
+        dir.path(),
+        Path::new("/"),
+        Path::new(".."),
+        Path::new(&slash),
+    ] {
+        let error = create(path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory, "{path:?}");
+    }
+    assert_eq!(
+        create(Path::new("")).unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
+
+    let socket = dir.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [&socket, Path::new("/dev/null")] {
+        let error = create(path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
+    }
+}

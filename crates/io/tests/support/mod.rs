@@ -1,0 +1,136 @@
+//! What the tests of backends share.
+
+#![allow(dead_code)] // Not every test needs all of it.
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use pagewell_io::Backend;
+use pagewell_sync::bytes::RacyBytes;
+
+/// What buffers hold before a read, to see what it has touched.
+pub(crate) const UNTOUCHED: u8 = 0xA5;
+
+/// `len` bytes, none of them zero or [`UNTOUCHED`].
+pub(crate) fn content(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| (i * 31 + i / 251) as u8 % 120 + 1)
+        .collect()
+}
+
+/// Memory for one transfer: buffers of these lengths, one after the other in one allocation.
+pub(crate) struct Buffers {
+    words: Vec<AtomicU64>,
+    lens: Vec<usize>,
+}
+
+impl Buffers {
+    pub(crate) fn new(lens: &[usize]) -> Self {
+        let total: usize = lens.iter().sum();
+        let untouched = u64::from_ne_bytes([UNTOUCHED; 8]);
+        Self {
+            words: (0..total.div_ceil(8))
+                .map(|_| AtomicU64::new(untouched))
+                .collect(),
+            lens: lens.to_vec(),
+        }
+    }
+
+    /// Buffers with these bytes, cut by `lens`.
+    pub(crate) fn with_bytes(lens: &[usize], bytes: &[u8]) -> Self {
+        let buffers = Self::new(lens);
+        assert_eq!(buffers.racy().len(), bytes.len());
+        buffers.racy().copy_from(0, bytes);
+        buffers
+    }
+
+    fn racy(&self) -> RacyBytes<'_> {
+        let total = self.lens.iter().sum();
+        let start = NonNull::from(&*self.words).cast::<u8>();
+        // SAFETY: (a) the words are atomics that live as long as the borrow; (b) nothing but backends,
+        // through racy bytes, and the system writes them.
+        unsafe { RacyBytes::new(start, total) }
+    }
+
+    pub(crate) fn list(&self) -> Vec<RacyBytes<'_>> {
+        let all = self.racy();
+        let mut start = 0;
+        self.lens
+            .iter()
+            .map(|len| {
+                start += len;
+                all.slice(start - len, *len)
+            })
+            .collect()
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let all = self.racy();
+        let mut bytes = vec![0; all.len()];
+        all.copy_to(0, &mut bytes);
+        bytes
+    }
+}
+
+/// Reads into buffers of `lens` from `pos` on, and checks that exactly what `file` has there comes.
+#[track_caller]
+pub(crate) fn assert_reads(
+    name: &str,
+    backend: &dyn Backend,
+    file: &[u8],
+    pos: u64,
+    lens: &[usize],
+) {
+    let buffers = Buffers::new(lens);
+    let n = backend
+        .read_at(&buffers.list(), pos)
+        .unwrap_or_else(|error| panic!("{name}: {lens:?} from {pos} on: {error}"));
+    let total: usize = lens.iter().sum();
+    let start = usize::try_from(pos).map_or(file.len(), |pos| pos.min(file.len()));
+    let expected = &file[start..][..total.min(file.len() - start)];
+    assert_eq!(n, expected.len(), "{name}: {lens:?} from {pos} on");
+    let bytes = buffers.bytes();
+    assert_eq!(bytes[..n], *expected, "{name}: {lens:?} from {pos} on");
+    assert!(
+        bytes[n..].iter().all(|&b| b == UNTOUCHED),
+        "{name}: bytes after the end of the file"
+    );
+}
+
+/// Writes `bytes` from `pos` on, as one buffer.
+pub(crate) fn write(
+    backend: &(impl Backend + ?Sized),
+    pos: u64,
+    bytes: &[u8],
+) -> std::io::Result<()> {
+    let buffers = Buffers::with_bytes(&[bytes.len()], bytes);
+    backend.write_at(&buffers.list(), pos)
+}
+
+/// All bytes of the file.
+pub(crate) fn read_all(backend: &(impl Backend + ?Sized)) -> Vec<u8> {
+    let size = usize::try_from(backend.size().unwrap()).unwrap();
+    let buffers = Buffers::new(&[size]);
+    assert_eq!(backend.read_at(&buffers.list(), 0).unwrap(), size);
+    buffers.bytes()
+}
+
+/// Random decisions that a seed repeats.
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() >> 11) as usize % end
+    }
+}

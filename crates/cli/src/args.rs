@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::bench::plan::Case;
+use crate::bench::plan::{Bench, Case};
 use crate::size;
 
 /// Benchmarks and information of Pagewell, a user-space page cache.
@@ -63,7 +63,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
 
-    /// Measured seconds of each figure, over all its rounds [default: 0.5; --quick: 0.3]
+    /// Measured seconds of each figure, over all its rounds [default: 0.5; --quick: 0.2]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
 
@@ -118,8 +118,24 @@ enum What {
     Refcount,
     /// Cached reads: optimistic, referenced, pread, memcpy from a mapping
     Read,
-    /// Both
+    /// Contiguous ranges of frames: freed as large blocks, or one by one
+    Contig,
+    /// Frames and large blocks: allocated and freed by Pagewell's pool, and by its peers
+    Alloc,
+    /// All of them
     All,
+}
+
+impl What {
+    fn benches(self) -> Vec<Bench> {
+        match self {
+            What::Refcount => vec![Bench::Refcount],
+            What::Read => vec![Bench::Read],
+            What::Contig => vec![Bench::Contig],
+            What::Alloc => vec![Bench::Alloc],
+            What::All => Bench::ALL.to_vec(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -137,13 +153,14 @@ enum Answer {
 /// A benchmark run as it was asked for, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) refcount: bool,
-    pub(crate) read: bool,
+    pub(crate) benches: Vec<Bench>,
     pub(crate) quick: bool,
     pub(crate) format: Format,
     /// Numbers of workers; empty for the default.
     pub(crate) threads: Vec<u32>,
     pub(crate) seconds: Duration,
+    /// Whether somebody asked for just that long.
+    pub(crate) has_own_seconds: bool,
     pub(crate) rounds: u32,
     /// The cases to run; empty for all.
     pub(crate) cases: Vec<Case>,
@@ -159,15 +176,35 @@ pub(crate) struct Settings {
     pub(crate) dir: Option<PathBuf>,
 }
 
+/// How often the full run does at the least what was published with a number of times.
+const PUBLISHED_TIMES: u64 = 100_000;
+
+impl Settings {
+    /// Whether a benchmark is to be run.
+    pub(crate) fn asks_for(&self, bench: Bench) -> bool {
+        let has_case = |case: &Case| case.bench() == bench;
+        self.benches.contains(&bench) && (self.cases.is_empty() || self.cases.iter().any(has_case))
+    }
+
+    /// How often each of `rounds` rounds does at the least what was published with a number of times.
+    pub(crate) fn least_repeats(&self, rounds: u32) -> u64 {
+        if self.quick || self.has_own_seconds {
+            1
+        } else {
+            PUBLISHED_TIMES.div_ceil(u64::from(rounds))
+        }
+    }
+}
+
 /// What the bare command runs.
 pub(crate) fn default_bench() -> Settings {
     Settings {
-        refcount: true,
-        read: true,
+        benches: Bench::ALL.to_vec(),
         quick: true,
         format: Format::Table,
         threads: Vec::new(),
         seconds: default_seconds(true),
+        has_own_seconds: false,
         rounds: DEFAULT_ROUNDS,
         cases: Vec::new(),
         file: None,
@@ -187,7 +224,7 @@ const LARGEST_BLOCK: u64 = 64 << 20;
 const LARGEST_FILE: u64 = 1 << 40;
 
 fn default_seconds(quick: bool) -> Duration {
-    Duration::from_millis(if quick { 300 } else { 500 })
+    Duration::from_millis(if quick { 200 } else { 500 })
 }
 
 impl BenchArgs {
@@ -196,15 +233,13 @@ impl BenchArgs {
         self.refuse_unused()?;
         self.refuse_directory()?;
         self.refuse_empty_plan()?;
-        let asks_for =
-            |wanted: fn(&Case) -> bool| self.cases.is_empty() || self.cases.iter().any(wanted);
         Ok(Settings {
-            refcount: self.what != What::Read && asks_for(|case| case.is_refcount()),
-            read: self.what != What::Refcount && asks_for(|case| !case.is_refcount()),
+            benches: self.what.benches(),
             quick: self.quick,
             format: self.format,
             threads: without_repeats(self.threads),
             seconds: self.seconds.unwrap_or(default_seconds(self.quick)),
+            has_own_seconds: self.seconds.is_some(),
             rounds: self.rounds.unwrap_or(DEFAULT_ROUNDS),
             cases: self.cases,
             file: self.file,
@@ -219,7 +254,10 @@ impl BenchArgs {
 
     /// A flag that would change nothing was meant for something else.
     fn refuse_unused(&self) -> Result<(), clap::Error> {
-        if self.what == What::Refcount {
+        let benches = self.what.benches();
+        if let [bench] = benches.as_slice()
+            && *bench != Bench::Read
+        {
             let unused = [
                 ("--file", self.file.is_some()),
                 ("--block", !self.blocks.is_empty()),
@@ -232,20 +270,26 @@ impl BenchArgs {
             if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
                 return Err(usage(
                     ErrorKind::ArgumentConflict,
-                    format!("{flag} is of no use to `bench refcount`, which reads no file"),
+                    format!(
+                        "{flag} is of no use to `bench {}`, which reads no file",
+                        bench.name()
+                    ),
                 ));
             }
         }
-        let other = self.cases.iter().find(|case| match self.what {
-            What::Refcount => !case.is_refcount(),
-            What::Read => case.is_refcount(),
-            What::All => false,
-        });
-        match other {
+        match self
+            .cases
+            .iter()
+            .find(|case| !benches.contains(&case.bench()))
+        {
             None => Ok(()),
             Some(case) => Err(usage(
                 ErrorKind::ArgumentConflict,
-                format!("the case {} belongs to the other benchmark", case.name()),
+                format!(
+                    "the case {} belongs to `bench {}`",
+                    case.name(),
+                    case.bench().name()
+                ),
             )),
         }
     }
@@ -373,13 +417,25 @@ mod tests {
         let settings = settings("bench read --threads 2,1,2 --block 64,4K,64").unwrap();
         assert_eq!(settings.threads, [2, 1]);
         assert_eq!(settings.blocks, [64, 4096]);
-        assert!(settings.read && !settings.refcount);
+        assert!(settings.asks_for(Bench::Read) && !settings.asks_for(Bench::Refcount));
     }
 
     #[test]
     fn a_case_selects_its_benchmark() {
-        let settings = settings("bench --case own-count").unwrap();
-        assert!(settings.refcount && !settings.read);
+        let settings = settings("bench --case own-count,order-9").unwrap();
+        let asked: Vec<Bench> = Bench::ALL
+            .into_iter()
+            .filter(|bench| settings.asks_for(*bench))
+            .collect();
+        assert_eq!(asked, [Bench::Refcount, Bench::Contig]);
+    }
+
+    #[test]
+    fn the_published_number_of_times_is_done_in_the_full_run_only() {
+        let least = |line: &str| settings(line).unwrap().least_repeats(15);
+        assert!(least("bench contig") * 15 >= PUBLISHED_TIMES);
+        assert_eq!(least("bench contig --quick"), 1);
+        assert_eq!(least("bench contig --seconds 0.1"), 1);
     }
 
     #[test]
@@ -410,6 +466,11 @@ mod tests {
             "bench refcount --case same-hot",
             "bench refcount --file x",
             "bench refcount --capacity 1G",
+            "bench contig --block 4K",
+            "bench contig --case order-0-private",
+            "bench contig --case order-8",
+            "bench alloc --case lengths",
+            "bench alloc --page-size 4K",
             "bench write",
             "bench --format xml",
         ] {

@@ -2,11 +2,14 @@
 //!
 //! The life of a run: [`plan`] says which cells are measured. For reads,
 //! [`stage`] makes the files ([`data`]) and opens them in every engine
-//! ([`engine`]). A [`crew`] of pinned workers runs the engines of a cell in
+//! ([`engine`]); the engines of the other benchmarks are in [`refcount`], [`contig`]
+//! and [`alloc`]. A [`crew`] of pinned workers runs the engines of a cell in
 //! turns, round by round. [`results`] compares the speeds of the same round, and
 //! [`record`] or [`table`] prints them.
 
+mod alloc;
 mod clock;
+mod contig;
 mod crew;
 mod data;
 mod engine;
@@ -25,7 +28,7 @@ use std::time::Duration;
 
 use self::crew::{Schedule, Speeds, run_threads, work_as_process};
 use self::data::{DataFile, Scratch};
-use self::plan::{Cell, Limits, Plan};
+use self::plan::{Case, Cell, Limits, Plan};
 use self::progress::Progress;
 use self::results::{Measured, engines};
 use self::stage::Stage;
@@ -56,7 +59,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     }
     let total = plan
         .cells()
-        .map(|cell| schedule_for(cell, settings).duration())
+        .map(|cell| planned_duration(cell, settings))
         .sum();
     let mut run = Run {
         settings,
@@ -67,17 +70,16 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     if settings.format == Format::Table {
         run.show(&table::heading(settings, machine::nr_cpus(&run.cpus)))?;
     }
-    let mut measured = Vec::new();
-    if !plan.refcount.is_empty() {
-        let cells = run.refcount(&plan)?;
-        run.report(&cells, "")?;
-        measured.extend(cells);
-    }
+    let mut measured = run.each(&plan.refcount, refcount::run)?;
     if !plan.read.is_empty() {
         let (cells, files) = run.read(&plan, users)?;
         run.report(&cells, &files)?;
         measured.extend(cells);
     }
+    measured.extend(run.each(&plan.contig, |cell, schedule, cpus, watch| {
+        contig::run(cell, settings, schedule, cpus, watch)
+    })?);
+    measured.extend(run.each(&plan.alloc, alloc::run)?);
     if settings.format == Format::Table {
         run.show(&table::summary(&measured))?;
     }
@@ -93,6 +95,17 @@ fn schedule_for(cell: &Cell, settings: &Settings) -> Schedule {
     Schedule::new(engines(cell.case).len(), settings.rounds, settings.seconds)
 }
 
+fn planned_duration(cell: &Cell, settings: &Settings) -> Duration {
+    match cell.case {
+        // Its histories have a number of steps, and take what they take: little.
+        Case::Fragmentation => Duration::ZERO,
+        _ => schedule_for(cell, settings).duration(),
+    }
+}
+
+/// What is told now and then how much time of a cell has been measured.
+type Watch<'a> = &'a mut dyn FnMut(Duration);
+
 /// A run in progress.
 struct Run<'a> {
     settings: &'a Settings,
@@ -101,15 +114,22 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn refcount(&mut self, plan: &Plan) -> Result<Vec<Measured>, Failure> {
-        plan.refcount
+    /// Has `work` measure each cell, and reports them.
+    fn each(
+        &mut self,
+        cells: &[Cell],
+        work: impl Fn(&Cell, &Schedule, &[usize], Watch<'_>) -> Result<Speeds, Failure>,
+    ) -> Result<Vec<Measured>, Failure> {
+        let measured: Vec<Measured> = cells
             .iter()
             .map(|cell| {
                 self.measure(cell, |schedule, cpus, watch| {
-                    refcount::run(cell, schedule, cpus, watch)
+                    work(cell, schedule, cpus, watch)
                 })
             })
-            .collect()
+            .collect::<Result<_, _>>()?;
+        self.report(&measured, "")?;
+        Ok(measured)
     }
 
     /// The cells, and what files they have read.
@@ -141,14 +161,15 @@ impl Run<'_> {
     fn measure(
         &mut self,
         cell: &Cell,
-        work: impl FnOnce(&Schedule, &[usize], &mut dyn FnMut(Duration)) -> Result<Speeds, Failure>,
+        work: impl FnOnce(&Schedule, &[usize], Watch<'_>) -> Result<Speeds, Failure>,
     ) -> Result<Measured, Failure> {
         let schedule = schedule_for(cell, self.settings);
         self.progress.say(table::cell_name(cell));
         let mut watch = |done| self.progress.within_cell(done);
         let speeds =
             work(&schedule, &self.cpus, &mut watch).map_err(|failure| in_cell(cell, failure))?;
-        self.progress.finish_cell(schedule.duration());
+        self.progress
+            .finish_cell(planned_duration(cell, self.settings));
         let measured = Measured::new(*cell, speeds);
         if self.settings.format == Format::Json {
             self.progress.aside(|| record::print(&measured))?;

@@ -12,9 +12,10 @@
 //! | `info`    | `pagewell info`                                                         |
 //! | `bench`   | `pagewell bench`: plan, data, engines, crews of workers, report         |
 //!
-//! `unsafe` lives in three files: `bench/crew/shared.rs` (memory shared by
-//! worker processes), `bench/data/mapped.rs` (the mapping of a file) and
-//! `info/io_uring.rs` (one system call).
+//! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker
+//! processes), `bench/data/mapped.rs` (the mapping of a file), `info/io_uring.rs`
+//! (one system call), and in `bench/alloc` those of the allocators whose
+//! interface asks for it, and of blocks that threads pass on as numbers.
 
 #![deny(unsafe_code)]
 

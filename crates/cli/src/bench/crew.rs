@@ -17,12 +17,14 @@ mod lane;
 mod processes;
 mod schedule;
 mod shared;
+mod staged;
 mod threads;
 
 pub(super) use self::lane::{Lane, Op, Timed};
 pub(super) use self::processes::{run_processes, work_as_process};
 pub(super) use self::schedule::Schedule;
 pub(super) use self::shared::Padded;
+pub(super) use self::staged::{Staged, StagedOp};
 pub(super) use self::threads::run_threads;
 
 use self::gate::{Abandoned, Gate};

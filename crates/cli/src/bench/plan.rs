@@ -4,92 +4,21 @@
 //! number of workers. All engines are measured in each cell. A *stage* is the
 //! cells that read the same file, so that files and caches are made once.
 
-use clap::ValueEnum;
+mod case;
 
+use pagewell_frame::{FRAME_BYTES, Order};
+
+pub(crate) use self::case::{Bench, Case};
+use super::alloc;
 use crate::args::Settings;
 
-/// Who works on what. The names are part of the JSON format.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Case {
-    /// All threads take and drop references of one count
-    OneCount,
-    /// Each thread takes and drops references of a count of its own
-    OwnCount,
-    /// All processes take and drop references of one count in shared memory
-    OneCountProcesses,
-    /// All threads read the block at offset 0 of one file
-    SameHot,
-    /// Each thread reads the block at offset 0 of a file of its own
-    DiffHot,
-    /// All threads read blocks at random positions of one file
-    SameRandom,
-}
-
-impl Case {
-    pub(super) const REFCOUNT: [Case; 3] =
-        [Case::OneCount, Case::OwnCount, Case::OneCountProcesses];
-    pub(super) const READ: [Case; 3] = [Case::SameHot, Case::DiffHot, Case::SameRandom];
-
-    /// The name in the JSON format and on the command line.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Case::OneCount => "one-count",
-            Case::OwnCount => "own-count",
-            Case::OneCountProcesses => "one-count-processes",
-            Case::SameHot => "same-hot",
-            Case::DiffHot => "diff-hot",
-            Case::SameRandom => "same-random",
-        }
-    }
-
-    /// One line for people.
-    pub(super) const fn meaning(self) -> &'static str {
-        match self {
-            Case::OneCount => "all threads take and drop references of one count",
-            Case::OwnCount => "each thread has a count of its own",
-            Case::OneCountProcesses => "all processes use one count, in shared memory",
-            Case::SameHot => "all threads read the block at offset 0 of one file",
-            Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
-            Case::SameRandom => "all threads read blocks at random positions of one file",
-        }
-    }
-
-    /// Whether the case belongs to `bench refcount`.
-    pub(crate) const fn is_refcount(self) -> bool {
-        matches!(
-            self,
-            Case::OneCount | Case::OwnCount | Case::OneCountProcesses
-        )
-    }
-
-    /// Whether each worker reads a file of its own.
-    pub(crate) const fn needs_own_files(self) -> bool {
-        matches!(self, Case::DiffHot)
-    }
-
-    /// The benchmark's name in the JSON format.
-    pub(super) const fn bench(self) -> &'static str {
-        if self.is_refcount() {
-            "refcount"
-        } else {
-            "read"
-        }
-    }
-
-    /// What a worker is.
-    pub(super) const fn worker(self) -> &'static str {
-        match self {
-            Case::OneCountProcesses => "process",
-            _ => "thread",
-        }
-    }
-}
-
-/// One row of a table. Block and file size are 0 where nothing is read.
+/// One row of a table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Cell {
     pub(super) case: Case,
+    /// Bytes a read; of `contig` and `alloc`, bytes of a range or block; 0 for counts.
     pub(super) block: u64,
+    /// 0 where nothing is read.
     pub(super) file_bytes: u64,
     pub(super) threads: u32,
 }
@@ -135,6 +64,8 @@ pub(super) struct Limits {
 pub(super) struct Plan {
     pub(super) refcount: Vec<Cell>,
     pub(super) read: Vec<Stage>,
+    pub(super) contig: Vec<Cell>,
+    pub(super) alloc: Vec<Cell>,
     pub(super) notes: Vec<String>,
 }
 
@@ -145,6 +76,11 @@ const QUICK_HOT_SIZE: u64 = 1 << 20;
 /// The file for random reads: larger than the processor's caches. The next ones
 /// are for machines without the memory.
 const RANDOM_SIZES: [u64; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
+/// Frames of the ranges that are freed.
+const FULL_LENGTHS: [u64; 14] = [
+    1, 2, 3, 7, 8, 63, 64, 511, 512, 513, 4095, 4096, 16_384, 65_536,
+];
+const QUICK_LENGTHS: [u64; 4] = [1, 63, 513, 4096];
 /// The operating system's pages of a file, and two caches with some room.
 const MEMORY_PER_FILE_BYTE: u64 = 4;
 
@@ -162,18 +98,23 @@ impl Plan {
                 if limits.nr_cpus == 1 { "" } else { "s" },
             ));
         }
-        if settings.refcount {
-            for case in wanted(settings, Case::REFCOUNT) {
-                plan.refcount.extend(threads.iter().map(|&threads| Cell {
-                    case,
-                    block: 0,
-                    file_bytes: 0,
-                    threads,
-                }));
+        if settings.asks_for(Bench::Refcount) {
+            for case in wanted(settings, Bench::Refcount) {
+                plan.refcount.extend(
+                    threads
+                        .iter()
+                        .map(|&threads| without_file(case, 0, threads)),
+                );
             }
         }
-        if settings.read {
+        if settings.asks_for(Bench::Read) {
             plan.plan_reads(settings, limits, &threads);
+        }
+        if settings.asks_for(Bench::Contig) {
+            plan.plan_contig(settings, &threads);
+        }
+        if settings.asks_for(Bench::Alloc) {
+            plan.plan_alloc(settings, &threads);
         }
         plan
     }
@@ -181,7 +122,56 @@ impl Plan {
     /// All cells, in the order in which they are measured.
     pub(super) fn cells(&self) -> impl Iterator<Item = &Cell> {
         let read = self.read.iter().flat_map(|stage| &stage.cells);
-        self.refcount.iter().chain(read)
+        let frames = self.contig.iter().chain(&self.alloc);
+        self.refcount.iter().chain(read).chain(frames)
+    }
+
+    fn plan_contig(&mut self, settings: &Settings, threads: &[u32]) {
+        let lengths: &[u64] = if settings.quick {
+            &QUICK_LENGTHS
+        } else {
+            &FULL_LENGTHS
+        };
+        for case in wanted(settings, Bench::Contig) {
+            match case {
+                Case::Lengths => self.contig.extend(
+                    lengths
+                        .iter()
+                        .map(|nr| without_file(case, nr * FRAME_BYTES as u64, 1)),
+                ),
+                Case::Fragmentation => self.contig.push(without_file(case, 0, 1)),
+                _ => {
+                    self.contig.extend(threads.iter().map(|&threads| {
+                        without_file(case, block_bytes(Order::PAGE_BLOCK), threads)
+                    }))
+                }
+            }
+        }
+    }
+
+    fn plan_alloc(&mut self, settings: &Settings, threads: &[u32]) {
+        let cases = wanted(settings, Bench::Alloc);
+        for &case in &cases {
+            let order = alloc::order(case);
+            let least = if case.needs_partner() { 2 } else { 1 };
+            let fitting = threads
+                .iter()
+                .filter(|threads| (least..=alloc::MOST_THREADS).contains(threads));
+            self.alloc
+                .extend(fitting.map(|&threads| without_file(case, block_bytes(order), threads)));
+        }
+        if threads.iter().all(|&threads| threads < 2)
+            && cases.iter().any(|case| case.needs_partner())
+        {
+            self.notes
+                .push("the mixed cases are left out: they need two threads".to_owned());
+        }
+        if threads.iter().any(|&threads| threads > alloc::MOST_THREADS) {
+            self.notes.push(format!(
+                "bench alloc is measured with up to {} threads",
+                alloc::MOST_THREADS
+            ));
+        }
     }
 
     fn plan_reads(&mut self, settings: &Settings, limits: Limits, threads: &[u32]) {
@@ -216,7 +206,7 @@ impl Plan {
 
     /// The sizes of the files, each with the cases that read it.
     fn files(&mut self, settings: &Settings, limits: Limits) -> Vec<(u64, Vec<Case>)> {
-        let cases = wanted(settings, Case::READ);
+        let cases = wanted(settings, Bench::Read);
         if let Some(bytes) = limits.users_file {
             if cases.iter().any(|case| case.needs_own_files()) {
                 self.notes
@@ -270,10 +260,28 @@ impl Plan {
 }
 
 /// The cases of a benchmark that were asked for.
-fn wanted(settings: &Settings, all: [Case; 3]) -> Vec<Case> {
-    all.into_iter()
-        .filter(|case| settings.cases.is_empty() || settings.cases.contains(case))
-        .collect()
+fn wanted(settings: &Settings, bench: Bench) -> Vec<Case> {
+    let is_wanted = |case: &Case| {
+        if settings.cases.is_empty() {
+            !(settings.quick && case.is_only_in_full_run())
+        } else {
+            settings.cases.contains(case)
+        }
+    };
+    bench.cases().iter().copied().filter(is_wanted).collect()
+}
+
+fn without_file(case: Case, block: u64, threads: u32) -> Cell {
+    Cell {
+        case,
+        block,
+        file_bytes: 0,
+        threads,
+    }
+}
+
+fn block_bytes(order: Order) -> u64 {
+    order.bytes() as u64
 }
 
 /// The numbers of workers: as asked for, or 1 and all, with powers of two between.
@@ -312,7 +320,7 @@ mod tests {
     #[test]
     fn the_quick_plan_is_what_the_bare_command_promises() {
         let plan = Plan::new(&default_bench(), ROOMY);
-        for case in Case::REFCOUNT {
+        for &case in Bench::Refcount.cases() {
             for threads in [1, 6] {
                 let cell = Cell {
                     case,
@@ -338,7 +346,15 @@ mod tests {
                 assert!(plan.cells().any(|planned| *planned == cell), "{cell:?}");
             }
         }
-        assert_eq!(plan.cells().count(), 6 + 12);
+        let of = |case: Case, block, threads| without_file(case, block, threads);
+        let page_block = block_bytes(Order::PAGE_BLOCK);
+        assert!(plan.contig.contains(&of(Case::Order9, page_block, 6)));
+        assert!(plan.contig.contains(&of(Case::Lengths, 63 << 12, 1)));
+        assert!(plan.alloc.contains(&of(Case::Order0Private, 4096, 1)));
+        assert!(plan.alloc.contains(&of(Case::Order9Mixed, page_block, 6)));
+        // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
+        // with two numbers of threads, two mixed ones with one.
+        assert_eq!(plan.cells().count(), 6 + 12 + (2 + 4 + 1) + (4 + 2));
         assert!(plan.notes.is_empty());
     }
 
@@ -390,6 +406,17 @@ mod tests {
             ..default_bench()
         };
         assert!(Plan::new(&settings, ROOMY).notes[0].contains("7 workers share 6"));
+    }
+
+    #[test]
+    fn mixed_cases_need_two_threads() {
+        let limits = Limits {
+            nr_cpus: 1,
+            ..ROOMY
+        };
+        let plan = Plan::new(&full(), limits);
+        assert!(plan.alloc.iter().all(|cell| !cell.case.needs_partner()));
+        assert!(plan.notes.iter().any(|note| note.contains("mixed")));
     }
 
     #[test]

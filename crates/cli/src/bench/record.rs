@@ -8,14 +8,15 @@ use super::results::{Measured, engines, ratios};
 use crate::failure::Failure;
 use crate::output;
 
-/// How fast one engine was.
+/// How fast one engine was, or what else the case measures.
 #[derive(Serialize)]
 struct Figure {
     bench: &'static str,
     engine: &'static str,
     case: &'static str,
-    /// Bytes a read; 0 where nothing is read.
+    /// Bytes a read, or of the range or block; 0 for counts.
     block: u64,
+    /// 0 where nothing is read.
     file_bytes: u64,
     /// Workers: threads, or processes in one-count-processes.
     threads: u32,
@@ -47,20 +48,20 @@ struct Comparison {
 pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
     let cell = measured.cell;
     for &engine in engines(cell.case) {
-        let Some(speed) = measured.speed(engine) else {
+        let Some(figure) = measured.figure(engine) else {
             continue;
         };
         output::print_json(&Figure {
-            bench: cell.case.bench(),
+            bench: cell.case.bench().name(),
             engine,
             case: cell.case.name(),
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,
-            unit: "ops/s",
-            value: speed.median,
-            min: speed.min,
-            max: speed.max,
+            unit: cell.case.unit(),
+            value: figure.median,
+            min: figure.min,
+            max: figure.max,
             rounds: measured.nr_rounds(),
         })?;
     }
@@ -69,7 +70,7 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
             continue;
         };
         output::print_json(&Comparison {
-            bench: cell.case.bench(),
+            bench: cell.case.bench().name(),
             ratio: format!("{a}/{b}"),
             case: cell.case.name(),
             block: cell.block,

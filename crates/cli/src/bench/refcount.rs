@@ -6,10 +6,10 @@
 use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use pagewell::refcount::{CasLoop, LockBit, RefCount, RefScheme};
 
+use super::Watch;
 use super::crew::{Lane, Op, Padded, Schedule, Speeds, Timed, run_processes, run_threads};
 use super::plan::{Case, Cell};
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ pub(super) fn run(
     cell: &Cell,
     schedule: &Schedule,
     cpus: &[usize],
-    watch: impl FnMut(Duration),
+    watch: Watch<'_>,
 ) -> Result<Speeds, Failure> {
     if cell.case == Case::OneCountProcesses {
         return run_processes(schedule, cpus, cell.threads, prepare, check, watch);

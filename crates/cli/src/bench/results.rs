@@ -1,34 +1,38 @@
 //! What was measured in a cell, and what is compared in it.
 
 use super::crew::Speeds;
-use super::engine;
-use super::plan::{Case, Cell};
-use super::refcount;
+use super::plan::{Bench, Case, Cell};
 use super::stats::Spread;
+use super::{alloc, contig, engine, refcount};
 
-/// A cell with the speeds of all engines.
+/// A cell with the figures of all engines.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) cell: Cell,
-    /// Operations per second, `[engine][round]`.
-    speeds: Vec<Vec<f64>>,
+    /// In the case's unit, `[engine][round]`.
+    figures: Vec<Vec<f64>>,
 }
 
-/// The engines of a benchmark, in the order of their lanes.
+/// The engines of a case, in the order of their lanes.
 pub(super) fn engines(case: Case) -> &'static [&'static str] {
-    if case.is_refcount() {
-        &refcount::ENGINES
-    } else {
-        &engine::ENGINES
+    match case.bench() {
+        Bench::Refcount => &refcount::ENGINES,
+        Bench::Read => &engine::ENGINES,
+        Bench::Contig if case == Case::Fragmentation => &contig::STRATEGIES,
+        Bench::Contig => &contig::ENGINES,
+        Bench::Alloc => &alloc::ENGINES,
     }
 }
 
 /// What is compared: (A, B) says how many times faster A is than B.
 pub(super) fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
-    if case.is_refcount() {
-        &refcount::RATIOS
-    } else {
-        &engine::RATIOS
+    match case.bench() {
+        Bench::Refcount => &refcount::RATIOS,
+        Bench::Read => &engine::RATIOS,
+        // Shares are no speeds.
+        Bench::Contig if case == Case::Fragmentation => &[],
+        Bench::Contig => &contig::RATIOS,
+        Bench::Alloc => &alloc::RATIOS,
     }
 }
 
@@ -36,12 +40,12 @@ impl Measured {
     pub(super) fn new(cell: Cell, speeds: Speeds) -> Measured {
         Measured {
             cell,
-            speeds: speeds.of_lanes,
+            figures: speeds.of_lanes,
         }
     }
 
-    /// Operations per second of an engine, summed over the workers.
-    pub(super) fn speed(&self, engine: &str) -> Option<Spread> {
+    /// What an engine did: operations per second, summed over the workers, or what the case's unit says.
+    pub(super) fn figure(&self, engine: &str) -> Option<Spread> {
         Spread::of(self.rounds(engine)?.iter().copied())
     }
 
@@ -51,14 +55,14 @@ impl Measured {
     }
 
     pub(super) fn nr_rounds(&self) -> usize {
-        self.speeds.first().map_or(0, Vec::len)
+        self.figures.first().map_or(0, Vec::len)
     }
 
     fn rounds(&self, engine: &str) -> Option<&[f64]> {
         let lane = engines(self.cell.case)
             .iter()
             .position(|name| *name == engine)?;
-        self.speeds.get(lane).map(Vec::as_slice)
+        self.figures.get(lane).map(Vec::as_slice)
     }
 }
 
@@ -79,17 +83,17 @@ mod tests {
         };
         let measured = Measured::new(cell, speeds);
         assert_eq!(measured.nr_rounds(), 2);
-        assert_eq!(measured.speed("cas-loop").unwrap().median, 10.0);
+        assert_eq!(measured.figure("cas-loop").unwrap().median, 10.0);
         let ratio = measured.ratio("lock-bit", "bare").unwrap();
         assert_eq!((ratio.min, ratio.median, ratio.max), (0.5, 0.75, 1.0));
-        assert!(measured.speed("pread").is_none());
+        assert!(measured.figure("pread").is_none());
     }
 
     #[test]
     fn every_ratio_is_between_engines_that_exist() {
-        for case in [Case::OneCount, Case::SameHot] {
-            for (a, b) in ratios(case) {
-                assert!(engines(case).contains(a) && engines(case).contains(b));
+        for case in Bench::ALL.iter().flat_map(|bench| bench.cases()) {
+            for (a, b) in ratios(*case) {
+                assert!(engines(*case).contains(a) && engines(*case).contains(b));
             }
         }
     }

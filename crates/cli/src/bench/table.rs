@@ -1,14 +1,20 @@
 //! The report for people: tables that fit in 100 columns.
 
+mod format;
+mod scaling;
+
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::Table;
 
-use super::engine;
-use super::plan::{Case, Cell};
-use super::refcount;
+use self::format::{align_right, new_table, plural, time, times};
+use self::scaling::scaling_table;
+use super::plan::{Bench, Case, Cell};
 use super::results::{Measured, engines, ratios};
 use super::stats::Spread;
+use super::{alloc, contig, engine, refcount};
+use pagewell_frame::FRAME_BYTES;
+
 use crate::args::Settings;
 use crate::info;
 use crate::size::Bytes;
@@ -42,15 +48,17 @@ pub(super) fn cell_name(cell: &Cell) -> String {
             "s"
         }
     );
-    if cell.case.is_refcount() {
-        format!("{}, {workers}", cell.case.name())
-    } else {
-        format!(
-            "{}, {} of {}, {workers}",
-            cell.case.name(),
+    let name = cell.case.name();
+    match cell.case.bench() {
+        Bench::Read => format!(
+            "{name}, {} of {}, {workers}",
             Bytes(cell.block),
             Bytes(cell.file_bytes)
-        )
+        ),
+        Bench::Contig if cell.case == Case::Lengths => {
+            format!("{name}, {} frames, {workers}", nr_frames(cell))
+        }
+        Bench::Refcount | Bench::Contig | Bench::Alloc => format!("{name}, {workers}"),
     }
 }
 
@@ -60,23 +68,15 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
     let Some(first) = measured.first() else {
         return String::new();
     };
-    let bench = first.cell.case;
+    let bench = first.cell.case.bench();
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = match bench.is_refcount() {
-        true => writeln!(
-            text,
-            "\nREFCOUNT: one reference taken and dropped, time per pair and thread"
-        ),
-        false => writeln!(
-            text,
-            "\nREAD: cached reads of {files}, time per read and thread"
-        ),
-    };
-    let legend: &[(&str, &str)] = if bench.is_refcount() {
-        &refcount::LEGEND
-    } else {
-        &engine::LEGEND
+    let _ = writeln!(text, "\n{}", title(bench, files));
+    let legend: &[(&str, &str)] = match bench {
+        Bench::Refcount => &refcount::LEGEND,
+        Bench::Read => &engine::LEGEND,
+        Bench::Contig => &contig::LEGEND,
+        Bench::Alloc => &alloc::LEGEND,
     };
     for (engine, meaning) in legend {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
@@ -84,7 +84,7 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
     let _ = writeln!(
         text,
         "  Beside each time: how many times faster {} is than that engine.",
-        engines(bench)[0]
+        engines(first.cell.case)[0]
     );
     for case in cases(measured) {
         let _ = writeln!(text, "\n{}: {}", case.name(), case.meaning());
@@ -101,6 +101,22 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
         let _ = writeln!(text, "\n{noise}");
     }
     text
+}
+
+/// What is measured, and how it is given. `files` says what was read.
+fn title(bench: Bench, files: &str) -> String {
+    match bench {
+        Bench::Refcount => {
+            "REFCOUNT: one reference taken and dropped, time per pair and thread".to_owned()
+        }
+        Bench::Read => format!("READ: cached reads of {files}, time per read and thread"),
+        Bench::Contig => {
+            "CONTIG: single frames freed as contiguous ranges, time per range and thread".to_owned()
+        }
+        Bench::Alloc => {
+            "ALLOC: blocks allocated and freed, not touched, time per pair and thread".to_owned()
+        }
+    }
 }
 
 /// The main ratios once more, in words.
@@ -124,34 +140,72 @@ pub(super) fn summary(measured: &[Measured]) -> String {
     text
 }
 
-/// Whether a cell stands in the summary: shared data, and reads of 64 bytes.
+/// Whether a cell stands in the summary: shared data, reads of 64 bytes, and the frame pool's main cases.
 fn is_telling(measured: &Measured) -> bool {
     match measured.cell.case {
-        Case::OneCount => true,
+        Case::OneCount | Case::Order9 | Case::Order0Private | Case::Order9Private => true,
         Case::SameHot | Case::SameRandom => measured.cell.block == 64,
-        Case::OwnCount | Case::OneCountProcesses | Case::DiffHot => false,
+        _ => false,
     }
 }
 
 /// The cases that were measured, each once.
 fn cases(measured: &[Measured]) -> Vec<Case> {
-    Case::REFCOUNT
-        .into_iter()
-        .chain(Case::READ)
+    let all = Bench::ALL.iter().flat_map(|bench| bench.cases());
+    all.copied()
         .filter(|case| measured.iter().any(|measured| measured.cell.case == *case))
         .collect()
 }
 
+/// A column that says what a row's work is on.
+#[derive(Clone, Copy)]
+enum Column {
+    Block,
+    File,
+    Frames,
+}
+
+impl Column {
+    fn name(self) -> &'static str {
+        match self {
+            Column::Block => "block",
+            Column::File => "file",
+            Column::Frames => "frames",
+        }
+    }
+
+    fn text(self, cell: &Cell) -> String {
+        match self {
+            Column::Block => Bytes(cell.block).to_string(),
+            Column::File => Bytes(cell.file_bytes).to_string(),
+            Column::Frames => nr_frames(cell).to_string(),
+        }
+    }
+}
+
+/// The columns that a benchmark's tables have besides workers and engines.
+fn columns(bench: Bench) -> &'static [Column] {
+    match bench {
+        Bench::Read => &[Column::Block, Column::File],
+        Bench::Contig => &[Column::Frames],
+        Bench::Refcount | Bench::Alloc => &[],
+    }
+}
+
+/// Frames of a range.
+fn nr_frames(cell: &Cell) -> u64 {
+    cell.block / FRAME_BYTES as u64
+}
+
 fn case_table(case: Case, measured: &[Measured]) -> Table {
     let engines = engines(case);
+    let columns = columns(case.bench());
     let workers = match case.worker() {
         "process" => "proc",
         _ => "thr",
     };
     let mut header: Vec<String> = Vec::new();
-    if !case.is_refcount() {
-        header.extend(["block".to_owned(), "file".to_owned()]);
-    }
+    header.extend(columns.iter().map(|column| column.name().to_owned()));
     header.push(workers.to_owned());
     header.extend(engines.iter().map(|engine| (*engine).to_owned()));
     let mut table = new_table(header);
@@ -160,104 +214,30 @@ fn case_table(case: Case, measured: &[Measured]) -> Table {
         .filter(|measured| measured.cell.case == case)
     {
         let cell = &measured.cell;
-        let mut row = Vec::new();
-        if !case.is_refcount() {
-            row.extend([
-                Bytes(cell.block).to_string(),
-                Bytes(cell.file_bytes).to_string(),
-            ]);
-        }
+        let mut row: Vec<String> = columns.iter().map(|column| column.text(cell)).collect();
         row.push(cell.threads.to_string());
-        row.extend(engines.iter().map(|engine| {
-            let Some(speed) = measured.speed(engine) else {
-                return String::new();
-            };
-            let time = time(f64::from(cell.threads) * 1e9 / speed.median);
-            match measured.ratio(engines[0], engine) {
-                Some(ratio) if *engine != engines[0] => {
-                    format!("{time} {:>6}", times(ratio.median))
-                }
-                _ => time,
-            }
-        }));
+        row.extend(engines.iter().map(|engine| in_table(measured, engine)));
         table.add_row(row);
     }
     align_right(&mut table);
     table
 }
 
-/// From the least to the greatest number of workers, for each block and file.
-fn scaling_table(measured: &[Measured]) -> Option<Table> {
-    let bench = measured.first()?.cell.case;
-    let engines = engines(bench);
-    let (ours, peer) = (engines[0], engines[engines.len() - 1]);
-    let mut header = vec!["case".to_owned(), "thr".to_owned()];
-    if !bench.is_refcount() {
-        header.insert(1, "block".to_owned());
-        header.insert(2, "file".to_owned());
+/// An engine's figure in a row, and how many times faster the first engine is.
+fn in_table(measured: &Measured, engine: &str) -> String {
+    let Cell { case, threads, .. } = measured.cell;
+    let Some(figure) = measured.figure(engine) else {
+        return String::new();
+    };
+    if case == Case::Fragmentation {
+        return format!("{:.1} %", 100.0 * figure.median);
     }
-    header.extend(engines.iter().map(|engine| (*engine).to_owned()));
-    header.push(format!(
-        "{}/{peer}",
-        if bench.is_refcount() { ours } else { "opt." }
-    ));
-    let mut table = new_table(header);
-    for (one, all) in scaling_pairs(measured) {
-        let cell = &all.cell;
-        let mut row = vec![
-            cell.case.name().to_owned(),
-            format!("{}>{}", one.cell.threads, cell.threads),
-        ];
-        if !bench.is_refcount() {
-            row.insert(1, Bytes(cell.block).to_string());
-            row.insert(2, Bytes(cell.file_bytes).to_string());
-        }
-        let scaling = |engine: &str| Some(all.speed(engine)?.median / one.speed(engine)?.median);
-        row.extend(
-            engines
-                .iter()
-                .map(|engine| scaling(engine).map_or_else(String::new, times)),
-        );
-        row.push(match (scaling(ours), scaling(peer)) {
-            (Some(ours), Some(peer)) => format!("{:.2}", ours / peer),
-            _ => String::new(),
-        });
-        table.add_row(row);
+    let time = time(f64::from(threads) * 1e9 / figure.median);
+    let first = engines(case)[0];
+    match measured.ratio(first, engine) {
+        Some(ratio) if engine != first => format!("{time} {:>6}", times(ratio.median)),
+        _ => time,
     }
-    align_right(&mut table);
-    (!table.is_empty()).then_some(table)
-}
-
-/// Cells that differ in the number of workers alone: fewest and most.
-fn scaling_pairs(measured: &[Measured]) -> Vec<(&Measured, &Measured)> {
-    let mut pairs: Vec<(&Measured, &Measured)> = Vec::new();
-    for case in cases(measured) {
-        for cell in measured
-            .iter()
-            .filter(|measured| measured.cell.case == case)
-        {
-            let same_work = |other: &Measured| {
-                let threads = cell.cell.threads;
-                Cell {
-                    threads,
-                    ..other.cell
-                } == cell.cell
-            };
-            match pairs.iter_mut().find(|(least, _)| same_work(least)) {
-                None => pairs.push((cell, cell)),
-                Some((least, most)) => {
-                    if cell.cell.threads < least.cell.threads {
-                        *least = cell;
-                    }
-                    if cell.cell.threads > most.cell.threads {
-                        *most = cell;
-                    }
-                }
-            }
-        }
-    }
-    pairs.retain(|(least, most)| least.cell.threads < most.cell.threads);
-    pairs
 }
 
 /// How much the rounds differ, if there are several.
@@ -267,9 +247,13 @@ fn noise(measured: &[Measured]) -> Option<String> {
     }
     let mut widest: Option<(f64, String)> = None;
     let mut all = Vec::new();
-    for measured in measured {
+    // The rounds of shares are different histories.
+    let speeds = measured
+        .iter()
+        .filter(|measured| measured.cell.case != Case::Fragmentation);
+    for measured in speeds {
         for engine in engines(measured.cell.case) {
-            let speed = measured.speed(engine)?;
+            let speed = measured.figure(engine)?;
             let off = (speed.max / speed.median - 1.0).max(1.0 - speed.min / speed.median);
             all.push(off);
             if widest.as_ref().is_none_or(|(most, _)| off > *most) {
@@ -285,61 +269,21 @@ fn noise(measured: &[Measured]) -> Option<String> {
     ))
 }
 
-fn new_table(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    table.load_style(TableStyle::new().header_separator(rule));
-    table.set_header(header);
-    table
-}
-
-/// Numbers stand below each other; columns are two spaces apart (one is the table's).
-fn align_right(table: &mut Table) {
-    for (number, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if number == 0 { 0 } else { 1 }, 0));
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-}
-
-/// A time in at most seven characters.
-fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 999.5 => (ns, "ns"),
-        ns if ns < 999.5e3 => (ns / 1e3, "µs"),
-        ns if ns < 999.5e6 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", three_digits(value))
-}
-
-/// A multiple in at most six characters, up to 99999.
-fn times(value: f64) -> String {
-    format!("{}x", three_digits(value))
-}
-
-fn three_digits(value: f64) -> String {
-    match value {
-        value if value < 9.995 => format!("{value:.2}"),
-        value if value < 99.95 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
-    }
-}
-
-fn plural(n: u32) -> &'static str {
-    if n == 1 { "" } else { "s" }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::crew::Speeds;
     use super::*;
 
-    /// Five engines, each twice as fast as the next, in two rounds.
-    fn measured(case: Case, block: u64, threads: u32) -> Measured {
+    /// Each engine twice as fast as the next, in two rounds.
+    pub(super) fn measured(case: Case, block: u64, threads: u32) -> Measured {
         let cell = Cell {
             case,
             block,
-            file_bytes: if case.is_refcount() { 0 } else { 256 << 20 },
+            file_bytes: if case.bench() == Bench::Read {
+                256 << 20
+            } else {
+                0
+            },
             threads,
         };
         let speed = |lane: u32| 1e6 * f64::from(threads) / f64::from(1 << lane);
@@ -350,36 +294,24 @@ mod tests {
     }
 
     #[test]
-    fn times_and_multiples_are_short() {
-        for (ns, text) in [
-            (1.234, "1.23 ns"),
-            (99.96, "100 ns"),
-            (999.6, "1.00 µs"),
-            (12_345.0, "12.3 µs"),
-            (5e6, "5.00 ms"),
-            (2e9, "2.00 s"),
-        ] {
-            assert_eq!(time(ns), text);
-        }
-        assert_eq!(times(0.5), "0.50x");
-        assert_eq!(times(123.4), "123x");
-    }
-
-    #[test]
     fn no_line_is_wider_than_a_hundred_columns() {
         let mut cells = Vec::new();
-        for case in Case::READ {
+        for &case in Bench::Read.cases() {
             for block in [1, 64, 32_768] {
                 cells.push(measured(case, block, 1));
                 cells.push(measured(case, block, 128));
             }
         }
         let mut text = report(&cells, "256 MiB in /tmp (overlayfs)");
-        let counts: Vec<Measured> = Case::REFCOUNT
-            .into_iter()
-            .flat_map(|case| [measured(case, 0, 1), measured(case, 0, 128)])
-            .collect();
-        text += &report(&counts, "");
+        for bench in [Bench::Refcount, Bench::Contig, Bench::Alloc] {
+            let cells: Vec<Measured> = bench
+                .cases()
+                .iter()
+                .flat_map(|&case| [measured(case, 256 << 20, 1), measured(case, 256 << 20, 64)])
+                .collect();
+            text += &report(&cells, "");
+            text += &summary(&cells);
+        }
         text += &summary(&cells);
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{line}");
@@ -397,16 +329,5 @@ mod tests {
         assert!(row.contains("1.00 µs"), "{row}");
         assert!(row.contains("16.0 µs  16.0x"), "{row}");
         assert_eq!(text.matches("64 B").count(), 1);
-    }
-
-    #[test]
-    fn scaling_pairs_the_fewest_workers_with_the_most() {
-        let cells = [2, 1, 8, 4].map(|threads| measured(Case::SameHot, 64, threads));
-        let pairs = scaling_pairs(&cells);
-        assert_eq!(pairs.len(), 1);
-        assert_eq!((pairs[0].0.cell.threads, pairs[0].1.cell.threads), (1, 8));
-        let text = scaling_table(&cells).unwrap().to_string();
-        assert!(text.contains("8.00x"), "{text}");
-        assert!(scaling_table(&cells[..1]).is_none());
     }
 }

@@ -33,6 +33,31 @@ const COMPARISON: [&str; 9] = [
     "high",
 ];
 
+const CONTIG: [&str; 9] = [
+    "chunked",
+    "merged",
+    "one-by-one",
+    "limit",
+    "chunked/one-by-one",
+    "merged/one-by-one",
+    "chunked/limit",
+    "merged/limit",
+    "chunked/merged",
+];
+const ALLOC: [&str; 11] = [
+    "pagewell",
+    "system",
+    "buddy-slab",
+    "buddy-system",
+    "bitmap",
+    "frame-alloc",
+    "pagewell/system",
+    "pagewell/buddy-slab",
+    "pagewell/buddy-system",
+    "pagewell/bitmap",
+    "pagewell/frame-alloc",
+];
+
 /// The lines of a run, each a JSON object.
 fn records(arguments: &str) -> Vec<(String, Value)> {
     let finished = run(&mut pagewell(&format!("{arguments} {SHORT} --format json"))).succeeded();
@@ -73,7 +98,11 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             .collect();
         assert!(places.is_sorted(), "{line}");
         let (low, high) = if record.get("engine").is_some() {
-            assert_eq!(text(&record, "unit"), "ops/s");
+            let unit = match text(&record, "case") {
+                "fragmentation" => "share",
+                _ => "ops/s",
+            };
+            assert_eq!(text(&record, "unit"), unit);
             assert_eq!(record["rounds"], 1);
             ("min", "max")
         } else {
@@ -146,7 +175,57 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
             }
         }
     }
+    let frames = |bench: &str, case: &str, whats: &[&str], block, threads| {
+        let row = |what: &&str| {
+            let (bench, what, case) = (bench.to_owned(), (*what).to_owned(), case.to_owned());
+            (bench, what, case, block, 0, threads)
+        };
+        whats.iter().map(row).collect::<Vec<_>>()
+    };
+    for block in [1, 63, 513, 4096] {
+        expected.extend(frames("contig", "lengths", &CONTIG, block << 12, 1));
+    }
+    expected.extend(frames("contig", "fragmentation", &CONTIG[..3], 0, 1));
+    for threads in [1, 2] {
+        expected.extend(frames("contig", "order-9", &CONTIG, 2 << 20, threads));
+        expected.extend(frames("alloc", "order-0-private", &ALLOC, 4096, threads));
+        expected.extend(frames("alloc", "order-9-private", &ALLOC, 2 << 20, threads));
+    }
+    expected.extend(frames("alloc", "order-0-mixed", &ALLOC, 4096, 2));
+    expected.extend(frames("alloc", "order-9-mixed", &ALLOC, 2 << 20, 2));
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_full_run_frees_ranges_of_all_lengths() {
+    let mut lengths = BTreeSet::new();
+    for (_, record) in records("bench contig --case lengths") {
+        assert_eq!(number(&record, "threads"), 1.0);
+        lengths.insert(number(&record, "block") as u64 / 4096);
+    }
+    let expected = [
+        1, 2, 3, 7, 8, 63, 64, 511, 512, 513, 4095, 4096, 16_384, 65_536,
+    ];
+    assert_eq!(Vec::from_iter(lengths), expected);
+}
+
+#[test]
+fn a_full_run_allocates_in_bursts_too() {
+    let mut cases = BTreeSet::new();
+    for (_, record) in records("bench alloc") {
+        cases.insert(text(&record, "case").to_owned());
+    }
+    let kinds = ["burst", "mixed", "private"];
+    let expected = [0, 9].map(|order| kinds.map(|kind| format!("order-{order}-{kind}")));
+    assert_eq!(Vec::from_iter(cases), expected.as_flattened());
+}
+
+#[test]
+fn shares_of_free_memory_are_compared_with_none() {
+    for (line, record) in records("bench contig --case fragmentation") {
+        assert!(record.get("ratio").is_none(), "{line}");
+        assert!(number(&record, "value") <= 1.0, "{line}");
+    }
 }
 
 #[test]
@@ -160,20 +239,34 @@ fn a_full_run_leaves_out_blocks_that_are_larger_than_the_file() {
 
 #[test]
 fn a_ratio_is_that_of_its_two_figures() {
-    let records = records("bench refcount --case own-count --threads 1");
-    let speed = |engine: &str| {
-        let found = records
-            .iter()
-            .find(|(_, record)| text(record, "engine") == engine);
-        number(&found.expect(engine).1, "value")
-    };
-    let ratio = records
-        .iter()
-        .find(|(_, record)| text(record, "ratio") == "lock-bit/cas-loop")
-        .map(|(_, record)| number(record, "value"));
-    let expected = speed("lock-bit") / speed("cas-loop");
-    // One round: there is only one ratio.
-    assert!((ratio.unwrap() / expected - 1.0).abs() < 1e-9);
+    for (arguments, nr_ratios) in [
+        ("bench refcount --case own-count", 2),
+        ("bench contig --quick --case order-9", 5),
+        ("bench alloc --case order-0-private", 5),
+    ] {
+        let mut records = records(arguments);
+        records.retain(|(_, record)| record["threads"] == 1);
+        let speed = |engine: &str| {
+            let found = records
+                .iter()
+                .find(|(_, record)| text(record, "engine") == engine);
+            number(&found.expect(engine).1, "value")
+        };
+        let mut nr = 0;
+        for (line, record) in &records {
+            let Some((faster, slower)) = text(record, "ratio").split_once('/') else {
+                continue;
+            };
+            // One round: there is only one ratio.
+            let expected = speed(faster) / speed(slower);
+            assert!(
+                (number(record, "value") / expected - 1.0).abs() < 1e-9,
+                "{line}"
+            );
+            nr += 1;
+        }
+        assert_eq!(nr, nr_ratios, "{arguments}");
+    }
 }
 
 #[test]
@@ -219,6 +312,10 @@ fn tables_are_plain_text_without_a_progress_bar_in_a_pipe() {
         "pread",
         "mmap",
         "same-random",
+        "one-by-one",
+        "fragmentation",
+        "order-9-mixed",
+        "buddy-system",
     ] {
         assert!(finished.stdout.contains(word), "{word}");
     }

@@ -20,6 +20,12 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         ("bench read --file /", "directory"),
         ("bench refcount --file x", "--file"),
         ("bench read --case one-count", "one-count"),
+        ("bench contig --block 4K", "--block"),
+        ("bench contig --case order-0-mixed", "bench alloc"),
+        ("bench alloc --case order-9", "bench contig"),
+        ("bench alloc --case order-5-private", "order-5-private"),
+        ("bench alloc --capacity 1G", "--capacity"),
+        ("bench alloc --threads 0", "--threads"),
         ("info --format xml", "xml"),
     ] {
         let finished = run(&mut pagewell(arguments));
@@ -40,6 +46,14 @@ fn help_and_version_are_no_errors() {
     }
     let version = run(&mut pagewell("--version")).succeeded();
     assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_run_that_has_nothing_to_measure_says_so() {
+    let finished = run(&mut pagewell(
+        "bench alloc --case order-0-mixed --threads 1",
+    ));
+    finished.failed_saying(&["nothing to measure", "two threads"]);
 }
 
 #[test]

@@ -13,6 +13,11 @@ pub(in crate::bench) trait Op: Send {
     /// Implementations are not to be inlined, so that the warm-up and the counted
     /// part run the same machine code.
     fn batch(&mut self, times: u32) -> Result<(), String>;
+
+    /// How many operations one time is.
+    fn size(&self) -> u64 {
+        1
+    }
 }
 
 /// When a slice starts, and how long its two parts are.
@@ -47,11 +52,25 @@ pub(in crate::bench) struct Timed<O> {
     op: O,
     /// Operations between two looks at the clock.
     batch: u32,
+    /// How many times a slice does the operation at the least.
+    least: u64,
 }
 
 impl<O: Op> Timed<O> {
     pub(in crate::bench) fn new(op: O) -> Timed<O> {
-        Timed { op, batch: 1 }
+        Timed {
+            op,
+            batch: 1,
+            least: 1,
+        }
+    }
+
+    /// As [`new`](Timed::new), for slices that last until it was done so many times.
+    pub(in crate::bench) fn at_least(op: O, times: u64) -> Timed<O> {
+        Timed {
+            least: times,
+            ..Timed::new(op)
+        }
     }
 
     /// Runs until `end_ns` and fits the batch to the operation's speed; the time
@@ -85,14 +104,14 @@ impl<O: Op> Lane for Timed<O> {
         let begin = self.warm_up(span.start_ns + span.warm_ns)?;
         // Workers that share a processor may come late; they still do a batch.
         let end = span.start_ns + span.warm_ns + span.slice_ns;
-        let mut ops = 0;
+        let mut times = 0;
         loop {
             self.op.batch(self.batch)?;
-            ops += u64::from(self.batch);
+            times += u64::from(self.batch);
             let now = clock::now_ns();
-            if now >= end {
+            if now >= end && times >= self.least {
                 return Ok(Tally {
-                    ops,
+                    ops: times * self.op.size(),
                     ns: now.saturating_sub(begin),
                 });
             }
@@ -139,6 +158,20 @@ mod tests {
         let tally = lane.run(&span()).unwrap();
         assert!(tally.ops > 0 && tally.ops < lane.op.done);
         assert!(lane.batch > 1);
+    }
+
+    #[test]
+    fn a_slice_lasts_until_the_least_number_of_times_is_done() {
+        let counter = Counter {
+            done: 0,
+            fails_at: 0,
+        };
+        let tally = Timed::at_least(counter, 5_000_000).run(&Span {
+            start_ns: 0,
+            warm_ns: 0,
+            slice_ns: 0,
+        });
+        assert!(tally.unwrap().ops >= 5_000_000);
     }
 
     #[test]

@@ -1,0 +1,196 @@
+//! The benchmarks, and the cases of each: who works on what.
+
+use clap::ValueEnum;
+
+/// A benchmark: cases that have their engines in common.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Bench {
+    Refcount,
+    Read,
+    Contig,
+    Alloc,
+}
+
+impl Bench {
+    pub(crate) const ALL: [Bench; 4] = [Bench::Refcount, Bench::Read, Bench::Contig, Bench::Alloc];
+
+    /// The name in the JSON format and on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Bench::Refcount => "refcount",
+            Bench::Read => "read",
+            Bench::Contig => "contig",
+            Bench::Alloc => "alloc",
+        }
+    }
+
+    /// Its cases, in the order in which they are measured.
+    pub(in crate::bench) const fn cases(self) -> &'static [Case] {
+        match self {
+            Bench::Refcount => &[Case::OneCount, Case::OwnCount, Case::OneCountProcesses],
+            Bench::Read => &[Case::SameHot, Case::DiffHot, Case::SameRandom],
+            Bench::Contig => &[Case::Order9, Case::Lengths, Case::Fragmentation],
+            Bench::Alloc => &[
+                Case::Order0Private,
+                Case::Order9Private,
+                Case::Order0Burst,
+                Case::Order9Burst,
+                Case::Order0Mixed,
+                Case::Order9Mixed,
+            ],
+        }
+    }
+}
+
+/// Who works on what. The names are part of the JSON format.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Case {
+    /// All threads take and drop references of one count
+    OneCount,
+    /// Each thread takes and drops references of a count of its own
+    OwnCount,
+    /// All processes take and drop references of one count in shared memory
+    OneCountProcesses,
+    /// All threads read the block at offset 0 of one file
+    SameHot,
+    /// Each thread reads the block at offset 0 of a file of its own
+    DiffHot,
+    /// All threads read blocks at random positions of one file
+    SameRandom,
+    /// A block of 2 MiB is allocated, split, and freed as a range of 512 frames
+    #[value(name = "order-9")]
+    Order9,
+    /// Ranges of many lengths, from an odd frame on, are freed
+    Lengths,
+    /// How much of the free memory is in large blocks after a random history
+    Fragmentation,
+    /// A frame is allocated and freed by the same thread
+    #[value(name = "order-0-private")]
+    Order0Private,
+    /// A block of 2 MiB is allocated and freed by the same thread
+    #[value(name = "order-9-private")]
+    Order9Private,
+    /// 64 frames are allocated, then freed, by the same thread
+    #[value(name = "order-0-burst")]
+    Order0Burst,
+    /// 8 blocks of 2 MiB are allocated, then freed, by the same thread
+    #[value(name = "order-9-burst")]
+    Order9Burst,
+    /// Every frame is freed by another thread than the one that allocated it
+    #[value(name = "order-0-mixed")]
+    Order0Mixed,
+    /// Every block of 2 MiB is freed by another thread than the one that allocated it
+    #[value(name = "order-9-mixed")]
+    Order9Mixed,
+}
+
+impl Case {
+    /// The name in the JSON format and on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Case::OneCount => "one-count",
+            Case::OwnCount => "own-count",
+            Case::OneCountProcesses => "one-count-processes",
+            Case::SameHot => "same-hot",
+            Case::DiffHot => "diff-hot",
+            Case::SameRandom => "same-random",
+            Case::Order9 => "order-9",
+            Case::Lengths => "lengths",
+            Case::Fragmentation => "fragmentation",
+            Case::Order0Private => "order-0-private",
+            Case::Order9Private => "order-9-private",
+            Case::Order0Burst => "order-0-burst",
+            Case::Order9Burst => "order-9-burst",
+            Case::Order0Mixed => "order-0-mixed",
+            Case::Order9Mixed => "order-9-mixed",
+        }
+    }
+
+    /// One line for people.
+    pub(in crate::bench) const fn meaning(self) -> &'static str {
+        match self {
+            Case::OneCount => "all threads take and drop references of one count",
+            Case::OwnCount => "each thread has a count of its own",
+            Case::OneCountProcesses => "all processes use one count, in shared memory",
+            Case::SameHot => "all threads read the block at offset 0 of one file",
+            Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
+            Case::SameRandom => "all threads read blocks at random positions of one file",
+            Case::Order9 => "2 MiB allocated, split, and freed as a range of 512 frames",
+            Case::Lengths => "a range freed that begins at an odd frame (only that is timed)",
+            Case::Fragmentation => {
+                "the share of free memory in blocks of 2 MiB and more, after a random history"
+            }
+            Case::Order0Private => "each thread frees the frame that it has just allocated",
+            Case::Order9Private => "each thread frees the 2 MiB that it has just allocated",
+            Case::Order0Burst => "each thread allocates 64 frames, then frees them",
+            Case::Order9Burst => "each thread allocates 8 blocks of 2 MiB, then frees them",
+            Case::Order0Mixed => "each thread frees the frames that another one allocates",
+            Case::Order9Mixed => "each thread frees the blocks that another one allocates",
+        }
+    }
+
+    /// The benchmark that it belongs to.
+    pub(crate) const fn bench(self) -> Bench {
+        match self {
+            Case::OneCount | Case::OwnCount | Case::OneCountProcesses => Bench::Refcount,
+            Case::SameHot | Case::DiffHot | Case::SameRandom => Bench::Read,
+            Case::Order9 | Case::Lengths | Case::Fragmentation => Bench::Contig,
+            Case::Order0Private
+            | Case::Order9Private
+            | Case::Order0Burst
+            | Case::Order9Burst
+            | Case::Order0Mixed
+            | Case::Order9Mixed => Bench::Alloc,
+        }
+    }
+
+    /// Whether each worker reads a file of its own.
+    pub(crate) const fn needs_own_files(self) -> bool {
+        matches!(self, Case::DiffHot)
+    }
+
+    /// Whether workers exchange blocks, so that there must be two at least.
+    pub(in crate::bench) const fn needs_partner(self) -> bool {
+        matches!(self, Case::Order0Mixed | Case::Order9Mixed)
+    }
+
+    /// Whether the quick run leaves it out, unless it is asked for.
+    pub(in crate::bench) const fn is_only_in_full_run(self) -> bool {
+        matches!(self, Case::Order0Burst | Case::Order9Burst)
+    }
+
+    /// What a worker is.
+    pub(in crate::bench) const fn worker(self) -> &'static str {
+        match self {
+            Case::OneCountProcesses => "process",
+            _ => "thread",
+        }
+    }
+
+    /// What is measured: operations per second as a rule.
+    pub(in crate::bench) const fn unit(self) -> &'static str {
+        match self {
+            Case::Fragmentation => "share",
+            _ => "ops/s",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_of_the_benchmark_that_lists_it_and_has_the_name_of_its_flag() {
+        let mut nr = 0;
+        for bench in Bench::ALL {
+            for case in bench.cases() {
+                assert_eq!(case.bench(), bench, "{case:?}");
+                let value = case.to_possible_value();
+                assert_eq!(value.unwrap().get_name(), case.name());
+                nr += 1;
+            }
+        }
+        assert_eq!(nr, Case::value_variants().len());
+    }
+}

@@ -315,25 +315,31 @@ fn loom_poison_vs_alloc_and_free() {
     });
 }
 
-/// A frame is poisoned while another thread takes the block beside it: a block that was taken, and not named yet,
-/// must not look as large as what it was cut from.
-#[test]
-fn loom_poison_beside_alloc() {
-    check(2, || {
+/// A frame is poisoned while another thread takes the block beside it, of `beside`: a block that was taken, and not
+/// named yet, must not look as large as what it was cut from.
+fn poison_beside_alloc(beside: Order) {
+    check(2, move || {
         let pool = pool();
         let other = thread::spawn({
             let pool = Arc::clone(&pool);
-            move || drop(pool.alloc(Order::ZERO))
+            move || drop(pool.alloc(beside))
         });
-        if let Some(block) = pool.alloc(order(1)) {
+        let poisoned = pool.alloc(order(1)).map(|block| {
             let _ = pool.poison(frame(block.frame().get() + 1));
-            drop(block);
-            other.join().unwrap();
-            assert_all_free_but(&pool, 1);
-        } else {
-            other.join().unwrap();
-        }
+        });
+        other.join().unwrap();
+        assert_all_free_but(&pool, usize::from(poisoned.is_some()));
     });
+}
+
+#[test]
+fn loom_poison_beside_alloc_of_a_frame() {
+    poison_beside_alloc(Order::ZERO);
+}
+
+#[test]
+fn loom_poison_beside_alloc_of_a_block() {
+    poison_beside_alloc(order(1));
 }
 
 /// A frame of a part is poisoned while the parts are joined.

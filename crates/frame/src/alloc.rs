@@ -66,8 +66,8 @@ pub trait LowMemory: Send + Sync {
     /// A node has fewer free frames than its `low` watermark.
     ///
     /// Called by the thread whose allocation made it so, with no lock of the pool held; to be quick, e.g. by
-    /// waking another thread. Called again only after `high` frames were free; what is in front caches, up to an
-    /// eighth of the pool, does not count.
+    /// waking another thread. Called again only after `high` frames were free; what is in front caches does not
+    /// count.
     fn low(&self, node: usize);
 }
 

@@ -48,8 +48,7 @@ pub struct Watermarks {
     /// Whoever is registered by [`FramePool::set_low_memory`](crate::FramePool::set_low_memory) is told
     /// when fewer are free; and nodes with more are preferred. At least `min`.
     pub low: usize,
-    /// Having told, do not tell again before as many are free, not counting what is in front caches: up to an
-    /// eighth of the pool. At least `low`, at most the whole pool.
+    /// Having told, do not tell again before as many are free, not counting what is in front caches. At least `low`, at most the whole pool.
     pub high: usize,
 }
 

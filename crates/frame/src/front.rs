@@ -11,7 +11,8 @@
 //! Invariants.
 //! - I1: a block in a stack is of kind `Front` and of the stack's order, has the lock bit, and neither
 //!   its frame nor any other in it is poisoned.
-//! - I2: all stacks together hold an eighth of the pool at the most.
+//! - I2: the front caches of two threads a processor hold an eighth of the pool at the most. More threads than that may
+//!   hold more; when memory runs out it is taken from them.
 //!
 //! Locks. A front cache is at work before a node is locked, never after.
 
@@ -105,13 +106,14 @@ impl Stack {
 
 /// Empty front caches for a pool of `nr_frames` frames used from `nr_cpus` processors.
 pub(crate) fn new(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
-    // Enough for programs with several threads a processor; more would make each of them smaller (I2).
+    // Enough for programs with several threads a processor.
     let nr = if cfg!(loom) {
         2
     } else {
         (4 * nr_cpus).clamp(16, 512)
     };
-    let capacities = capacities(nr_frames / 8 / nr);
+    // Twice as many threads as processors keep theirs full at the most, as a rule (I2).
+    let capacities = capacities(nr_frames / 8 / (2 * nr_cpus.max(1)));
     PerThread::new(nr, Fences::new(), || Front {
         stacks: capacities.map(|capacity| Stack {
             blocks: [FrameNr::new(0); MOST],

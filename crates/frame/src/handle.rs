@@ -18,14 +18,38 @@ use crate::{FrameNr, FramePool, Order};
 /// Its count is locked, so nobody else can take a reference. Dropping the handle frees the block.
 pub struct UniqueFrame<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
-    frame: FrameNr,
-    order: Order,
+    block: Block,
+}
+
+/// A block's first frame and order in one word: with a handle of two words allocations are returned in registers.
+/// In memory the parts of a larger handle are stored one by one and loaded together, for which the processor waits.
+#[derive(Clone, Copy)]
+struct Block(u64);
+
+impl Block {
+    #[inline]
+    const fn new(frame: FrameNr, order: Order) -> Self {
+        Self(frame.get() as u64 | (order.get() as u64) << u32::BITS)
+    }
+
+    #[inline]
+    const fn frame(self) -> FrameNr {
+        FrameNr::new(self.0 as u32)
+    }
+
+    #[inline]
+    fn order(self) -> Order {
+        // Only ever made of an order.
+        Order::new((self.0 >> u32::BITS) as u8).unwrap_or(Order::ZERO)
+    }
 }
 
 impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// The caller has taken the frame off a free list, or locked its count.
+    #[inline]
     pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr, order: Order) -> Self {
-        Self { pool, frame, order }
+        let block = Block::new(frame, order);
+        Self { pool, block }
     }
 
     /// The pool that the block is of.
@@ -34,31 +58,35 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     }
 
     /// The number of the block's first frame.
+    #[inline]
     pub fn frame(&self) -> FrameNr {
-        self.frame
+        self.block.frame()
     }
 
     /// The block's order.
+    #[inline]
     pub fn order(&self) -> Order {
-        self.order
+        self.block.order()
     }
 
     /// The block's bytes, to be overwritten. Optimistic readers with a stale frame number may be
     /// reading them; they find out: a release fence here pairs with the acquire fence of their copy.
     pub fn bytes(&self) -> RacyBytes<'p> {
         self.overwrite();
-        self.pool.bytes(self.frame, self.order.bytes())
+        self.pool.bytes(self.frame(), self.order().bytes())
     }
 
     /// Gives the block's memory back to the system; the block stays allocated, and reads as zeros.
     pub fn discard(&self) {
         self.overwrite();
-        self.pool.memory().discard(self.frame, self.order.bytes());
+        self.pool
+            .memory()
+            .discard(self.frame(), self.order().bytes());
     }
 
     /// The number alone, to be kept; the frame stays allocated.
     pub fn into_withheld(self) -> FrameNr {
-        ManuallyDrop::new(self).frame
+        ManuallyDrop::new(self).frame()
     }
 
     /// The handle of a frame that was kept as a bare number.
@@ -69,7 +97,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// used for this before.
     pub unsafe fn from_withheld(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         let (_, order) = pool.meta(frame).kind();
-        Self { pool, frame, order }
+        Self::new(pool, frame, order)
     }
 
     /// Orders every change that led to this handle (the slot that named the block was
@@ -107,11 +135,11 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
             "a published block of kind {kind:?}"
         );
         let this = ManuallyDrop::new(self);
-        let record = this.pool.meta(this.frame);
-        record.set_kind(kind, this.order);
+        let record = this.pool.meta(this.frame());
+        record.set_kind(kind, this.order());
         record.set_owner(owner.0, owner.1);
         record.refs.unfreeze(refs);
-        this.frame
+        this.frame()
     }
 }
 
@@ -128,14 +156,15 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
         private: [u64; 2],
         refs: u32,
     ) -> FrameNr {
-        self.pool.meta(self.frame).set_private(private);
+        self.pool.meta(self.frame()).set_private(private);
         self.publish(kind, owner, refs)
     }
 }
 
 impl<S: RefScheme> Drop for UniqueFrame<'_, S> {
+    #[inline]
     fn drop(&mut self) {
-        self.pool.free_locked(self.frame, self.order);
+        self.pool.free_locked(self.frame(), self.order());
     }
 }
 
@@ -144,8 +173,8 @@ impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
         write!(
             f,
             "UniqueFrame({:?}, order {})",
-            self.frame,
-            self.order.get()
+            self.frame(),
+            self.order().get()
         )
     }
 }

@@ -17,7 +17,7 @@ pub struct PoolStats {
     pub nr_frames: usize,
     /// How many are on the free lists of their nodes.
     pub nr_free: usize,
-    /// How many are free, and in a front cache.
+    /// How many are free, and in a front cache or on their way between two.
     pub nr_cached: usize,
     /// How many are allocated.
     pub nr_allocated: usize,
@@ -61,9 +61,13 @@ impl<S: RefScheme> FramePool<S> {
         // In one visit, so that no block is seen in two places.
         let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
             let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
-            let nodes = self.nodes.iter();
-            let free: usize = nodes.map(|node| lock(&node.buddy).nr_free()).sum();
-            (cached, free)
+            let nodes = self.nodes.iter().map(|node| {
+                let buddy = lock(&node.buddy);
+                (buddy.depot.len(), buddy.nr_free())
+            });
+            nodes.fold((cached, 0), |(cached, free), (in_depot, in_lists)| {
+                (cached + in_depot, free + in_lists)
+            })
         });
         // ORDERING: Relaxed; a count for reports.
         let nr_leaked = self.nr_leaked.load(Ordering::Relaxed);
@@ -113,18 +117,27 @@ impl<S: RefScheme> FramePool<S> {
         self.fronts.with_all(|fronts, _| {
             for front in fronts {
                 for (frame, order) in front.iter() {
-                    let record = self.meta(frame);
-                    if record.kind() != (FrameKind::Front, order) {
-                        return Err(format!(
-                            "{frame:?} is in a front cache of order {} as {record:?}",
-                            order.get()
-                        ));
-                    }
-                    self.verify_locked(frame, order)?;
+                    self.verify_cached(frame, order)?;
+                }
+            }
+            for node in &self.nodes {
+                for frame in lock(&node.buddy).depot.iter() {
+                    self.verify_cached(frame, Order::ZERO)?;
                 }
             }
             Ok(())
         })
+    }
+
+    fn verify_cached(&self, frame: FrameNr, order: Order) -> Result<(), String> {
+        let record = self.meta(frame);
+        if record.kind() != (FrameKind::Front, order) {
+            return Err(format!(
+                "{frame:?} is in a front cache of order {} as {record:?}",
+                order.get()
+            ));
+        }
+        self.verify_locked(frame, order)
     }
 
     /// Checks that every frame of a block has the lock bit.

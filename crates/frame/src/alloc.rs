@@ -200,8 +200,8 @@ impl<S: RefScheme> FramePool<S> {
         Ok(())
     }
 
-    /// Gives everything in the front caches back to the nodes, where it can be merged; returns how
-    /// many frames that was.
+    /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be
+    /// merged; returns how many frames that was.
     pub fn drain_front_caches(&self) -> usize {
         // When memory has run out this is asked again and again, and most of the time there is nothing; a visit
         // stops everybody.
@@ -219,6 +219,13 @@ impl<S: RefScheme> FramePool<S> {
                 for (frame, order) in front.take_all() {
                     self.free_to_node(frame, order);
                     drained += order.frames() as usize;
+                }
+            }
+            for node in &self.nodes {
+                let mut buddy = lock(&node.buddy);
+                while let Some(frame) = buddy.depot.pop() {
+                    self.free_to_buddy(&mut buddy, frame, Order::ZERO);
+                    drained += 1;
                 }
             }
             drained
@@ -265,11 +272,11 @@ impl<S: RefScheme> FramePool<S> {
             front.home = home;
         }
         let mut buddy = lock(&self.nodes[front.home].buddy);
-        let room = room(&buddy, Mark::Low) >> order.get();
-        let nr = (1 + front.batch(class)).min(room);
+        let wanted = 1 + front.batch(class);
+        let mut nr_taken = 0;
         let mut first = None;
-        let mut nr_pushed = 0;
         let mut keep = |frame: FrameNr| {
+            nr_taken += 1;
             if first.is_none() {
                 self.meta(frame).set_kind(FrameKind::Owned, order);
                 first = Some(frame);
@@ -278,22 +285,13 @@ impl<S: RefScheme> FramePool<S> {
             self.meta(frame).set_kind(FrameKind::Front, order);
             let has_room = front.push(class, frame);
             debug_assert!(has_room, "the stack was empty, and a batch is half of it");
-            nr_pushed += 1;
         };
         if order == Order::ZERO {
-            buddy.alloc_bulk(&self.table, nr, &mut keep);
-        } else if nr > 0
-            && let Some(frame) = buddy.alloc(&self.table, order)
-        {
-            keep(frame);
-            // To split large blocks for later would be a waste of them.
-            for _ in 1..nr {
-                let Some(frame) = buddy.alloc_exact(&self.table, order) else {
-                    break;
-                };
-                keep(frame);
-            }
+            self.take_frames(&mut buddy, wanted, &mut keep);
+        } else {
+            self.take_blocks(&mut buddy, wanted, order, &mut keep);
         }
+        let nr_pushed = nr_taken.max(1) - 1;
         self.note_low(front.home, &mut buddy);
         if nr_pushed > 0 {
             self.note_cached();
@@ -301,6 +299,42 @@ impl<S: RefScheme> FramePool<S> {
         // Lowest on top, so that successive allocations come out in ascending order.
         front.reverse_top(class, nr_pushed);
         first
+    }
+
+    /// Takes up to `nr` single frames from a node, not going below its low watermark: what others have freed lately, as it
+    /// is; then the smallest blocks.
+    fn take_frames(&self, buddy: &mut Buddy, nr: usize, keep: &mut impl FnMut(FrameNr)) {
+        let mut left = nr;
+        while left > 0
+            && let Some(frame) = buddy.depot.pop()
+        {
+            keep(frame);
+            left -= 1;
+        }
+        let room = room(buddy, Mark::Low);
+        buddy.alloc_bulk(&self.table, left.min(room), keep);
+    }
+
+    /// Takes a block of `order` from a node, and up to `nr` in all, not going below its low watermark.
+    fn take_blocks(
+        &self,
+        buddy: &mut Buddy,
+        nr: usize,
+        order: Order,
+        keep: &mut impl FnMut(FrameNr),
+    ) {
+        let nr = nr.min(room(buddy, Mark::Low) >> order.get());
+        for at in 0..nr {
+            // To split large blocks for later would be a waste of them.
+            let frame = match at {
+                0 => buddy.alloc(&self.table, order),
+                _ => buddy.alloc_exact(&self.table, order),
+            };
+            let Some(frame) = frame else {
+                break;
+            };
+            keep(frame);
+        }
     }
 
     fn alloc_from_nodes(&self, request: &AllocRequest) -> Option<FrameNr> {

@@ -33,7 +33,15 @@ impl<S: RefScheme> FramePool<S> {
             });
         }
         if let Some(node) = self.node_of(first) {
-            blocks.extend(lock(&self.nodes[node].buddy).take_within(&self.table, &range));
+            let mut buddy = lock(&self.nodes[node].buddy);
+            let is_within = |frame: FrameNr| range.contains(&frame.get());
+            blocks.extend(
+                buddy
+                    .depot
+                    .take_where(is_within)
+                    .map(|frame| (frame, Order::ZERO)),
+            );
+            blocks.extend(buddy.take_within(&self.table, &range));
         }
         blocks.sort_unstable();
         blocks

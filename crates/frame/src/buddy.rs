@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use pagewell_sync::atomic::Ordering;
 
+use crate::depot::Depot;
 use crate::geometry::blocks_of;
 use crate::kind::FrameKind;
 use crate::meta::{self, MetaTable, NIL};
@@ -30,6 +31,8 @@ pub(crate) struct Buddy {
     /// How many blocks are on each list.
     nr_blocks: [usize; Order::COUNT],
     nr_free: usize,
+    /// Frames that are in no list: free, and not merged.
+    pub(crate) depot: Depot,
     watermarks: Watermarks,
     /// Whether fewer frames than the low watermark were free, and not as many as the high one since.
     is_low: bool,
@@ -46,6 +49,7 @@ impl Buddy {
         let mut buddy = Self {
             first,
             end,
+            depot: Depot::new((end - first) as usize),
             watermarks,
             is_low: false,
             heads: [NIL; Order::COUNT],

@@ -49,7 +49,8 @@ impl<S: RefScheme> FramePool<S> {
         front.push(class, frame) || self.spill(front, class, frame)
     }
 
-    /// Makes room in a full stack by giving half of it to its node, and puts the block into it.
+    /// Makes room in a full stack by giving half of it to its node, single frames to the depot if they fit, and puts
+    /// the block into it.
     #[cold]
     #[inline(never)]
     fn spill(&self, front: &mut Front, class: Class, frame: FrameNr) -> bool {
@@ -60,7 +61,10 @@ impl<S: RefScheme> FramePool<S> {
         // All of them are of the front cache's home node.
         let mut buddy = lock(&self.nodes[front.home].buddy);
         for oldest in front.take_oldest(class, nr) {
-            buddy.free(&self.table, oldest, class.order());
+            let is_passed_on = class.order() == Order::ZERO && buddy.depot.push(oldest);
+            if !is_passed_on {
+                buddy.free(&self.table, oldest, class.order());
+            }
         }
         drop(buddy);
         front.push(class, frame)

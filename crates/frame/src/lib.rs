@@ -6,7 +6,7 @@
 //! | [`refword`], [`refcount`] | the reference word (pure), and its atomic shell in two schemes |
 //! | `kind`, `meta` | the typed word (pure), and the metadata record of a frame |
 //! | `memory`, `numa`, `config` | the memory behind the frames, the nodes of the machine, the set-up |
-//! | `buddy`, `front` | the allocator of one node, and the front caches before it |
+//! | `buddy`, `depot`, `front` | the allocator of one node, what is passed on unmerged, the front caches before it |
 //! | `pool` | [`FramePool`]: all of it together |
 //! | `alloc`, `free` | allocating blocks, in bulk, by node and watermark; freeing them |
 //! | `raw`, `range` | blocks owned by number, and contiguous ranges freed by the block |
@@ -35,6 +35,7 @@ mod alloc;
 mod blocks;
 mod buddy;
 mod config;
+mod depot;
 mod error;
 mod free;
 mod front;

@@ -62,6 +62,13 @@ impl<S: RefScheme> FramePool<S> {
             for front in fronts {
                 front.take_where(has_frame, &mut free);
             }
+            let is_it = |other: FrameNr| other == frame;
+            free.extend(
+                buddy
+                    .depot
+                    .take_where(is_it)
+                    .map(|frame| (frame, Order::ZERO)),
+            );
             if let Some((head, order)) = buddy.block_with(&self.table, frame) {
                 buddy.take(&self.table, head, order);
                 free.push((head, order));

@@ -25,6 +25,7 @@ for_both_schemes! {
     a_frame_at_hand_of_this_thread_is_leaked_at_once
     a_frame_at_hand_of_another_thread_is_leaked_at_once
     a_tail_of_a_block_at_hand_is_leaked_at_once
+    frames_that_another_thread_has_freed_are_leaked_at_once_wherever_they_are
     a_frame_of_an_allocated_block_is_leaked_when_it_is_freed
     all_frames_of_a_block_can_be_leaked
     a_frame_of_a_published_block_is_leaked_by_the_last_put
@@ -396,4 +397,25 @@ fn frames_poisoned_while_blocks_are_joined_are_leaked_once<S: RefScheme>() {
             drop(pool.join(parts, order(3)));
         });
     }
+}
+
+/// Another thread has freed more than its front cache holds: some are in that, some on their way to other front caches,
+/// and some on the lists.
+fn frames_that_another_thread_has_freed_are_leaked_at_once_wherever_they_are<S: RefScheme>() {
+    let pool = pool::<S>(1 << 14);
+    let mut frames = Vec::new();
+    assert_eq!(pool.alloc_bulk(400, &mut frames), 400);
+    let numbers: Vec<FrameNr> = frames.iter().map(UniqueFrame::frame).collect();
+    thread::scope(|scope| {
+        let freer = scope.spawn(|| drop(frames));
+        freer.join().unwrap();
+    });
+    pool.verify().unwrap();
+    for (nr, number) in numbers.into_iter().enumerate() {
+        assert_eq!(pool.poison(number), Poisoned::Leaked);
+        assert_eq!(pool.stats().nr_leaked, nr + 1);
+    }
+    pool.drain_front_caches();
+    pool.verify().unwrap();
+    assert_eq!(pool.stats().nr_free, (1 << 14) - 400);
 }

@@ -21,6 +21,7 @@ use support::{
 };
 
 for_both_schemes! {
+    what_another_thread_has_freed_is_merged_when_the_caches_are_drained
     bulk_gives_as_many_frames_as_there_are
     bulk_gives_frames_side_by_side
     bulk_takes_small_blocks_before_it_splits_large_ones
@@ -461,4 +462,21 @@ fn blocks_freed_by_another_thread_are_as_good_as_own_ones<S: RefScheme>() {
         });
         assert_all_free(&pool);
     }
+}
+
+/// More than its front cache holds: some of it is on its way to other front caches then.
+fn what_another_thread_has_freed_is_merged_when_the_caches_are_drained<S: RefScheme>() {
+    let pool = pool::<S>(1 << 14);
+    let whole = pool.free_blocks();
+    let mut frames = Vec::new();
+    assert_eq!(pool.alloc_bulk(400, &mut frames), 400);
+    thread::scope(|scope| {
+        scope.spawn(|| drop(frames)).join().unwrap();
+    });
+    pool.verify().unwrap();
+    assert_eq!(pool.stats().nr_available(), 1 << 14);
+    assert!(pool.drain_front_caches() > 0);
+    pool.verify().unwrap();
+    assert_eq!(pool.stats().nr_free, 1 << 14);
+    assert_eq!(pool.free_blocks(), whole);
 }

@@ -1,86 +1,173 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Broken variants of the reference count, which the tests must notice.
+"""Broken variants of the reference count and of short reads, which the tests must
+notice.
 
     mutate.py list
-    mutate.py apply NAME HEADER SLOW NEW_HEADER NEW_SLOW
+    mutate.py files                   the files that variants change in place
+    mutate.py apply NAME SRC HEADER   changes SRC, a kernel tree, or writes the
+                                      changed header to HEADER; prints which
+                                      suites have to notice
 """
+import os
 import sys
+
+HEADER = "include/linux/page_ref_lock_bit.h"
+SLOW = "mm/page_ref_lock_bit.c"
+READ = "mm/filemap_short_read.c"
 
 # name: (which file, the text to find, which occurs once, and what replaces it)
 MUTANTS = {
     # The winner of a put does not lock: a try on the freed page succeeds.
     "put-without-cas": (
-        "header",
+        HEADER,
         "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
         "return true;",
     ),
     # A store for the CAS: wipes the reference of a try that came between.
     "put-with-store": (
-        "header",
+        HEADER,
         "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
         "{ atomic_set(ref, PAGE_REF_LOCKED); return true; }",
     ),
     # Everybody whose CAS lost believes to have won.
     "put-ignores-cas": (
-        "header",
+        HEADER,
         "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
         "{ atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED); return true; }",
     ),
     # The exact put leaves a bare 0.
     "exact-put-to-bare-zero": (
-        "header",
+        HEADER,
         "atomic_try_cmpxchg(ref, &old, new ?: PAGE_REF_LOCKED)",
         "atomic_try_cmpxchg(ref, &old, new)",
     ),
     # Two steps where one is needed.
     "freeze-in-two-steps": (
-        "header",
+        HEADER,
         "return likely(atomic_cmpxchg(ref, expected, PAGE_REF_LOCKED) == expected);",
         "if (atomic_read(ref) != expected) return false;"
         " atomic_set(ref, PAGE_REF_LOCKED); return true;",
     ),
     # Freezing to what the baseline freezes to.
     "freeze-to-bare-zero": (
-        "header",
+        HEADER,
         "return likely(atomic_cmpxchg(ref, expected, PAGE_REF_LOCKED) == expected);",
         "return atomic_cmpxchg(ref, expected, 0) == expected;",
     ),
     # A failed try leaves what it added.
     "no-reset": (
-        "slow",
+        SLOW,
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
         "\treturn false;",
     ),
     # A reset by a store: wipes an unfreeze.
     "reset-with-store": (
-        "slow",
+        SLOW,
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
         "\tatomic_set(ref, PAGE_REF_LOCKED);\n\treturn false;",
     ),
     # A reset that takes back what was added: goes below an unfreeze's store.
     "reset-by-subtraction": (
-        "slow",
+        SLOW,
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
         "\tatomic_sub(nr, ref);\n\treturn false;",
     ),
     # The published form: one attempt, however high the word is.
     "one-reset-when-high": (
-        "slow",
+        SLOW,
         "if (!page_ref_lb_locked(seen) || !(seen & PAGE_REF_HIGH))\n\t\t\tbreak;",
         "break;",
     ),
     # No limit on live references.
     "no-limit": (
-        "header",
+        HEADER,
         "return (unsigned int)word - 1 < PAGE_REF_LIMIT;",
         "return word > 0;",
     ),
     # An underflow is left as it is.
     "underflow-left": (
-        "slow",
+        SLOW,
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n}\nEXPORT_SYMBOL(page_ref_lb_misused_put);",
         "}\nEXPORT_SYMBOL(page_ref_lb_misused_put);",
+    ),
+    # What was copied is believed.
+    "read-unchecked": (
+        READ,
+        "if (copied && short_read_still_valid(mapping, seq)) {",
+        "if (copied) {",
+    ),
+    # A removal between the lookup and the first look at the counter is missed.
+    "read-notes-late": (
+        READ,
+        "\tpage = short_read_find(mapping, seq, pos, last_pos, &bytes);\n",
+        "\tpage = short_read_find(mapping, seq, pos, last_pos, &bytes);\n"
+        "\tseq = smp_load_acquire(&mapping->removal_seq);\n",
+    ),
+    # The part of the last page beyond the end of the file is handed out.
+    "read-beyond-size": (
+        READ,
+        "if (pos >= isize)\n\t\treturn 0;\n"
+        "\tbytes = min3(bytes, count, (size_t)min_t(loff_t, isize - pos, count));",
+        "bytes = min(bytes, count);",
+    ),
+    # A page that is still being filled is served.
+    "read-not-up-to-date": (
+        READ,
+        "!(flags & BIT(PG_uptodate)) || ",
+        "",
+    ),
+    # The next readahead is not started.
+    "read-ignores-readahead-mark": (
+        READ,
+        "BIT(PG_readahead) | ",
+        "",
+    ),
+    # Data of a page with a hardware error is served.
+    "read-ignores-poison": (
+        READ,
+        " |\n\t\t\t\t      __PG_HWPOISON;",
+        ";",
+    ),
+    # As was posted: a page that is only read in small pieces is never activated.
+    "read-referenced-suffices": (
+        READ,
+        "return (flags & BIT(PG_referenced)) &&\n"
+        "\t       (flags & (BIT(PG_active) | BIT(PG_unevictable)));",
+        "return flags & BIT(PG_referenced);",
+    ),
+    # The second folio of a read is served from the place of the first.
+    "read-keeps-position": (
+        READ,
+        "iocb->ki_pos += copied;\n",
+        "",
+    ),
+    # The removers, one by one.
+    "removal-batch-silent": (
+        "mm/filemap.c",
+        "\tmapping_note_removal(mapping);\n\tmapping->nrpages -= total_pages;",
+        "\tmapping->nrpages -= total_pages;",
+    ),
+    "removal-batch-early": (
+        "mm/filemap.c",
+        "\tmapping_set_update(&xas, mapping);\n\txas_for_each(&xas, folio, ULONG_MAX) {",
+        "\tmapping_note_removal(mapping);\n"
+        "\tmapping_set_update(&xas, mapping);\n\txas_for_each(&xas, folio, ULONG_MAX) {",
+    ),
+    "replacement-silent": (
+        "mm/filemap.c",
+        "\txas_store(&xas, new);\n\tmapping_note_removal(mapping);\n",
+        "\txas_store(&xas, new);\n",
+    ),
+    "migration-silent": (
+        "mm/migrate.c",
+        "\t\txas_store(&xas, newfolio);\n\t\tmapping_note_removal(mapping);\n",
+        "\t\txas_store(&xas, newfolio);\n",
+    ),
+    "huge-migration-silent": (
+        "mm/migrate.c",
+        "\txas_store(&xas, dst);\n\tmapping_note_removal(mapping);\n",
+        "\txas_store(&xas, dst);\n",
     ),
 }
 
@@ -88,25 +175,44 @@ MUTANTS = {
 PROLOGUE = "#include <linux/kconfig.h>\n#include <linux/types.h>\n#include <linux/atomic.h>\n"
 
 
-def apply(name, header, slow, new_header, new_slow):
+def files():
+    """The header is not among them: its variants go into a file of their own."""
+    return sorted({which for which, _, _ in MUTANTS.values()} - {HEADER})
+
+
+def write_if_new(path, text):
+    """What is not changed is not built again."""
+    if os.path.exists(path):
+        with open(path) as old:
+            if old.read() == text:
+                return
+    with open(path, "w") as out:
+        out.write(text)
+
+
+def apply(name, src, new_header):
     which, find, put = MUTANTS[name]
-    text = {}
-    for kind, path in (("header", header), ("slow", slow)):
-        with open(path) as source:
-            text[kind] = source.read()
-    if text[which].count(find) != 1:
-        sys.exit(f"{name}: the text to find occurs {text[which].count(find)} times")
-    text[which] = text[which].replace(find, put)
-    with open(new_header, "w") as out:
-        out.write(PROLOGUE + text["header"])
-    with open(new_slow, "w") as out:
-        out.write(text["slow"])
+    with open(os.path.join(src, HEADER)) as source:
+        header = source.read()
+    with open(os.path.join(src, which)) as source:
+        text = source.read()
+    if text.count(find) != 1:
+        sys.exit(f"{name}: the text to find occurs {text.count(find)} times")
+    text = text.replace(find, put)
+    if which == HEADER:
+        header = text
+    else:
+        write_if_new(os.path.join(src, which), text)
+    write_if_new(new_header, PROLOGUE + header)
+    print("page_ref*" if which in (HEADER, SLOW) else "filemap_short_read")
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["list"]:
         print("\n".join(MUTANTS))
-    elif len(sys.argv) == 7 and sys.argv[1] == "apply" and sys.argv[2] in MUTANTS:
+    elif sys.argv[1:] == ["files"]:
+        print("\n".join(files()))
+    elif len(sys.argv) == 5 and sys.argv[1] == "apply" and sys.argv[2] in MUTANTS:
         apply(*sys.argv[2:])
     else:
         sys.exit(__doc__)

@@ -3,14 +3,44 @@
 """Turns the benchmarks' lines into ratios and tables.
 
 The kernels with an option off and on were booted in turn, so the n-th line of a
-case from the one is compared with the n-th from the other. Prints a table in
-Markdown; appends the ratio lines to the file.
+case from the one is compared with the n-th from the other. Prints tables in
+Markdown, all cases and then the targets; appends the ratio lines to the file.
 """
 import json
 import statistics
 import sys
 
 BASELINE = "baseline"
+
+# What, the least ratio, and the case: bench, case, block, bytes of the file, threads.
+TARGETS = [
+    ("get and put of one count, two processors", 1.1, ("refcount", "one-count", 0, 0, 2)),
+    ("alloc_page and __free_page", 0.98, ("refcount", "alloc-free", 4096, 0, 1)),
+    ("alloc_page and put_page", 0.98, ("refcount", "alloc-put", 4096, 0, 1)),
+    ("reads of 1 byte of one page, two threads", 1.5, ("short-read", "same-file", 1, 4096, 2)),
+    ("of 256 bytes", 1.5, ("short-read", "same-file", 256, 4096, 2)),
+    ("of 1024 bytes", 1.5, ("short-read", "same-file", 1024, 4096, 2)),
+    ("reads of 4 KiB, one thread", 1.0, ("short-read", "same-file", 4096, 4096, 1)),
+    ("reads of 4 KiB of one page, two threads", 1.0, ("short-read", "same-file", 4096, 4096, 2)),
+    ("reads of 4 KiB of two files, two threads", 1.0, ("short-read", "diff-file", 4096, 4096, 2)),
+]
+
+
+def print_targets(ratios):
+    print("\n| target | at least | on / off (low to high) | |")
+    print("|---|---|---|---|")
+    for what, least, where in TARGETS:
+        row = ratios.get(where)
+        if not row:
+            print(f"| {what} | {least} | | not measured |")
+            continue
+        if row["value"] >= least:
+            verdict = "met"
+        elif row["high"] >= least:
+            verdict = "missed by the median, reached by a boot"
+        else:
+            verdict = "missed"
+        print(f"| {what} | {least} | {row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f}) | {verdict} |")
 
 
 def key(row):
@@ -47,6 +77,9 @@ def main(path):
             print(f"| {bench} | {case} | {block} | {file_bytes} | {threads} | {units[where]} "
                   f"| {statistics.median(base):,.0f} | {statistics.median(values):,.0f} "
                   f"| {value:.3f} ({min(each):.3f} to {max(each):.3f}) |")
+
+    print_targets({(r["bench"], r["case"], r["block"], r["file_bytes"], r["threads"]): r
+                   for r in ratios})
 
     with open(path, "w") as out:
         for row in rows + ratios:

@@ -193,7 +193,7 @@ pub struct FrameRef<'p, S: RefScheme> {
 pub enum TryGetFrame<'p, S: RefScheme> {
     /// The reference.
     Taken(FrameRef<'p, S>),
-    /// The frame is free, frozen, or inside of a block.
+    /// The frame is free, frozen, or inside of a block; or the pool has no such frame.
     Locked,
     /// The frame has as many references as it can count.
     Saturated,

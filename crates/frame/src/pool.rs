@@ -186,11 +186,12 @@ impl<S: RefScheme> FramePool<S> {
     /// reference in hand the caller must check that it is still the frame that it was looking for, and
     /// else drop the reference (which may free the frame, if everybody else has dropped theirs).
     ///
-    /// # Panics
-    ///
-    /// When the pool has no such frame.
+    /// A frame that the pool does not have is never anybody's: [`TryGetFrame::Locked`].
     pub fn try_get(&self, frame: FrameNr) -> TryGetFrame<'_, S> {
-        match self.meta(frame).refs.try_get() {
+        let Some(record) = self.table.get(frame.index()) else {
+            return TryGetFrame::Locked;
+        };
+        match record.refs.try_get() {
             TryGet::Taken => TryGetFrame::Taken(FrameRef::new(self, frame)),
             TryGet::Locked => TryGetFrame::Locked,
             TryGet::Saturated => TryGetFrame::Saturated,

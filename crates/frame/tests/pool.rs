@@ -279,6 +279,9 @@ fn frames_in_front_caches_of_other_threads_are_found<S: RefScheme>() {
 
 fn only_published_frames_give_references<S: RefScheme>() {
     let pool = pool::<S>(64);
+    for beyond in [pool.nr_frames() as u32, MAX_FRAMES as u32] {
+        assert_locked(&pool, FrameNr::new(beyond));
+    }
     let all = (0..64).map(FrameNr::new);
     all.clone().for_each(|frame| assert_locked(&pool, frame));
     let unique = pool.alloc(order(2)).unwrap();

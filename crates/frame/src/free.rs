@@ -45,8 +45,11 @@ impl<S: RefScheme> FramePool<S> {
             return false;
         }
         record.set_kind(FrameKind::Front, order);
-        self.note_cached();
-        front.push(class, frame) || self.spill(front, class, frame)
+        let is_cached = front.push(class, frame) || self.spill(front, class, frame);
+        if is_cached {
+            self.note_cached();
+        }
+        is_cached
     }
 
     /// Makes room in a full stack by giving half of it to its node, single frames to the depot if they fit, and puts

@@ -11,8 +11,9 @@
 import re
 import sys
 
-CASE = re.compile(r"^\s{4,}(not ok|ok) \d+ (\S+)(.*)$")
-SUITE = re.compile(r"^\s{4,}# Subtest: (\S+)")
+# A suite's cases are indented by 4; the runs of a case with parameters by 8.
+CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (\S+)(.*)$")
+SUITE = re.compile(r"^( {4,})# Subtest: (\S+)")
 TROUBLE = re.compile(
     r"BUG:|Bad page|WARNING: .*(lock|inversion|dependency)|INFO: .*(lock|stall)|"
     r"kernel BUG|Kernel panic|Oops|refcount_t:"
@@ -22,16 +23,20 @@ TROUBLE = re.compile(
 def cases(log):
     """(suite, case) -> pass, fail or skip, in the console's order."""
     found = {}
-    suite = "?"
+    suite = group = "?"
     with open(log, errors="replace") as lines:
         for line in lines:
             if match := SUITE.match(line):
-                suite = match[1]
+                if len(match[1]) == 4:
+                    suite = match[2]
+                else:
+                    group = match[2]
             elif match := CASE.match(line):
-                result = "fail" if match[1] == "not ok" else "pass"
-                if "# SKIP" in match[3]:
+                result = "fail" if match[2] == "not ok" else "pass"
+                if "# SKIP" in match[4]:
                     result = "skip"
-                found[suite, match[2]] = result
+                case = match[3] if len(match[1]) == 4 else f"{group}/{match[3]}"
+                found[suite, case] = result
     return found
 
 

@@ -123,12 +123,6 @@ MUTANTS = {
         "BIT(PG_readahead) | ",
         "",
     ),
-    # Data of a page with a hardware error is served.
-    "read-ignores-poison": (
-        READ,
-        " |\n\t\t\t\t      __PG_HWPOISON;",
-        ";",
-    ),
     # As was posted: a page that is only read in small pieces is never activated.
     "read-referenced-suffices": (
         READ,

@@ -81,23 +81,10 @@ impl<S: RefScheme> FramePool<S> {
                 // Whoever freed it has seen the flag already.
                 return Poisoned::Leaked;
             }
-            if let Some(head) = self.head_of_used(frame) {
+            if let Some(head) = self.head_of(frame) {
                 self.meta(head).set_flag(meta::HAS_POISONED);
             }
             Poisoned::WhenFreed
         })
-    }
-
-    /// The first frame of the allocated block of several frames that `frame` is in, if it is in one.
-    fn head_of_used(&self, frame: FrameNr) -> Option<FrameNr> {
-        // From the largest on: what the words of tails say means nothing.
-        let orders = (1..=Order::MAX.get()).rev().filter_map(Order::new);
-        orders
-            .map(|order| (FrameNr::new(frame.get() & !(order.frames() - 1)), order))
-            .find(|(head, order)| {
-                let (kind, of_block) = self.meta(*head).kind();
-                of_block >= *order && kind != FrameKind::Tail
-            })
-            .map(|(head, _)| head)
     }
 }

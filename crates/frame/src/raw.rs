@@ -146,20 +146,24 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     fn misuse_of_tail(&self, frame: FrameNr) -> Misuse {
-        match self.head_of(frame) {
+        let head = self.head_of(frame).map(|head| self.meta(head).kind().0);
+        match head {
             Some(FrameKind::Free | FrameKind::Front) | None => Misuse::NotAllocated,
             Some(_) => Misuse::Tail,
         }
     }
 
-    /// The kind of the block that a frame is in that is not its first.
-    fn head_of(&self, frame: FrameNr) -> Option<FrameKind> {
+    /// The first frame of the block of several frames that `frame` is in, if it is in one.
+    pub(crate) fn head_of(&self, frame: FrameNr) -> Option<FrameNr> {
+        // From the largest on: what the words of tails say means nothing.
         let orders = (1..=Order::MAX.get()).rev().filter_map(Order::new);
         orders
             .map(|order| (FrameNr::new(frame.get() & !(order.frames() - 1)), order))
-            .map(|(head, order)| (self.meta(head).kind(), order))
-            .find(|((kind, of_block), order)| *kind != FrameKind::Tail && of_block >= order)
-            .map(|((kind, _), _)| kind)
+            .find(|(head, order)| {
+                let (kind, of_block) = self.meta(*head).kind();
+                of_block >= *order && kind != FrameKind::Tail
+            })
+            .map(|(head, _)| head)
     }
 
     /// Gives up the owner's reference to a raw block.

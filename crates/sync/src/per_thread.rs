@@ -45,7 +45,8 @@
 //! under the lock has to be short; and threads of real-time priorities must not starve an owner that
 //! a visitor waits for. If the heavy fence is refused the visitor visits its own value only.
 //!
-//! Proved by: `tests/loom_per_thread.rs`, with twins without a fence and without the wait.
+//! Proved by: `tests/loom_per_thread.rs`, which the mutants of `verify/mutants` fail; `tests/per_thread.rs`, with both kinds
+//! of fences.
 
 #![allow(unsafe_code)] // The value behind the lock.
 
@@ -105,16 +106,6 @@ impl<T> PerThread<T> {
             visitor: Mutex::new(()),
             fences,
         }
-    }
-
-    /// How many values there are.
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Whether there are no values at all.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
     }
 
     /// Does `work` on this thread's value.
@@ -268,7 +259,7 @@ impl<T> Drop for Visit<'_, T> {
 impl<T> fmt::Debug for PerThread<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PerThread")
-            .field("len", &self.len())
+            .field("nr_values", &self.slots.len())
             .finish_non_exhaustive()
     }
 }

@@ -9,13 +9,14 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
-use pagewell_io::Backend;
+use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::file::File;
+use crate::file::{File, Handle};
 use crate::mapping::Mapping;
 use crate::page_size::PageSize;
 use crate::shared::{Event, Origin, Shared};
+use crate::writes::{Access, WriteOptions, Writeback};
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
@@ -165,6 +166,8 @@ pub struct Cache<S: RefScheme = LockBit> {
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     page_size: Option<usize>,
+    write: Option<WriteOptions>,
+    file: FileOptions,
 }
 
 impl OpenOptions {
@@ -177,6 +180,58 @@ impl OpenOptions {
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
+        self
+    }
+
+    /// Open for writing too. Only one open file of one process can be: another gets
+    /// [`Busy`](ErrorKind::Busy). Default: for reading only.
+    #[must_use]
+    pub fn write(mut self) -> Self {
+        self.write.get_or_insert_default();
+        self
+    }
+
+    /// Open for writing, and make the file if there is none. It is durable after the first sync.
+    #[must_use]
+    pub fn create(mut self) -> Self {
+        self.file = self.file.create();
+        self.write()
+    }
+
+    /// Open for writing, and make the file; that there is one already is an error.
+    #[must_use]
+    pub fn create_new(mut self) -> Self {
+        self.file = self.file.create_new();
+        self.write()
+    }
+
+    /// Open for writing, and empty the file.
+    #[must_use]
+    pub fn truncate(mut self) -> Self {
+        self.file = self.file.truncate();
+        self.write()
+    }
+
+    /// When dirty pages are written; for files that are open for writing. Default:
+    /// [`Writeback::Background`].
+    #[must_use]
+    pub fn writeback(mut self, mode: Writeback) -> Self {
+        self.write.get_or_insert_default().mode = mode;
+        self
+    }
+
+    /// Calls `hook` before a page is given to the storage, with the page's number and the highest log sequence
+    /// number that [`File::write_at_lsn`] was given for it (0 if it was given none). If it fails, the page is not
+    /// given to the storage, and stays dirty.
+    ///
+    /// It is called with the file's writeback lock held, so it must not flush or sync this file, give it a size, or
+    /// discard pages of it; it may write to others, and sync them: a log, say.
+    #[must_use]
+    pub fn before_write(
+        mut self,
+        hook: impl Fn(u64, u64) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.write.get_or_insert_default().before_write = Some(Arc::new(hook));
         self
     }
 }
@@ -232,8 +287,29 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let path = path.as_ref();
-        let backend = pagewell_io::FileBackend::open(path)
-            .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
+        // Before the file is made, or emptied.
+        self.page_size_of(options, path)?;
+        let backend = match options.write {
+            None => FileBackend::open(path),
+            Some(_) => loop {
+                // The file's lock is this cache's already, if the cache has it open for writing.
+                if let Some(open) = self.open_already(path) {
+                    return self.open_again(open, path, options);
+                }
+                match FileBackend::open_writable(path, &options.file) {
+                    Err(error)
+                        if error.kind() == std::io::ErrorKind::ResourceBusy
+                            && self.shared.has_graves() =>
+                    {
+                        // It may be locked by a mapping of ours that has no handle any more.
+                        self.shared.bury();
+                        std::thread::yield_now();
+                    }
+                    result => break result,
+                }
+            },
+        };
+        let backend = backend.map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
         self.open_backend_with(backend, path, options)
     }
 
@@ -262,33 +338,97 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let path = path.into();
-        let page_size = match options.page_size {
-            Some(bytes) => page_size(bytes, Op::Open).map_err(|error| error.with_path(&path))?,
-            None => self.page_size,
-        };
+        let page_size = self.page_size_of(options, &path)?;
+        if options.write.is_some() && !backend.is_writable() {
+            return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
+        }
         let id = backend.id();
         let (mapping, origin) = self.shared.mapping_or_else(id, |number| {
+            let access = match &options.write {
+                None => Access::Read,
+                Some(options) => Access::Write(options.clone()),
+            };
             Mapping::new(
                 Arc::clone(&self.shared),
                 Box::new(backend),
                 path.clone(),
                 page_size,
                 (id, number),
+                access,
             )
         })?;
+        let file = self.handle(Arc::clone(&mapping), &path, options)?;
+        if origin == Origin::Open {
+            mapping.refresh(Op::Open)?;
+        } else if crate::writeback::is_background(&mapping) {
+            crate::writeback::start(&self.shared)
+                .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
+        }
+        Ok(file)
+    }
+
+    fn page_size_of(&self, options: &OpenOptions, path: &Path) -> Result<PageSize, Error> {
+        match options.page_size {
+            Some(bytes) => page_size(bytes, Op::Open).map_err(|error| error.with_path(path)),
+            None => Ok(self.page_size),
+        }
+    }
+
+    /// The mapping of the file at `path`, if this cache has it open.
+    fn open_already(&self, path: &Path) -> Option<Arc<Mapping<S>>> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::metadata(path).ok()?;
+        self.shared.mapping_of(FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// A handle for writing of a file that is open already, which is treated as `options` say.
+    fn open_again(
+        &self,
+        mapping: Arc<Mapping<S>>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        if options.file.requires_new() {
+            let exists = std::io::ErrorKind::AlreadyExists.into();
+            return Err(Error::from_io(Op::Open, exists).with_path(path));
+        }
+        let file = self.handle(mapping, path, options)?;
+        if options.file.truncates() {
+            file.set_len(0).map_err(|error| error.with_op(Op::Open))?;
+        }
+        Ok(file)
+    }
+
+    /// A handle of an open mapping, if it is as `options` want it.
+    fn handle(
+        &self,
+        mapping: Arc<Mapping<S>>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let page_size = self.page_size_of(options, path)?;
         if mapping.page_size() != page_size.bytes() {
             return Err(Error::new(ErrorKind::PageSizeMismatch, Op::Open)
-                .with_path(&path)
+                .with_path(path)
                 .with_detail(format!(
                     "{} bytes, not {}",
                     mapping.page_size(),
                     page_size.bytes()
                 )));
         }
-        if origin == Origin::Open {
-            mapping.refresh(Op::Open)?;
+        if options.write.is_some() && mapping.writes_if_any().is_none() {
+            return Err(Error::new(ErrorKind::Busy, Op::Open)
+                .with_path(path)
+                .with_detail("this cache has it open for reading only"));
         }
-        Ok(File::new(mapping))
+        let access = match options.write {
+            Some(_) => Handle::Write,
+            None => Handle::Read,
+        };
+        Ok(File::new(mapping, access))
     }
 
     /// Evicts up to `nr_pages` pages that nobody has pinned; returns how many. The ones that were not

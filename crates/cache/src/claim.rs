@@ -22,10 +22,11 @@
 //! Proved by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::Ordering;
 
 use crate::index::Leaf;
+use crate::page_state::PageState;
 use crate::raw;
 use crate::shared::Shared;
 use crate::slot::{Slot, State};
@@ -93,11 +94,15 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.shared, frame))
     }
 
-    /// Ends the claim of a present slot by evicting the page, if nobody else has a reference to it.
+    /// Ends the claim of a present slot by evicting the page, if the storage has its bytes and nobody else
+    /// has a reference to it.
     pub(crate) fn evict(mut self) -> Option<UniqueFrame<'s, S>> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
+        if !PageState::of(self.shared.pool.meta(frame)).may_go() {
+            return None;
+        }
         match raw::slots_reference(self.shared, frame).try_unique() {
             Ok(unique) => {
                 // The frame is frozen and not yet anyone's: the version moves before it can be reused.
@@ -110,6 +115,63 @@ impl<'s, S: RefScheme> Claim<'s, S> {
                 None
             }
         }
+    }
+
+    /// The frame of the page, if the slot has one.
+    pub(crate) fn frame(&self) -> Option<FrameNr> {
+        match self.before.state() {
+            State::Present(frame) => Some(frame),
+            State::Empty | State::Busy => None,
+        }
+    }
+
+    /// The page's frame alone, its count locked, if nobody else has a reference to it. It is to be given to
+    /// [`rewrite`](Self::rewrite).
+    pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
+        // C1: what is frozen at a count of 1 is the slot's reference.
+        let reference = raw::slots_reference(self.shared, self.frame()?);
+        match reference.try_unique() {
+            Ok(unique) => Some(unique),
+            Err(still_shared) => {
+                still_shared.into_raw();
+                None
+            }
+        }
+    }
+
+    /// Ends the claim of a present slot whose bytes were changed where they are: `unique` is the page's own
+    /// frame, from [`freeze`](Self::freeze).
+    pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
+        debug_assert_eq!(self.frame(), Some(unique.frame()));
+        self.publish(unique, state, lsn);
+        drop(self.end(self.before.rewritten()));
+    }
+
+    /// Ends the claim of a present slot whose page is in another frame now. Returns the slot's reference to
+    /// the frame that it was in.
+    pub(crate) fn replace(
+        mut self,
+        unique: UniqueFrame<'s, S>,
+        state: PageState,
+        lsn: u64,
+    ) -> Option<FrameRef<'s, S>> {
+        let old = self.frame()?;
+        let frame = self.publish(unique, state, lsn);
+        // Who waits for the lock of the page waits at its old frame's record, and is to look again.
+        PageState::CLEAN.store(self.shared.pool.meta(old));
+        drop(self.end(self.before.moved(frame)));
+        self.shared.waits.wake(self.shared.pool.meta(old).state());
+        Some(raw::slots_reference(self.shared, old))
+    }
+
+    /// Publishes a frame as the page's, with the slot's reference.
+    fn publish(&self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) -> FrameNr {
+        let owner = self
+            .leaf
+            .as_ref()
+            .map_or(0, |leaf| leaf.reference.frame().get());
+        let place = (u64::from(owner), self.position as u64);
+        unique.publish_with(FrameKind::Page, place, [state.bits(), lsn], 1)
     }
 
     fn end_empty(&mut self) {

@@ -31,6 +31,12 @@ pub enum ErrorKind {
     TooManyPins,
     /// The system has no memory left.
     OutOfMemory,
+    /// The file is open for reading only.
+    ReadOnly,
+    /// Another process, or another open file of this one, has the file open for writing.
+    Busy,
+    /// A page is kept from being written; the message says which.
+    Held,
     /// The storage failed; the source says how.
     Io,
 }
@@ -48,6 +54,8 @@ impl ErrorKind {
             Self::Truncated | Self::Io => libc::EIO,
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
             Self::TooManyPins => libc::EOVERFLOW,
+            Self::ReadOnly => libc::EBADF,
+            Self::Busy | Self::Held => libc::EBUSY,
         }
     }
 
@@ -65,6 +73,9 @@ impl ErrorKind {
             Self::OutOfFrames => "no memory of the cache can be freed",
             Self::TooManyPins => "the page has as many references as it can count",
             Self::OutOfMemory => "out of memory",
+            Self::ReadOnly => "the file is open for reading only",
+            Self::Busy => "the file is open for writing elsewhere",
+            Self::Held => "a page is held back from being written",
             Self::Io => "the storage failed",
         }
     }
@@ -84,6 +95,14 @@ pub enum Op {
     Pin,
     /// Dropping cached pages.
     Invalidate,
+    /// Writing.
+    Write,
+    /// Giving dirty pages to the storage.
+    Flush,
+    /// Making what was written durable.
+    Sync,
+    /// Changing a file's size.
+    Resize,
 }
 
 impl Op {
@@ -94,6 +113,10 @@ impl Op {
             Self::Read => "cannot read",
             Self::Pin => "cannot pin a page of",
             Self::Invalidate => "cannot invalidate pages of",
+            Self::Write => "cannot write",
+            Self::Flush => "cannot write back",
+            Self::Sync => "cannot make durable",
+            Self::Resize => "cannot change the size of",
         }
     }
 }
@@ -132,6 +155,7 @@ impl Error {
                 ErrorKind::NotAFile
             }
             io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            io::ErrorKind::ResourceBusy if op == Op::Open => ErrorKind::Busy,
             _ => ErrorKind::Io,
         };
         Self::new(kind, op).with_source(source)
@@ -234,6 +258,8 @@ impl From<Error> for io::Error {
             (ErrorKind::FileTooLarge, None) => io::ErrorKind::FileTooLarge,
             (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
             (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,
+            (ErrorKind::ReadOnly, None) => io::ErrorKind::PermissionDenied,
+            (ErrorKind::Busy | ErrorKind::Held, None) => io::ErrorKind::ResourceBusy,
             (ErrorKind::TooManyPins | ErrorKind::Io, None) => io::ErrorKind::Other,
         };
         Self::new(kind, error)

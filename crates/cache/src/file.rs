@@ -6,12 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_sync::atomic::AtomicU64;
 
 use crate::ahead::Sequence;
-use crate::error::{Error, Op};
+use crate::error::{Error, ErrorKind, Op};
+use crate::flush::Sync;
 use crate::guard::{OwnedPageGuard, PageGuard};
-use crate::mapping::Mapping;
+use crate::guard_mut::PageGuardMut;
+use crate::mapping::{Mapping, Unclean};
 use crate::read::{FastRead, ReadPath};
+use crate::writes::Writes;
 
 /// An open file, read through the cache.
 ///
@@ -27,12 +31,39 @@ use crate::read::{FastRead, ReadPath};
 pub struct File<S: RefScheme = LockBit> {
     mapping: Arc<Mapping<S>>,
     sequence: Sequence,
+    /// How many errors of writing this handle was told of.
+    seen_errors: AtomicU64,
+    access: Handle,
+}
+
+/// What a handle may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handle {
+    Read,
+    Write,
 }
 
 impl<S: RefScheme> File<S> {
-    pub(crate) fn new(mapping: Arc<Mapping<S>>) -> Self {
+    pub(crate) fn new(mapping: Arc<Mapping<S>>, access: Handle) -> Self {
         let sequence = Sequence::new(mapping.page_size(), mapping.shared().pool.nr_frames());
-        Self { mapping, sequence }
+        let seen_errors = mapping.writes_if_any().map_or(0, |writes| {
+            writes.add_handle();
+            writes.errors.nr()
+        });
+        Self {
+            mapping,
+            sequence,
+            seen_errors: AtomicU64::new(seen_errors),
+            access,
+        }
+    }
+
+    /// What the file has for being written to, if this handle may be used for it.
+    fn writes(&self, op: Op) -> Result<&Writes, Error> {
+        match self.access {
+            Handle::Write => self.mapping.writes(op),
+            Handle::Read => Err(self.mapping.error(ErrorKind::ReadOnly, op)),
+        }
     }
 
     /// Reads from byte `offset` on into `buf`; returns how many bytes were read.
@@ -104,14 +135,190 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Drops the cached pages that have any of the bytes in `range`, so that the next read fetches
-    /// them from the file. Guards of such pages keep the bytes that they have.
+    /// them from the file. Guards of such pages keep the bytes that they have. Pages that the file does not
+    /// have yet, because they were written to, stay.
     pub fn invalidate(&self, range: Range<u64>) {
+        let pages = self.pages_of(range);
+        self.mapping.remove(pages.start, pages.end, Unclean::Keep);
+    }
+
+    /// The pages that have any of the bytes in `range`.
+    fn pages_of(&self, range: Range<u64>) -> Range<u64> {
         if range.is_empty() {
-            return;
+            return 0..0;
         }
         let page_size = self.mapping.page_size() as u64;
-        self.mapping
-            .remove(range.start / page_size, range.end.div_ceil(page_size));
+        range.start / page_size..range.end.div_ceil(page_size)
+    }
+
+    /// Writes `buf` from byte `offset` on; returns how many bytes were written: all, unless something failed
+    /// after the first page; then the next write tells what.
+    ///
+    /// The bytes are in the cache then, for all readers. They are durable after [`sync_data`](Self::sync_data).
+    /// A write within one page is atomic: readers see all of it or nothing. A write past the end makes the file
+    /// longer; what lies between the old end and `offset` is zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
+    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned or cannot be written back, and
+    /// what [`read_at`](Self::read_at) can fail with, since a page of which only a part is written is read first.
+    pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
+        self.writes(Op::Write)?;
+        self.mapping.write_bytes(buf, offset, 0)
+    }
+
+    /// As [`write_at`](Self::write_at), with the log sequence number of the write, which a hook is told before the
+    /// page is given to the storage ([`OpenOptions::before_write`](crate::OpenOptions::before_write)): the highest
+    /// one of each page.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn write_at_lsn(&self, buf: &[u8], offset: u64, lsn: u64) -> Result<usize, Error> {
+        self.writes(Op::Write)?;
+        self.mapping.write_bytes(buf, offset, lsn)
+    }
+
+    /// Writes `buf` at the end of the file, all of it or nothing; returns where that was.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn append(&self, buf: &[u8]) -> Result<u64, Error> {
+        self.writes(Op::Write)?;
+        self.mapping.append_bytes(buf, 0)
+    }
+
+    /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
+    /// keep the bytes that they have.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
+    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, or the new one if the
+    /// storage has cut the file all the same, or does not tell.
+    pub fn set_len(&self, size: u64) -> Result<(), Error> {
+        self.writes(Op::Resize)?;
+        self.mapping.resize(size)
+    }
+
+    /// Pins page number `page` to be changed: gives a copy of its bytes, which becomes the page when the guard is
+    /// dropped. Until then readers see the page as it was, and other writers of it wait. The thread that has the
+    /// guard must not write to the page by other means: it would wait for itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
+    pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
+        self.writes(Op::Pin)?;
+        PageGuardMut::new(&self.mapping, page)
+    }
+
+    /// Drops the cached pages that have any of the bytes in `range`, and what was written to them since they were
+    /// written back last: the next read gets what the file has. If some of them were written back and are not
+    /// durable yet, the storage makes what it has durable first.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails, or has failed
+    /// to sync and did not succeed since, so that what it has is not known; nothing is dropped then.
+    pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
+        self.writes(Op::Invalidate)?;
+        let result = self.mapping.discard(self.pages_of(range));
+        self.told(result, Op::Invalidate)
+    }
+
+    /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages those
+    /// were. They are not durable before [`sync_data`](Self::sync_data). Pages that are held are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails; the pages
+    /// are dirty still then.
+    pub fn flush(&self, range: Range<u64>) -> Result<usize, Error> {
+        self.writes(Op::Flush)?;
+        let result = self.mapping.flush(self.pages_of(range));
+        self.told(result, Op::Flush)
+    }
+
+    /// Makes everything that was written to the file before durable, and the size that it takes to read it.
+    ///
+    /// An error means that nothing is known of what was written since the last sync that succeeded. All of it is
+    /// dirty again, and the next sync writes it again. Every handle is told once of each failure, also of those in
+    /// the background, by the next call that can tell.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) when the storage fails,
+    /// [`Held`](crate::ErrorKind::Held) when a dirty page is held.
+    pub fn sync_data(&self) -> Result<(), Error> {
+        self.writes(Op::Sync)?;
+        let result = self.mapping.sync(Sync::Data);
+        self.told(result, Op::Sync)
+    }
+
+    /// As [`sync_data`](Self::sync_data), and what else the system keeps of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_data`](Self::sync_data).
+    pub fn sync_all(&self) -> Result<(), Error> {
+        self.writes(Op::Sync)?;
+        let result = self.mapping.sync(Sync::All);
+        self.told(result, Op::Sync)
+    }
+
+    /// `result`, or an error that this handle was not told of yet.
+    fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
+        let Some(writes) = self.mapping.writes_if_any() else {
+            return result;
+        };
+        match (result, writes.errors.take(&self.seen_errors)) {
+            // The storage's own word comes last, and stands for what it said before.
+            (Err(error), Some(_)) if error.kind() == ErrorKind::Io => Err(error),
+            (_, Some(error)) => Err(Error::from_io(op, error).with_path(self.path())),
+            (result, None) => result,
+        }
+    }
+
+    /// Makes everything durable, and gives the handle up.
+    ///
+    /// A handle that is dropped instead makes everything durable too, if it is the last one of the file, but can
+    /// tell of an error only on the program's standard error.
+    ///
+    /// # Errors
+    ///
+    /// The handle, and what [`sync_all`](Self::sync_all) has failed with.
+    pub fn close(self) -> Result<(), (Self, Error)> {
+        if self.access == Handle::Read {
+            return Ok(());
+        }
+        match self.sync_all() {
+            Ok(()) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// Keeps page number `page` from being written to the storage until [`release`](Self::release) was called as
+    /// often. Syncs fail while a page is dirty and held.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
+    pub fn hold(&self, page: u64) -> Result<(), Error> {
+        self.writes(Op::Flush)?.hold(page);
+        Ok(())
+    }
+
+    /// Ends one [`hold`](Self::hold) of a page.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
+    pub fn release(&self, page: u64) -> Result<(), Error> {
+        self.writes(Op::Flush)?.release(page);
+        Ok(())
     }
 
     /// Takes over the size that the file has now; returns it. Pages that a change of size has made wrong
@@ -142,9 +349,21 @@ impl<S: RefScheme> File<S> {
     }
 }
 
+impl<S: RefScheme> Drop for File<S> {
+    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: that may be
+    /// done later by another thread that happens to look at it, and the program may have ended then.
+    fn drop(&mut self) {
+        if let Some(writes) = self.mapping.writes_if_any()
+            && writes.remove_handle()
+        {
+            self.mapping.save_at_the_end();
+        }
+    }
+}
+
 impl<S: RefScheme> Clone for File<S> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.mapping))
+        Self::new(Arc::clone(&self.mapping), self.access)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Leaf, PageNr};
 use crate::mapping::Mapping;
+use crate::page_state::PageState;
 use crate::raw;
 use crate::reclaim::OutOfFrames;
 use crate::shared::Event;
@@ -67,8 +68,11 @@ struct Pending<'m, S: RefScheme> {
     claim: Claim<'m, S>,
     /// The frame of the leaf, and the position in it, that the slot is at.
     place: (u64, u64),
-    /// How many bytes of the page the file has.
+    /// How many bytes of the page the storage has.
     len: usize,
+    /// How many bytes of the page the file has: more, if the file is written to and the storage does not know
+    /// of all of it yet. The others are zeros.
+    readable: usize,
 }
 
 impl<S: RefScheme> Mapping<S> {
@@ -78,7 +82,7 @@ impl<S: RefScheme> Mapping<S> {
             self.error(ErrorKind::OutOfFrames, Op::Read)
                 .with_detail(reason.to_string())
         };
-        if self.len_of(page, self.fill_size()) == 0 || page >= self.index().capacity() {
+        if self.len_of(page, self.readable_size()) == 0 || page >= self.index().capacity() {
             return Err(self.error(ErrorKind::OutOfRange, Op::Read));
         }
 
@@ -99,6 +103,7 @@ impl<S: RefScheme> Mapping<S> {
             claim,
             place,
             len: 0,
+            readable: 0,
         }];
 
         // 2. The same for its neighbours, as far as it goes without waiting.
@@ -118,9 +123,18 @@ impl<S: RefScheme> Mapping<S> {
         // ORDERING: SeqCst fence; pairs with the one in `Mapping::remove` (store buffering: we claim, and
         // look at the size and the file; they change either, and look for claims; one must see the other).
         fence(Ordering::SeqCst);
-        let size = self.fill_size();
+        let (size, readable) = (self.fill_size(), self.readable_size());
         for (pending, page) in batch.iter_mut().zip(page..) {
             pending.len = self.len_of(page, size);
+            pending.readable = self.len_of(page, readable).max(pending.len);
+        }
+        if let [first, ..] = &*batch
+            && first.len == 0
+            && first.readable != 0
+        {
+            // The storage has nothing of it yet.
+            batch.truncate(1);
+            return Ok(self.publish_zeros(batch.pop()));
         }
         batch.retain(|pending| pending.len != 0);
         if batch.is_empty() {
@@ -147,7 +161,7 @@ impl<S: RefScheme> Mapping<S> {
         self.shared().counters.add(Event::Fill, nr_read as u64);
         let mut batch = batch.into_iter();
         let first = batch.next().and_then(|pending| {
-            let len = pending.len;
+            let len = pending.readable;
             Some((self.publish(pending, 1)?, len))
         });
         for pending in batch {
@@ -159,14 +173,36 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
+    /// How far the file can be read: if it is written to, that may be further than the storage knows.
+    fn readable_size(&self) -> u64 {
+        match self.writes_if_any() {
+            Some(_) => self.fill_size().max(self.size()),
+            None => self.fill_size(),
+        }
+    }
+
+    /// Publishes a page of zeros.
+    fn publish_zeros<'m>(&'m self, pending: Option<Pending<'m, S>>) -> Fill<'m, S> {
+        let Some(pending) = pending else {
+            return Fill::Raced;
+        };
+        let bytes = pending.frame.bytes();
+        bytes.zero(0, bytes.len());
+        let readable = pending.readable;
+        match self.publish(pending, 1) {
+            Some(reference) => Fill::Filled(reference, readable),
+            None => Fill::Raced,
+        }
+    }
+
     /// The most pages to read in one transfer: bounded in bytes, and to a sixteenth of the pool.
-    fn most_pages(&self) -> usize {
+    pub(crate) fn most_pages(&self) -> usize {
         let pool = self.shared().pool.nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
     }
 
     /// How many bytes of `page` a file of `size` bytes has.
-    fn len_of(&self, page: PageNr, size: u64) -> usize {
+    pub(crate) fn len_of(&self, page: PageNr, size: u64) -> usize {
         let start = page.checked_mul(self.page_size() as u64);
         start
             .and_then(|start| size.checked_sub(start))
@@ -174,7 +210,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Claims the slot of `page` in its `leaf`, if it is empty.
-    fn claim_empty<'m>(
+    pub(crate) fn claim_empty<'m>(
         &'m self,
         leaf: Leaf<'m, S>,
         page: PageNr,
@@ -200,6 +236,7 @@ impl<S: RefScheme> Mapping<S> {
             claim,
             place,
             len: 0,
+            readable: 0,
         })
     }
 
@@ -238,7 +275,8 @@ impl<S: RefScheme> Mapping<S> {
             ..
         } = pending;
         // One reference for the slot, besides the caller's.
-        let frame = frame.publish(FrameKind::Page, place, 1 + extra);
+        let private = [PageState::CLEAN.bits(), 0];
+        let frame = frame.publish_with(FrameKind::Page, place, private, 1 + extra);
         claim.fill(frame);
         (extra == 1).then(|| raw::published(self.shared(), frame))
     }

@@ -30,8 +30,11 @@ mod error;
 #[cfg(not(loom))]
 mod file;
 mod fill;
+mod flush;
 #[cfg(not(loom))]
 mod guard;
+#[cfg(not(loom))]
+mod guard_mut;
 mod in_flight;
 mod index;
 mod leaf_stock;
@@ -39,13 +42,19 @@ mod lookup;
 mod mapping;
 #[cfg(all(test, loom))]
 mod models;
+mod page_set;
 mod page_size;
+mod page_state;
 mod raw;
 mod read;
 mod reclaim;
 mod reserved;
 mod shared;
 mod slot;
+mod storage_size;
+mod write;
+mod writeback;
+mod writes;
 
 #[cfg(not(loom))]
 pub use cache::{Builder, Cache, OpenOptions, Stats};
@@ -54,4 +63,7 @@ pub use error::{Error, ErrorKind, Op};
 pub use file::File;
 #[cfg(not(loom))]
 pub use guard::{OwnedPageGuard, PageGuard};
+#[cfg(not(loom))]
+pub use guard_mut::PageGuardMut;
 pub use mapping::MAX_FILE_BYTES;
+pub use writes::{BeforeWrite, Writeback};

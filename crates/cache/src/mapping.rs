@@ -14,8 +14,10 @@ use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Index, Leaf, PageNr};
 use crate::page_size::PageSize;
+use crate::page_state::PageState;
 use crate::shared::Shared;
 use crate::slot::{Slot, State};
+use crate::writes::{Access, Writes};
 
 /// The largest file that can be indexed, in bytes: 256 TiB.
 pub const MAX_FILE_BYTES: u64 = 1 << 48;
@@ -25,6 +27,9 @@ const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// How far beyond its present size a file's index reaches, at least, so that the file can grow.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
+
+/// The same for a file that is written to here: 1 TiB, for which two thousandths of that are reserved as addresses.
+const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
 /// One file's cached pages: the index, and all that reading the file takes.
 ///
@@ -47,7 +52,19 @@ pub(crate) struct Mapping<S: RefScheme> {
     resize: Mutex<()>,
     path: PathBuf,
     backend: Box<dyn Backend>,
+    /// Some if the file may be written to.
+    writes: Option<Box<Writes>>,
     shared: Arc<Shared<S>>,
+}
+
+/// What happens to a page that the storage does not have, or that is about to be replaced, when pages are taken
+/// out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclean {
+    /// It stays.
+    Keep,
+    /// It goes, and what was written to it with it.
+    Drop,
 }
 
 impl<S: RefScheme> Mapping<S> {
@@ -62,6 +79,7 @@ impl<S: RefScheme> Mapping<S> {
         path: PathBuf,
         page_size: PageSize,
         (id, number): (FileId, u64),
+        access: Access,
     ) -> Result<Self, Error> {
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let size = backend
@@ -81,10 +99,23 @@ impl<S: RefScheme> Mapping<S> {
                 page_size.bytes()
             )));
         }
-        let reach = (4 * size + HEADROOM_BYTES).min(MAX_FILE_BYTES);
+        let headroom = match access {
+            Access::Read => HEADROOM_BYTES,
+            Access::Write(_) => HEADROOM_OF_WRITERS,
+        };
+        let reach = (4 * size + headroom).min(MAX_FILE_BYTES);
         let nr_pages = reach.div_ceil(page_size.bytes() as u64);
         let index =
             Index::new(nr_pages, shared.pool.view()).ok_or_else(|| fail(ErrorKind::OutOfMemory))?;
+        let writes = match access {
+            Access::Read => None,
+            Access::Write(options) => {
+                let writes = Writes::new(index.capacity(), options);
+                Some(Box::new(
+                    writes.ok_or_else(|| fail(ErrorKind::OutOfMemory))?,
+                ))
+            }
+        };
         shared
             .charge(Self::RECORD_BYTES)
             .map_err(|reason| fail(ErrorKind::OutOfFrames).with_detail(reason.to_string()))?;
@@ -100,8 +131,37 @@ impl<S: RefScheme> Mapping<S> {
             resize: Mutex::new(()),
             path,
             backend,
+            writes,
             shared,
         })
+    }
+
+    /// What the mapping has for being written to, if it may be.
+    pub(crate) fn writes_if_any(&self) -> Option<&Writes> {
+        self.writes.as_deref()
+    }
+
+    /// The lock of the file's size.
+    pub(crate) fn resize_lock(&self) -> &Mutex<()> {
+        &self.resize
+    }
+
+    /// How large the file may become while it is open.
+    pub(crate) fn reach(&self) -> u64 {
+        (self.index.capacity() << self.page_shift).min(MAX_FILE_BYTES)
+    }
+
+    /// Shows a new size to readers; the lock of the size is held.
+    pub(crate) fn store_size(&self, size: u64) {
+        // ORDERING: Release; pairs with the acquire in `size`: who sees that the file has grown sees the
+        // pages that were written for it.
+        self.size.store(size, Ordering::Release);
+    }
+
+    /// Notes how much of the file the storage has; the writeback lock is held.
+    pub(crate) fn store_fill_size(&self, size: u64) {
+        // ORDERING: Release; pairs with the acquire in `fill_size`.
+        self.fill_size.store(size, Ordering::Release);
     }
 
     pub(crate) fn index(&self) -> &Index<S> {
@@ -162,12 +222,16 @@ impl<S: RefScheme> Mapping<S> {
     /// Asks the storage for the size of now, and takes out the pages that it makes wrong: those past
     /// the end, and the one that the old or the new end is in.
     pub(crate) fn refresh(&self, op: Op) -> Result<u64, Error> {
+        if self.writes.is_some() {
+            // The file is this mapping's alone; the storage may not know all of its size yet.
+            return Ok(self.size());
+        }
         let _resize = lock(&self.resize);
         let new = self
             .backend
             .size()
             .map_err(|error| Error::from_io(op, error).with_path(&self.path))?;
-        let reach = (self.index.capacity() << self.page_shift).min(MAX_FILE_BYTES);
+        let reach = self.reach();
         if new > reach {
             return Err(self
                 .error(ErrorKind::FileTooLarge, op)
@@ -187,7 +251,7 @@ impl<S: RefScheme> Mapping<S> {
             // 3. Take out what the change makes wrong.
             let first = old.min(new) >> self.page_shift;
             let end = old.max(new).div_ceil(self.page_size() as u64);
-            self.remove(first, end);
+            self.remove(first, end, Unclean::Drop);
             // 4. Growth is shown to readers only when the page with the zeros past the old end is gone.
             // ORDERING: Release; pairs with the acquire in `size`, and publishes step 3.
             self.size.store(new, Ordering::Release);
@@ -197,7 +261,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Takes the cached pages from `first` up to `end` out. Pages that are pinned live on under
     /// their guards; fills in progress are waited for.
-    pub(crate) fn remove(&self, first: PageNr, end: PageNr) {
+    pub(crate) fn remove(&self, first: PageNr, end: PageNr, unclean: Unclean) {
         // ORDERING: SeqCst fence; pairs with the one in `Mapping::fill` (store buffering: the caller has
         // changed the file or its size, and we look for claims; they have claimed, and look at the size
         // and the file; one must see the other).
@@ -210,13 +274,13 @@ impl<S: RefScheme> Mapping<S> {
             };
             page = page.max(first_page_of(leaf));
             while page < end.min(first_page_of(leaf + 1)) {
-                self.remove_page(page);
+                self.remove_page(page, unclean);
                 page += 1;
             }
         }
     }
 
-    fn remove_page(&self, page: PageNr) {
+    fn remove_page(&self, page: PageNr, unclean: Unclean) {
         let mut backoff = Backoff::new();
         // A round is repeated when another thread has claimed the slot, or marked the page.
         while let Some(leaf) = self.index.leaf(&self.shared, page) {
@@ -235,6 +299,9 @@ impl<S: RefScheme> Mapping<S> {
                 }
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(&self.shared, leaf, position, seen) {
+                        if !self.forget_state(page, &claim, unclean) {
+                            return;
+                        }
                         // Dropping the slot's reference frees the frame, or leaves it to its guards.
                         drop(claim.empty());
                         return;
@@ -243,6 +310,33 @@ impl<S: RefScheme> Mapping<S> {
                 }
             }
         }
+    }
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// Makes a claimed page clean, so that it can be taken out; false if it is to be kept.
+    fn forget_state(&self, page: PageNr, claim: &Claim<'_, S>, unclean: Unclean) -> bool {
+        let (Some(writes), Some(frame)) = (self.writes_if_any(), claim.frame()) else {
+            return true;
+        };
+        let record = self.shared.pool.meta(frame);
+        let before = PageState::of(record);
+        if !before.may_go() && unclean == Unclean::Keep {
+            return false;
+        }
+        self.note_state(writes, page, before, PageState::CLEAN);
+        PageState::CLEAN.store(record);
+        if before.is_locked() {
+            // Who waits for the lock is to look for the page again.
+            self.shared.waits.wake(record.state());
+        }
+        true
+    }
+
+    /// Drops what lies in whole pages past `end`, the file's size.
+    pub(crate) fn drop_past_end(&self, end: u64) {
+        let first = end.div_ceil(self.page_size() as u64);
+        self.remove(first, self.index.capacity(), Unclean::Drop);
     }
 }
 
@@ -258,13 +352,13 @@ fn first_page_of(leaf: usize) -> PageNr {
 
 impl<S: RefScheme> Drop for Mapping<S> {
     /// Gives all frames back. No handle is left, so nothing is filled or pinned any more; evictions may
-    /// be under way, and are waited for.
+    /// be under way, and are waited for. The last handle has made everything durable.
     fn drop(&mut self) {
         self.shared.forget(self.id, self.number);
         let mut from = 0;
         while let Some(leaf) = self.index.next_leaf(from) {
             from = leaf + 1;
-            self.remove(first_page_of(leaf), first_page_of(leaf + 1));
+            self.remove(first_page_of(leaf), first_page_of(leaf + 1), Unclean::Drop);
             let mut backoff = Backoff::new();
             // An eviction may hold the leaf for a moment, or take it out before we do.
             while let Some(held) = self.index.leaf_nr(&self.shared, leaf) {

@@ -17,13 +17,15 @@ use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use crate::error::Op;
 use crate::fill::Fill;
+use crate::flush::Sync as What;
 use crate::lookup::Found;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Unclean};
 use crate::page_size::PageSize;
 use crate::read::{FastRead, ReadPath};
 use crate::reclaim::Marks;
 use crate::shared::Shared;
 use crate::slot::State;
+use crate::writes::{Access, WriteOptions};
 
 /// The bytes of a page in the file, and bytes that are in none.
 const OURS: u8 = 0xA1;
@@ -60,6 +62,14 @@ fn open<S: RefScheme>(
     shared: &Arc<Shared<S>>,
     backend: impl pagewell_io::Backend,
 ) -> Arc<Mapping<S>> {
+    open_for(shared, backend, Access::Read)
+}
+
+fn open_for<S: RefScheme>(
+    shared: &Arc<Shared<S>>,
+    backend: impl pagewell_io::Backend,
+    access: Access,
+) -> Arc<Mapping<S>> {
     let id = pagewell_io::Backend::id(&backend);
     shared
         .mapping_or_else(id, |number| {
@@ -69,6 +79,7 @@ fn open<S: RefScheme>(
                 "model".into(),
                 PageSize::SMALLEST,
                 (id, number),
+                access,
             )
         })
         .expect("a small file")
@@ -208,7 +219,7 @@ fn loom_read_vs_replacement() {
                 }
             })
         };
-        mapping.remove(0, 1);
+        mapping.remove(0, 1, Unclean::Drop);
         // Take the freed frame away, so that the new contents land in it, or in another.
         warm(&mapping, 0);
         reader.join().unwrap();
@@ -550,7 +561,7 @@ fn loom_remove_vs_unpin() {
                 assert_ours(&bytes);
             })
         };
-        mapping.remove(0, 1);
+        mapping.remove(0, 1, Unclean::Drop);
         guard.join().unwrap();
         drop(mapping);
         assert_at_rest(&shared);
@@ -598,4 +609,214 @@ impl pagewell_io::Backend for SharedBackend {
     fn id(&self) -> pagewell_io::FileId {
         self.0.id()
     }
+}
+
+/// A file of `nr_pages` pages of [`OURS`] that can be written to; page 0 is cached and marked.
+fn writable(
+    shared: &Arc<Shared<LockBit>>,
+    nr_pages: usize,
+) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>) {
+    let backend = Arc::new(MemoryBackend::writable(vec![OURS; nr_pages * FRAME_BYTES]));
+    let access = Access::Write(WriteOptions::default());
+    let mapping = open_for(shared, Arc::clone(&backend), access);
+    warm(&mapping, 0);
+    (mapping, backend)
+}
+
+/// Writes all of a page.
+fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
+    let n = mapping
+        .write_bytes(&[byte; FRAME_BYTES], page * FRAME_BYTES as u64, 0)
+        .expect("a writable page");
+    assert_eq!(n, FRAME_BYTES);
+}
+
+/// The one byte that a page is made of.
+#[track_caller]
+fn only_byte(bytes: &[u8]) -> u8 {
+    assert_eq!(bytes.len(), FRAME_BYTES);
+    assert!(bytes.iter().all(|b| *b == bytes[0]), "torn: {bytes:x?}");
+    bytes[0]
+}
+
+/// What the storage has of the file.
+fn stored(backend: &MemoryBackend) -> Vec<u8> {
+    let size = pagewell_io::Backend::size(backend).unwrap() as usize;
+    let words: Vec<_> = (0..size.div_ceil(8))
+        .map(|_| pagewell_sync::atomic::AtomicU64::new(0))
+        .collect();
+    let bytes = pagewell_sync::bytes::RacyBytes::from_words(&words).slice(0, size);
+    assert_eq!(
+        pagewell_io::Backend::read_at(backend, &[bytes], 0).unwrap(),
+        size
+    );
+    let mut copy = vec![0; size];
+    bytes.copy_to(0, &mut copy);
+    copy
+}
+
+/// A read while the page is written: all of the write, or nothing of it, on both paths.
+#[test]
+fn loom_read_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared, 1);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    let byte = only_byte(&bytes);
+                    assert!(byte == OURS || byte == 1 || byte == 2);
+                }
+            })
+        };
+        write(&mapping, 0, 1);
+        write(&mapping, 0, 2);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// As above, with a reference.
+#[test]
+fn loom_referenced_read_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared, 1);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let byte = only_byte(&read(&mapping, 0, ReadPath::Referenced));
+                assert!(byte == OURS || byte == 1);
+            })
+        };
+        write(&mapping, 0, 1);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// Two writes of one page: the page is one of them, whole.
+#[test]
+fn loom_write_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared, 1);
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 1))
+        };
+        write(&mapping, 0, 2);
+        other.join().unwrap();
+        let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
+        assert!(byte == 1 || byte == 2);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is pinned while it is written: the pin's bytes do not change.
+#[test]
+fn loom_write_vs_pin() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared, 1);
+        let pinner = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let Found { reference, .. } = mapping.get(0, || 1).expect("a page");
+                let bytes = || {
+                    let mut bytes = vec![0; FRAME_BYTES];
+                    reference.bytes().copy_to(0, &mut bytes);
+                    only_byte(&bytes)
+                };
+                let first = bytes();
+                thread::yield_now();
+                assert_eq!(bytes(), first, "a pinned page has changed");
+            })
+        };
+        write(&mapping, 0, 1);
+        pinner.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is written while it is on its way to the storage: the storage gets one version or the other, whole,
+/// and after the next flush the last one.
+#[test]
+fn loom_write_vs_flush() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared, 1);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        write(&mapping, 0, 2);
+        flusher.join().unwrap();
+        let byte = only_byte(&stored(&backend));
+        assert!(byte == OURS || byte == 1 || byte == 2, "{byte}");
+        mapping.sync(What::Data).expect("a healthy storage");
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        // All is clean, and can be evicted.
+        assert_eq!(shared.evict_pages(1), 1);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is evicted while it is written: not once it is dirty.
+#[test]
+fn loom_write_vs_evict() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared, 1);
+        let frame = warm(&mapping, 0);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+        };
+        write(&mapping, 0, 1);
+        evictor.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        mapping.sync(What::Data).expect("a healthy storage");
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The file is cut while a page of it is written: the write is there, or the page is not.
+#[test]
+fn loom_write_vs_truncate() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared, 1);
+        let cutter = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
+        };
+        write(&mapping, 0, 1);
+        cutter.join().unwrap();
+        let size = mapping.size();
+        assert!(size == 0 || size == FRAME_BYTES as u64);
+        mapping.sync(What::Data).expect("a healthy storage");
+        let written = stored(&backend);
+        assert_eq!(written.len() as u64, size);
+        assert!(written.iter().all(|b| *b == 1), "{written:x?}");
+        // What was cut off does not come back.
+        mapping
+            .resize(FRAME_BYTES as u64)
+            .expect("a healthy storage");
+        let byte = if size == 0 { 0 } else { 1 };
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
 }

@@ -15,6 +15,7 @@ use crate::in_flight::InFlight;
 use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
+use crate::writes::UncleanFrames;
 
 /// What the files of one cache share.
 #[derive(Debug)]
@@ -26,13 +27,19 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) budget: Budget,
     version_floor: AtomicU64,
     next_number: AtomicU64,
+    next_holder: AtomicU64,
     registry: Mutex<Registry<S>>,
     /// Mappings whose last handle went while an eviction looked at them.
     graves: Mutex<Vec<Mapping<S>>>,
+    /// How many mappings are in a grave, or about to be, or being torn down from there.
+    nr_graves: AtomicUsize,
     /// How many fills are in a transfer from the storage: frames that will be free to evict soon.
     pub(crate) transfers: AtomicUsize,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
+    pub(crate) unclean: UncleanFrames,
+    /// Whether the thread that writes back was started.
+    pub(crate) has_writeback: Mutex<bool>,
 }
 
 /// Events that are rare enough to be counted where they happen; hits are not.
@@ -99,10 +106,14 @@ impl<S: RefScheme> Shared<S> {
             budget: Budget::default(),
             version_floor: AtomicU64::new(0),
             next_number: AtomicU64::new(0),
+            next_holder: AtomicU64::new(0),
             graves: Mutex::new(Vec::new()),
+            nr_graves: AtomicUsize::new(0),
             transfers: AtomicUsize::new(0),
             in_flight: InFlight::new(nr_frames),
             leaf_stock: LeafStock::default(),
+            unclean: UncleanFrames::new(nr_frames),
+            has_writeback: Mutex::new(false),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
@@ -152,7 +163,8 @@ impl<S: RefScheme> Shared<S> {
         })
     }
 
-    fn mapping_of(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
+    /// The open mapping of the file `id`. As for [`mapping`](Self::mapping).
+    pub(crate) fn mapping_of(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
         lock(&self.registry)
             .by_file
             .get(&id)
@@ -168,13 +180,38 @@ impl<S: RefScheme> Shared<S> {
             .and_then(Weak::upgrade)
     }
 
+    /// A number for who locks a page.
+    pub(crate) fn next_holder(&self) -> u64 {
+        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        self.next_holder.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All open mappings. The caller lets go of each with [`let_go`](Self::let_go).
+    pub(crate) fn mappings(&self) -> Vec<Arc<Mapping<S>>> {
+        let registry = lock(&self.registry);
+        registry
+            .by_number
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
     /// Lets go of a mapping that an eviction has looked up. If the last handle went meanwhile, the mapping
     /// is kept until [`bury`](Self::bury): an eviction may run under a claim, and tearing a mapping down
     /// waits for claims and calls the user's backend.
     pub(crate) fn let_go(&self, mapping: Arc<Mapping<S>>) {
-        if let Some(last) = Arc::into_inner(mapping) {
-            lock(&self.graves).push(last);
+        // ORDERING: Relaxed, here and below: who has found a file locked by a mapping that was let go asks again
+        // until it is not, and is ordered by the file's lock.
+        self.nr_graves.fetch_add(1, Ordering::Relaxed);
+        match Arc::into_inner(mapping) {
+            Some(last) => lock(&self.graves).push(last),
+            None => _ = self.nr_graves.fetch_sub(1, Ordering::Relaxed),
         }
+    }
+
+    /// Whether a mapping without handles may not be torn down yet, and have its file open.
+    pub(crate) fn has_graves(&self) -> bool {
+        self.nr_graves.load(Ordering::Relaxed) != 0
     }
 
     /// Tears down what [`let_go`](Self::let_go) has kept. To be called with no claim held.
@@ -185,6 +222,7 @@ impl<S: RefScheme> Shared<S> {
                 return;
             };
             drop(mapping);
+            self.nr_graves.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

@@ -20,9 +20,9 @@
 //! restores the word as it was, or stores a new one whose version is one higher.
 //!
 //! How far the version is from repeating: a reader is fooled only if, during one copy, its slot is
-//! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim, and a
-//! fill a read of the storage; at one million fills of one page in a second that is more than half an hour
-//! in the middle of one copy. A leaf that is freed and made again begins at a version that no slot had before
+//! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim; at
+//! thirty million writes to one page in a second that is more than a minute in the middle of one copy, and the
+//! copy would have to end between one write and the next. A leaf that is freed and made again begins at a version that no slot had before
 //! (see [`crate::index`]).
 
 use std::fmt;
@@ -127,6 +127,16 @@ impl Slot {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | PRESENT)
     }
 
+    /// After a change of the page's bytes where they are. The mark stays.
+    pub(crate) const fn rewritten(self) -> Self {
+        Self(self.0 & !VERSION_MASK | self.next_version())
+    }
+
+    /// After a change that put the page into another `frame`. The mark stays.
+    pub(crate) const fn moved(self, frame: FrameNr) -> Self {
+        Self(self.filled(frame).0 | self.0 & HOT)
+    }
+
     /// After a change that took the page out.
     pub(crate) const fn emptied(self) -> Self {
         Self(self.next_version())
@@ -184,6 +194,15 @@ mod tests {
                 assert_eq!(changed.versions_since(version), 1);
             }
             assert_ne!(filled.emptied().filled(FrameNr::new(7)), filled);
+            let hot = filled.with_referenced();
+            for page in [filled, hot] {
+                let changed = [page.rewritten(), page.moved(FrameNr::new(9))];
+                for (after, frame) in changed.into_iter().zip([7, 9]) {
+                    assert_eq!(after.state(), State::Present(FrameNr::new(frame)));
+                    assert_eq!(after.is_hot(), page.is_hot());
+                    assert_eq!(after.versions_since(0), page.emptied().versions_since(0));
+                }
+            }
         }
     }
 

@@ -145,6 +145,12 @@ impl<S: RefScheme> FrameMeta<S> {
         self.private[1].store(words[1], Ordering::Relaxed);
     }
 
+    /// The first of the owner's two words, which the owner may change while others hold references: who may
+    /// do so is said where the kind's protocol is.
+    pub fn state(&self) -> &AtomicU64 {
+        &self.private[0]
+    }
+
     /// The number of references; 0 while the count is locked. A snapshot, for reports and tests.
     pub fn count(&self) -> u32 {
         self.refs.count()

@@ -28,8 +28,8 @@
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    Builder, Cache, Error, ErrorKind, File, MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard,
-    PageGuard, Stats,
+    BeforeWrite, Builder, Cache, Error, ErrorKind, File, MAX_FILE_BYTES, Op, OpenOptions,
+    OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 
@@ -67,7 +67,10 @@ pub mod frame {
 
 /// Storage backends: for files that are not files, and for tests with faults.
 pub mod io {
-    pub use pagewell_io::{Backend, Fault, FaultBackend, FileBackend, FileId, MemoryBackend};
+    pub use pagewell_io::{
+        Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked, MemoryBackend,
+        Operation, SectorWrites, VolatileDevice, VolatileFile,
+    };
     pub use pagewell_sync::bytes::RacyBytes;
 }
 

@@ -25,6 +25,7 @@ use pagewell_sync::atomic::Ordering;
 
 use super::{Effort, Marks, OutOfFrames, Shortage, unmark};
 use crate::index::Leaf;
+use crate::page_state::PageState;
 use crate::shared::Shared;
 use crate::slot::{Slot, State};
 
@@ -105,6 +106,7 @@ impl<S: RefScheme> Shared<S> {
             let nr_users = self.pool.meta(frame).count();
             match kind {
                 FrameKind::Free | FrameKind::Front => nr_loose += len,
+                FrameKind::Page if !PageState::of(self.pool.meta(frame)).may_go() => is_fit = false,
                 FrameKind::Page | FrameKind::Leaf if nr_users == 1 => nr_loose += len,
                 FrameKind::Leaf if effort == Effort::Thorough => has_used_leaves = true,
                 FrameKind::Owned if withheld.binary_search(&frame).is_err() => is_filling = true,
@@ -209,7 +211,8 @@ impl<S: RefScheme> Shared<S> {
                 State::Empty => true,
                 State::Present(page) => {
                     nr_pages += 1;
-                    self.pool.meta(page).count() == 1
+                    let record = self.pool.meta(page);
+                    record.count() == 1 && PageState::of(record).may_go()
                 }
                 State::Busy => false,
             });

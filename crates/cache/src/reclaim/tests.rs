@@ -59,6 +59,7 @@ fn open(shared: &Arc<Shared<LockBit>>, nr_pages: u64) -> Arc<Mapping<LockBit>> {
             "zeros".into(),
             PageSize::SMALLEST,
             (id, number),
+            crate::writes::Access::Read,
         )
     };
     shared.mapping_or_else(id, make).unwrap().0

@@ -55,8 +55,14 @@ impl FileOptions {
         self
     }
 
-    pub(super) fn truncates(self) -> bool {
-        self.content == Content::Truncate
+    /// Whether a file that is there loses its bytes.
+    pub const fn truncates(self) -> bool {
+        matches!(self.content, Content::Truncate)
+    }
+
+    /// Whether the file must be missing.
+    pub const fn requires_new(self) -> bool {
+        matches!(self.missing, Missing::Require)
     }
 
     /// The flags of `open` that ask for this, except for truncation, which has to wait for the lock.

@@ -1,0 +1,410 @@
+//! Writing back: giving dirty pages to the storage, and making sure that it keeps them.
+//!
+//! # Protocol of giving pages to the storage
+//!
+//! With the file's writeback lock held, for a run of neighbouring dirty pages:
+//! 1. Claim each page's slot; its state becomes *written*; take a reference to its frame, so that a writer
+//!    moves the page instead of changing its bytes; let the claim go.
+//! 2. Ask the program's hook; give all of them to the storage in one request.
+//! 3. Drop the references. If the storage failed or panicked, claim each slot again; the state becomes *dirty*
+//!    again.
+//!
+//! A page that is written to between 1 and 3 is dirty and written: dirty for the next time.
+//!
+//! # Protocol of making durable
+//!
+//! 1. Write back everything that is dirty, with the lock held all along.
+//! 2. Tell the storage the file's size, if it does not have the file at that ([`crate::storage_size`]).
+//! 3. Tell the storage to make durable what it was given.
+//! 4. If it says that it did, the pages that are *written* are no more, and may be evicted. If it says that it did
+//!    not, all of them are *dirty* again: the storage may have dropped any of them and forgotten that it did, so
+//!    the next sync writes them again.
+//!
+//! Invariants.
+//! - W1: a page that is not clean is in the cache, and is not evicted; it is in the set `dirty`, or `written`, or
+//!   both, as its state says.
+//! - W2: the set `written` grows only with the writeback lock held.
+//! - W3: one version of a page is on its way to the storage at a time, and versions go in order.
+//!
+//! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_write`; `crates/pagewell/tests/durability.rs`.
+
+use std::io;
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameRef, TryGetFrame};
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::lock;
+use pagewell_sync::thread::Backoff;
+
+use crate::claim::Claim;
+use crate::error::{Error, ErrorKind, Op};
+use crate::index::{Leaf, PageNr};
+use crate::mapping::Mapping;
+use crate::page_state::PageState;
+use crate::slot::{Slot, State};
+use crate::writeback::InHook;
+use crate::writes::{Storage, Writes};
+
+/// The most bytes that are given to the storage in one request.
+const MOST_BYTES: usize = 1 << 20;
+
+/// What a sync has to make durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// The bytes, and what it takes to read them.
+    Data,
+    /// That, and what else the system keeps of the file.
+    All,
+}
+
+/// A page on its way to the storage.
+struct Outgoing<'m, S: RefScheme> {
+    page: PageNr,
+    reference: FrameRef<'m, S>,
+    /// How many bytes of it the file has.
+    len: usize,
+}
+
+/// Neighbouring pages on their way to the storage. Unless it took them, they are dirty again when this is dropped,
+/// also by a panic.
+struct Batch<'m, S: RefScheme> {
+    mapping: &'m Mapping<S>,
+    writes: &'m Writes,
+    outgoing: Vec<Outgoing<'m, S>>,
+    is_given: bool,
+}
+
+impl<S: RefScheme> Drop for Batch<'_, S> {
+    fn drop(&mut self) {
+        if self.is_given {
+            return;
+        }
+        for outgoing in &self.outgoing {
+            self.mapping
+                .change_state(self.writes, outgoing.page, PageState::failed);
+        }
+    }
+}
+
+/// Changes the state of all pages that are written when it is dropped, also by a panic.
+struct Settle<'m, S: RefScheme> {
+    mapping: &'m Mapping<S>,
+    writes: &'m Writes,
+    after: fn(PageState) -> PageState,
+}
+
+impl<S: RefScheme> Drop for Settle<'_, S> {
+    fn drop(&mut self) {
+        self.mapping.settle_written(self.writes, self.after);
+    }
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// Gives the dirty pages in `pages` to the storage, but for those that are held; returns how many
+    /// pages it took. It may not have made them durable.
+    pub(crate) fn flush(&self, pages: Range<PageNr>) -> Result<usize, Error> {
+        let writes = self.writes(Op::Flush)?;
+        let mut storage = lock(&writes.writeback);
+        self.flush_locked(writes, &mut storage, pages)
+    }
+
+    /// Makes everything that was written before durable.
+    pub(crate) fn sync(&self, what: Sync) -> Result<(), Error> {
+        let writes = self.writes(Op::Sync)?;
+        let mut storage = lock(&writes.writeback);
+        self.sync_locked(writes, &mut storage, what)
+    }
+
+    /// As [`sync`](Self::sync), unless it turns out, once it is this caller's turn, that there is nothing to make
+    /// durable, or that others have done enough.
+    pub(crate) fn sync_unless(
+        &self,
+        what: Sync,
+        is_enough: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let writes = self.writes(Op::Sync)?;
+        let mut storage = lock(&writes.writeback);
+        if is_enough() || self.is_durable(writes, &storage) {
+            return Ok(());
+        }
+        self.sync_locked(writes, &mut storage, what)
+    }
+
+    /// Whether there is nothing that the storage is not known to keep.
+    fn is_durable(&self, writes: &Writes, storage: &Storage) -> bool {
+        storage.is_synced
+            && storage.is_size_known
+            && self.size() == self.fill_size()
+            && writes.dirty.next(0, self.nr_pages()).is_none()
+            && writes.written.next(0, self.nr_pages()).is_none()
+    }
+
+    /// Makes everything durable when the last handle goes. If that fails nobody is left to be told but the
+    /// program's standard error.
+    pub(crate) fn save_at_the_end(&self) {
+        if let Err(error) = self.sync_unless(Sync::All, || false) {
+            eprintln!(
+                "pagewell: what was written to {} is lost: {error}",
+                self.path().display()
+            );
+        }
+    }
+
+    fn sync_locked(&self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
+        // Of before: pages that make the file longer from now on are not waited for.
+        let size = self.size();
+        self.flush_locked(writes, storage, 0..PageNr::MAX)?;
+        let held = self.held_and_dirty(writes);
+        self.tell_size(storage, size)
+            .and_then(|()| self.sync_storage(writes, storage, what))
+            .map_err(|error| self.write_failed(writes, Op::Sync, error))?;
+        match held {
+            None => {
+                // All that a sync has failed for was written again.
+                storage.is_doubtful = false;
+                Ok(())
+            }
+            Some(page) => Err(self
+                .error(ErrorKind::Held, Op::Sync)
+                .with_detail(format!("page {page}"))),
+        }
+    }
+
+    /// Steps 3 and 4 of the protocol.
+    pub(crate) fn sync_storage(
+        &self,
+        writes: &Writes,
+        storage: &mut Storage,
+        what: Sync,
+    ) -> io::Result<()> {
+        let mut settle = Settle {
+            mapping: self,
+            writes,
+            after: PageState::failed,
+        };
+        let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        match what {
+            Sync::Data => self.backend().sync_data()?,
+            Sync::All => self.backend().sync_all()?,
+        }
+        settle.after = PageState::synced;
+        storage.is_synced = true;
+        storage.is_doubtful = was_doubtful;
+        Ok(())
+    }
+
+    /// How many pages the file has.
+    fn nr_pages(&self) -> PageNr {
+        self.size().div_ceil(self.page_size() as u64)
+    }
+
+    /// The first dirty page that is kept from being written.
+    fn held_and_dirty(&self, writes: &Writes) -> Option<PageNr> {
+        let (mut from, end) = (0, self.nr_pages());
+        while let Some(page) = writes.dirty.next(from, end) {
+            if writes.is_held(page) {
+                return Some(page);
+            }
+            from = page + 1;
+        }
+        None
+    }
+
+    /// Changes the state of all pages that are written.
+    fn settle_written(&self, writes: &Writes, after: fn(PageState) -> PageState) {
+        // Nothing past the end is given to the storage, and what is cut off is not written any more.
+        let (mut from, end) = (0, self.nr_pages());
+        while let Some(page) = writes.written.next(from, end) {
+            from = page + 1;
+            self.change_state(writes, page, after);
+        }
+    }
+
+    /// Changes the state of a page, if it is in the cache.
+    fn change_state(&self, writes: &Writes, page: PageNr, after: impl Fn(PageState) -> PageState) {
+        let Some(claim) = self.claim_present(page) else {
+            // It was dropped meanwhile, by a truncation: nothing of it is to be written or to be kept.
+            return;
+        };
+        let Some(frame) = claim.frame() else {
+            return;
+        };
+        let record = self.shared().pool.meta(frame);
+        let before = PageState::of(record);
+        let after = after(before);
+        self.note_state(writes, page, before, after);
+        after.store(record);
+        // Dropping the claim restores the slot: the bytes are the same.
+        drop(claim);
+    }
+
+    /// Brings the sets and the number of frames that are not clean into line with a change of a page's
+    /// state; the caller has claimed the page's slot.
+    pub(crate) fn note_state(
+        &self,
+        writes: &Writes,
+        page: PageNr,
+        before: PageState,
+        after: PageState,
+    ) {
+        match (before.is_dirty(), after.is_dirty()) {
+            (false, true) => _ = writes.dirty.insert(page),
+            (true, false) => _ = writes.dirty.remove(page),
+            _ => {}
+        }
+        match (before.is_written(), after.is_written()) {
+            (false, true) => _ = writes.written.insert(page),
+            (true, false) => _ = writes.written.remove(page),
+            _ => {}
+        }
+        let nr_frames = self.order().frames() as usize;
+        match (before.is_unclean(), after.is_unclean()) {
+            (false, true) => self.shared().unclean.add(nr_frames),
+            (true, false) => self.shared().unclean.sub(nr_frames),
+            _ => {}
+        }
+    }
+
+    fn flush_locked(
+        &self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+    ) -> Result<usize, Error> {
+        let mut nr_taken = 0;
+        let mut from = pages.start;
+        let mut first_error = None;
+        // Who makes the file longer all the time does not keep this from ending.
+        let end = self.nr_pages().min(pages.end);
+        while let Some(first) = writes.dirty.next(from, end) {
+            let batch = self.gather(writes, first, end);
+            let Some(last) = batch.outgoing.last() else {
+                from = first + 1;
+                continue;
+            };
+            from = last.page + 1;
+            let nr_pages = batch.outgoing.len();
+            match self.give(writes, storage, batch) {
+                Ok(()) => nr_taken += nr_pages,
+                // The others may be luckier; the first error is told.
+                Err(error) => _ = first_error.get_or_insert(error),
+            }
+        }
+        match first_error {
+            None => Ok(nr_taken),
+            Some(error) => Err(self.write_failed(writes, Op::Flush, error)),
+        }
+    }
+
+    /// Step 1 of the protocol, for dirty pages from `first` on without a gap.
+    fn gather<'m>(&'m self, writes: &'m Writes, first: PageNr, end: PageNr) -> Batch<'m, S> {
+        let most = (MOST_BYTES / self.page_size()).max(1);
+        let mut batch = Batch {
+            mapping: self,
+            writes,
+            outgoing: Vec::new(),
+            is_given: false,
+        };
+        for page in (first..end).take(most) {
+            let Some(outgoing) = self.take_dirty(writes, page) else {
+                break;
+            };
+            batch.outgoing.push(outgoing);
+        }
+        batch
+    }
+
+    fn take_dirty(&self, writes: &Writes, page: PageNr) -> Option<Outgoing<'_, S>> {
+        let claim = self.claim_present(page)?;
+        // With the claim in hand: what is written to the page after it was held is not in it yet then.
+        if writes.is_held(page) {
+            return None;
+        }
+        let frame = claim.frame()?;
+        let record = self.shared().pool.meta(frame);
+        let before = PageState::of(record);
+        // What is past the end is there because the file is just growing, or is being cut.
+        let len = self.len_of(page, self.size());
+        if !before.is_dirty() || len == 0 {
+            return None;
+        }
+        // The slot's reference keeps the frame; it is full only if somebody pins it without end.
+        let TryGetFrame::Taken(reference) = self.shared().pool.try_get(frame) else {
+            return None;
+        };
+        let after = before.written();
+        self.note_state(writes, page, before, after);
+        after.store(record);
+        drop(claim);
+        Some(Outgoing {
+            page,
+            reference,
+            len,
+        })
+    }
+
+    /// Steps 2 and 3 of the protocol.
+    fn give(
+        &self,
+        writes: &Writes,
+        storage: &mut Storage,
+        mut batch: Batch<'_, S>,
+    ) -> io::Result<()> {
+        let Some(first) = batch.outgoing.first() else {
+            return Ok(());
+        };
+        if let Some(before_write) = &writes.before_write {
+            let _in_hook = InHook::enter();
+            for outgoing in &batch.outgoing {
+                let [_, lsn] = outgoing.reference.meta().private();
+                before_write(outgoing.page, lsn)?;
+            }
+        }
+        let bufs: Vec<RacyBytes<'_>> = batch
+            .outgoing
+            .iter()
+            .map(|outgoing| outgoing.reference.bytes().slice(0, outgoing.len))
+            .collect();
+        let start = first.page * self.page_size() as u64;
+        let end = start + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
+        self.write_storage(storage, &bufs, start, end)?;
+        batch.is_given = true;
+        Ok(())
+    }
+
+    /// Claims the slot of `page`, waiting for whoever has it; none if the page is not in the cache.
+    pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
+        let mut backoff = Backoff::new();
+        loop {
+            let leaf = self.index().leaf(self.shared(), page)?;
+            let position = Leaf::<S>::slot_of(page);
+            // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
+            let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
+            match seen.state() {
+                State::Empty => return None,
+                State::Present(_) => {
+                    if let Ok(claim) = Claim::try_new(self.shared(), leaf, position, seen) {
+                        return Some(claim);
+                    }
+                }
+                State::Busy => drop(leaf),
+            }
+            self.wait_for_change(page, &mut backoff);
+        }
+    }
+
+    pub(crate) fn write_failed(&self, writes: &Writes, op: Op, error: io::Error) -> Error {
+        writes.errors.note(&error);
+        Error::from_io(op, error).with_path(self.path())
+    }
+
+    /// Keeps the number of frames that are not clean within its limit: a writer that would exceed it writes
+    /// pages back first, of this file or of others. No lock of any file is held, since that takes others.
+    pub(crate) fn throttle(&self) {
+        if self.shared().unclean.is_over() {
+            self.shared().make_clean();
+        }
+    }
+}

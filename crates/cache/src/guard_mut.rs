@@ -1,0 +1,71 @@
+//! A page to be changed where it is, as a guard that gives access to a copy of its own.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use pagewell_frame::UniqueFrame;
+use pagewell_frame::refcount::{LockBit, RefScheme};
+
+use crate::error::{Error, Op};
+use crate::index::PageNr;
+use crate::mapping::Mapping;
+
+/// A page that is about to be replaced: derefs to a copy of its bytes, which becomes the page when the guard is
+/// dropped.
+///
+/// Until then everybody else reads the page as it was, and whoever wants to write to it waits: also the thread that
+/// has the guard, which therefore must not.
+pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
+    mapping: &'f Mapping<S>,
+    page: PageNr,
+    /// The number of the lock.
+    holder: u64,
+    /// Memory of the guard's own, and not the frame: stale optimistic readers may be copying from any frame, which
+    /// a plain slice does not allow for.
+    bytes: Box<[u8]>,
+    /// Set aside, so that dropping the guard cannot fail: used if somebody holds the page then.
+    spare: Option<UniqueFrame<'f, S>>,
+}
+
+impl<'f, S: RefScheme> PageGuardMut<'f, S> {
+    pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
+        let holder = mapping.shared().next_holder();
+        let (bytes, spare) = mapping
+            .with_room(|| mapping.lock_page(page, holder))
+            .map_err(|error| error.with_op(Op::Pin))?;
+        Ok(Self {
+            mapping,
+            page,
+            holder,
+            bytes,
+            spare: Some(spare),
+        })
+    }
+}
+
+impl<S: RefScheme> Deref for PageGuardMut<'_, S> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<S: RefScheme> DerefMut for PageGuardMut<'_, S> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl<S: RefScheme> Drop for PageGuardMut<'_, S> {
+    fn drop(&mut self) {
+        self.mapping
+            .replace_locked(self.page, self.holder, &self.bytes, self.spare.take());
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for PageGuardMut<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageGuardMut({} bytes)", self.bytes.len())
+    }
+}

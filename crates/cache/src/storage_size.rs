@@ -1,0 +1,106 @@
+//! The size at which the storage has a file that is written to: how it is kept in step with the file's.
+//!
+//! The storage has less than the file while pages past its end are dirty, and what lies between is zeros to who
+//! reads it (`Mapping::fill`). A call that failed may have changed the size all the same; then the storage is asked,
+//! and if it does not answer, its size is set before it is given anything else.
+//!
+//! Invariants, with the writeback lock held, and the size known.
+//! - S1: fills go by the size that the storage has. So no byte that was cut off is read, now or after the file has
+//!   been opened again.
+//! - S2: the storage has more than the file only after a growth that failed, until the next sync.
+//!
+//! Proved by: `crates/pagewell/tests/durability.rs`.
+
+use std::io;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::mapping::Mapping;
+use crate::writes::Storage;
+
+impl<S: RefScheme> Mapping<S> {
+    /// Gives the storage `bufs`, which end at byte `end` of the file.
+    pub(crate) fn write_storage(
+        &self,
+        storage: &mut Storage,
+        bufs: &[RacyBytes<'_>],
+        start: u64,
+        end: u64,
+    ) -> io::Result<()> {
+        self.know_size(storage)?;
+        storage.is_synced = false;
+        storage.is_size_known = false;
+        match self.backend().write_at(bufs, start) {
+            Ok(()) => {
+                self.store_fill_size(self.fill_size().max(end));
+                storage.is_size_known = true;
+                Ok(())
+            }
+            Err(error) => {
+                if let Ok(size) = self.backend().size() {
+                    self.store_fill_size(self.fill_size().max(size));
+                    storage.is_size_known = true;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sets the size of the storage. After an error the size that fills go by is the one that it has, or, if it does
+    /// not tell, the one that it had.
+    pub(crate) fn set_storage_size(&self, storage: &mut Storage, size: u64) -> io::Result<()> {
+        if size > self.fill_size() {
+            self.know_size(storage)?;
+        }
+        storage.is_synced = false;
+        storage.is_size_known = false;
+        match self.backend().set_size(size) {
+            Ok(()) => {
+                self.store_fill_size(size);
+                storage.is_size_known = true;
+                Ok(())
+            }
+            Err(error) => {
+                if let Ok(now) = self.backend().size() {
+                    // Less, and not what was asked for: somebody else has cut the file. Who reads there is told.
+                    let fill = if now == size {
+                        size
+                    } else {
+                        self.fill_size().max(now)
+                    };
+                    self.store_fill_size(fill);
+                    storage.is_size_known = true;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sees to it that the storage has the file at the size that fills go by, if that is not known. What it may have
+    /// past that is cut off, or was never the file's, or is dirty.
+    fn know_size(&self, storage: &mut Storage) -> io::Result<()> {
+        if !storage.is_size_known {
+            storage.is_synced = false;
+            self.backend().set_size(self.fill_size())?;
+            storage.is_size_known = true;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the storage has the file at its size: at `size` at least, which the file had a moment ago.
+    pub(crate) fn tell_size(&self, storage: &mut Storage, size: u64) -> io::Result<()> {
+        self.know_size(storage)?;
+        let fill = self.fill_size();
+        if fill < size {
+            return self.set_storage_size(storage, size);
+        }
+        // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
+        // storage: so this cuts nothing that is the file's.
+        let size = self.size();
+        if fill > size {
+            return self.set_storage_size(storage, size);
+        }
+        Ok(())
+    }
+}

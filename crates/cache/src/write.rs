@@ -1,0 +1,635 @@
+//! Writing: changing bytes of pages in the cache.
+//!
+//! # Protocol
+//!
+//! ```text
+//! writer                                        optimistic reader
+//! 1 claim the slot (`busy`)                     load the slot: hot
+//! 2 freeze the page's frame at a count of 1
+//! 3 fence(Release)       (`UniqueFrame::bytes`) copy the bytes
+//! 4 write the bytes                             fence(Acquire)
+//! 5 unfreeze; end the claim: new version        load the slot again: unchanged?
+//! ```
+//!
+//! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences; so a read within
+//! one page has all of a write or nothing of it.
+//!
+//! If the frame cannot be frozen, somebody holds a reference: a pin, a referenced read, a transfer to the
+//! storage. Then the page moves: the writer copies it to a new frame, writes there, and puts that into the
+//! slot. So pins and transfers never see bytes change, and nobody waits for them. That is decided by the count
+//! alone, as an eviction is: a pin either has its reference before the freeze, which fails, or its `try_get`
+//! fails. No fence between the count and the slot is needed (`docs/adr/0007-*`).
+//!
+//! New frames are found with no claim in hand: finding one may evict, and wait.
+//!
+//! # What is not read
+//!
+//! A page that is missing is read in first, unless all of its bytes that the file has are written, or the
+//! storage has none of it.
+//!
+//! # The end of the file
+//!
+//! Writes past the end hold the lock of the file's size. Pages are there before the size says so. A gap
+//! between the old end and the first byte written has no pages: past the end that the storage has
+//! ([`crate::storage_size`]), a page that is not cached is zeros.
+//!
+//! # Locks
+//!
+//! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
+//! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
+//!
+//! Proved by `loom_read_vs_write`, `loom_write_vs_write`, `loom_write_vs_pin`, `loom_write_vs_flush`,
+//! `loom_write_vs_truncate`; the litmus tests `optimistic-read-vs-write*`.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_BYTES, FrameKind, FrameMeta, FrameNr, UniqueFrame};
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::lock;
+use pagewell_sync::thread::Backoff;
+
+use crate::claim::Claim;
+use crate::error::{Error, ErrorKind, Op};
+use crate::flush::Sync;
+use crate::index::{Leaf, PageNr};
+use crate::lookup::Found;
+use crate::mapping::{MAX_FILE_BYTES, Mapping, Unclean};
+use crate::page_state::PageState;
+use crate::slot::{Slot, State};
+use crate::writes::Writes;
+
+/// What is written to one page: `bytes`, from byte `off` of it on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edit<'b> {
+    pub(crate) off: usize,
+    pub(crate) bytes: &'b [u8],
+    /// The program's log sequence number of it; 0 for none.
+    pub(crate) lsn: u64,
+}
+
+impl Edit<'_> {
+    fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
+        frame.bytes().copy_from(self.off, self.bytes);
+    }
+
+    /// The page's log sequence number after this, given its record.
+    fn lsn_after<S: RefScheme>(self, record: &FrameMeta<S>) -> u64 {
+        let [_, lsn] = record.private();
+        lsn.max(self.lsn)
+    }
+
+    fn range(self) -> Range<usize> {
+        self.off..self.off + self.bytes.len()
+    }
+}
+
+/// Whether a write may make the file longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// No: what it writes to is within the file, or it is too late.
+    Within,
+    /// Yes: the lock of the file's size is held, so nobody cuts it.
+    Growing,
+}
+
+/// What came of writing within a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Wrote {
+    Done,
+    /// Nothing: the file ends before, it was cut meanwhile.
+    Cut,
+}
+
+/// What came of one attempt to write to a page.
+#[must_use]
+enum Attempt {
+    Done,
+    /// The file was cut.
+    Cut,
+    /// Somebody else was changing the slot: look again.
+    Raced,
+    /// The page is held, and has to move to a frame that there is none for yet.
+    NeedsFrame,
+    /// The page is locked; it was in this frame.
+    Locked(FrameNr),
+    /// The page is not cached.
+    Missing,
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// What this mapping has for being written to.
+    pub(crate) fn writes(&self, op: Op) -> Result<&Writes, Error> {
+        self.writes_if_any()
+            .ok_or_else(|| self.error(ErrorKind::ReadOnly, op))
+    }
+
+    /// Writes `buf` from byte `pos` of the file on; returns how many bytes were written: all, unless
+    /// something failed after the first page.
+    pub(crate) fn write_bytes(&self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
+        let writes = self.writes(Op::Write)?;
+        self.checked_end(pos, buf.len())?;
+        let mut done = 0;
+        let mut has_made_room = false;
+        while done < buf.len() {
+            // With no lock in hand.
+            self.throttle();
+            let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
+            done += nr;
+            match result {
+                // If nothing was written the file was cut meanwhile: the rest makes it longer again.
+                Ok(()) => {}
+                Err(error) => {
+                    let error = match error {
+                        error if has_made_room => error,
+                        error => match self.shared().make_room(error) {
+                            Ok(()) => {
+                                has_made_room = true;
+                                continue;
+                            }
+                            Err(error) => error,
+                        },
+                    };
+                    return if done == 0 { Err(error) } else { Ok(done) };
+                }
+            }
+            has_made_room = false;
+        }
+        Ok(done)
+    }
+
+    /// Writes `buf` from byte `pos` on, or a part of it that begins there; returns how many bytes were written
+    /// before something failed.
+    fn write_some(
+        &self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+    ) -> (usize, Result<(), Error>) {
+        if pos + buf.len() as u64 <= self.size() {
+            return self.write_pages(writes, buf, pos, lsn, Bound::Within);
+        }
+        // So many pages at once as are surely there, since nobody is throttled with the lock in hand.
+        let off = pos as usize & (self.page_size() - 1);
+        let most = self.most_pages() * self.page_size() - off;
+        let buf = &buf[..buf.len().min(most)];
+        let _resize = lock(self.resize_lock());
+        let old = self.size();
+        if pos > old
+            && let Err(error) = self.zero_tail(writes, pos)
+        {
+            return (0, Err(error));
+        }
+        let (written, result) = self.write_pages(writes, buf, pos, lsn, Bound::Growing);
+        if written != 0 {
+            // The pages are there; who sees the size sees them.
+            self.store_size(old.max(pos + written as u64));
+        }
+        (written, result)
+    }
+
+    /// Writes `buf` at the end of the file; returns where that was.
+    pub(crate) fn append_bytes(&self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        let writes = self.writes(Op::Write)?;
+        // With no lock in hand.
+        self.throttle();
+        self.with_room(|| self.try_append(writes, buf, lsn))
+    }
+
+    fn try_append(&self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        let _resize = lock(self.resize_lock());
+        let pos = self.size();
+        self.checked_end(pos, buf.len())?;
+        let (written, result) = self.write_pages(writes, buf, pos, lsn, Bound::Growing);
+        if let Err(error) = result {
+            // All or nothing: what was placed past the end is dropped.
+            self.drop_past_end(pos);
+            return Err(error);
+        }
+        self.store_size(pos + written as u64);
+        Ok(pos)
+    }
+
+    /// Does `what`, and once more if it failed for lack of frames: pages that are not clean may have been in the way,
+    /// also where fewer than the limit are not. No lock of any file is held.
+    pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        match what() {
+            Err(error) => {
+                self.shared().make_room(error)?;
+                what()
+            }
+            done => done,
+        }
+    }
+
+    /// Where a write of `len` bytes at `pos` ends, if the file can have that.
+    fn checked_end(&self, pos: u64, len: usize) -> Result<u64, Error> {
+        let end = pos.checked_add(len as u64);
+        end.filter(|end| *end <= self.reach()).ok_or_else(|| {
+            self.error(ErrorKind::FileTooLarge, Op::Write)
+                .with_detail(format!(
+                    "{len} bytes at {pos}; indexed up to {}, at most {MAX_FILE_BYTES}",
+                    self.reach()
+                ))
+        })
+    }
+
+    /// Makes what lies between the end of the file and `pos` zeros in the page that the end is in; what lies in other
+    /// pages is zeros to fills. The lock of the size is held.
+    fn zero_tail(&self, writes: &Writes, pos: u64) -> Result<(), Error> {
+        let old = self.size();
+        let page_size = self.page_size() as u64;
+        let tail = old % page_size;
+        // What a page has past the end of the file means nothing until now. A page that is not cached is read
+        // anew, with zeros there.
+        let is_cached = self
+            .index()
+            .look(old / page_size)
+            .is_some_and(|seen| seen.slot.state() != State::Empty);
+        if tail != 0 && is_cached {
+            let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
+            let edit = Edit {
+                off: tail as usize,
+                bytes: &zeros,
+                lsn: 0,
+            };
+            // Nobody can cut the file: the lock of its size is held.
+            let _ = self.write_page(writes, old / page_size, edit, Bound::Growing)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file a new size. What is cut off is gone; what is added is zeros.
+    pub(crate) fn resize(&self, new: u64) -> Result<(), Error> {
+        let writes = self.writes(Op::Resize)?;
+        if new > self.reach() {
+            return Err(self
+                .error(ErrorKind::FileTooLarge, Op::Resize)
+                .with_detail(format!("{new} bytes; indexed up to {}", self.reach())));
+        }
+        let _resize = lock(self.resize_lock());
+        let old = self.size();
+        if new > old {
+            self.zero_tail(writes, new)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
+        // No page is on its way to the storage, where it would make the file longer again.
+        let mut storage = lock(&writes.writeback);
+        if new < old {
+            // Readers must not go beyond an end that has come nearer.
+            self.store_size(new);
+        }
+        // A cut has to be told only of what the storage has; growth is told now, so that it fails now.
+        let is_right = storage.is_size_known
+            && if new < old {
+                self.fill_size() <= new
+            } else {
+                self.fill_size() == new
+            };
+        let set = if is_right {
+            Ok(())
+        } else {
+            self.set_storage_size(&mut storage, new)
+        };
+        // A cut that the storage may have done is one: what it has past the new end is not known any more.
+        let may_be_cut = new < old && (!storage.is_size_known || self.fill_size() <= new);
+        if set.is_ok() || may_be_cut {
+            self.store_fill_size(self.fill_size().min(new));
+            self.store_size(new);
+            self.drop_past_end(new);
+        } else {
+            // Nothing was dropped yet.
+            self.store_size(old);
+        }
+        set.map_err(|error| Error::from_io(Op::Resize, error).with_path(self.path()))
+    }
+
+    /// Drops the cached pages in `pages`, and what was written to them since they were written back.
+    pub(crate) fn discard(&self, pages: Range<PageNr>) -> Result<(), Error> {
+        let writes = self.writes(Op::Invalidate)?;
+        // No page is on its way to the storage, where it would be changed after others have read it.
+        let mut storage = lock(&writes.writeback);
+        // What the storage was given is still to be made durable; once the page is gone it could not be given again.
+        if writes.written.next(pages.start, pages.end).is_some() {
+            self.sync_storage(writes, &mut storage, Sync::Data)
+                .map_err(|error| self.write_failed(writes, Op::Invalidate, error))?;
+        }
+        if storage.is_doubtful && writes.dirty.next(pages.start, pages.end).is_some() {
+            return Err(self.error(ErrorKind::Io, Op::Invalidate).with_detail(
+                "a sync has failed: what the storage has is not known before one succeeds",
+            ));
+        }
+        self.remove(pages.start, pages.end, Unclean::Drop);
+        Ok(())
+    }
+
+    /// Writes `buf` from byte `pos` on; returns how many bytes were written before the file was found cut, or
+    /// something failed.
+    fn write_pages(
+        &self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+        bound: Bound,
+    ) -> (usize, Result<(), Error>) {
+        let page_size = self.page_size();
+        let mut done = 0;
+        while done < buf.len() {
+            let now = pos + done as u64;
+            let page = now >> self.page_shift();
+            let off = now as usize & (page_size - 1);
+            let bytes = &buf[done..][..(buf.len() - done).min(page_size - off)];
+            if bound == Bound::Within {
+                self.throttle();
+            }
+            match self.write_page(writes, page, Edit { off, bytes, lsn }, bound) {
+                Ok(Wrote::Done) => done += bytes.len(),
+                Ok(Wrote::Cut) => break,
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        (done, Ok(()))
+    }
+
+    /// Writes within one page.
+    pub(crate) fn write_page(
+        &self,
+        writes: &Writes,
+        page: PageNr,
+        edit: Edit<'_>,
+        bound: Bound,
+    ) -> Result<Wrote, Error> {
+        let mut spare = None;
+        let mut backoff = Backoff::new();
+        loop {
+            match self.try_write_page(writes, page, edit, bound, &mut spare)? {
+                Attempt::Done => return Ok(Wrote::Done),
+                Attempt::Cut => return Ok(Wrote::Cut),
+                Attempt::Raced => self.wait_for_change(page, &mut backoff),
+                Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
+                Attempt::Locked(frame) => self.wait_while_locked(frame),
+                Attempt::Missing => {
+                    if self.is_whole(page, edit) {
+                        if spare.is_none() {
+                            spare = Some(self.frame_for_write()?);
+                        }
+                        match self.try_create_page(writes, page, edit, bound, &mut spare)? {
+                            Attempt::Done => return Ok(Wrote::Done),
+                            Attempt::Cut => return Ok(Wrote::Cut),
+                            _ => {}
+                        }
+                    } else {
+                        // Read-modify-write. What is read may be gone again when we look; then once more.
+                        drop(
+                            self.get(page, || 1)
+                                .map_err(|error| error.with_op(Op::Write))?,
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn frame_for_write(&self) -> Result<UniqueFrame<'_, S>, Error> {
+        let frame = self.shared().alloc(self.order());
+        // No claim is held: the place to tear down what an eviction was the last to hold.
+        self.shared().bury();
+        frame.map_err(|reason| {
+            self.error(ErrorKind::OutOfFrames, Op::Write)
+                .with_detail(reason.to_string())
+        })
+    }
+
+    /// Whether nothing of a missing page has to be read to write `edit` to it.
+    fn is_whole(&self, page: PageNr, edit: Edit<'_>) -> bool {
+        let start = page * self.page_size() as u64;
+        let of_file = self
+            .size()
+            .saturating_sub(start)
+            .min(self.page_size() as u64) as usize;
+        let covers = edit.off == 0 && edit.bytes.len() >= of_file;
+        covers || start >= self.fill_size()
+    }
+
+    fn try_write_page<'m>(
+        &'m self,
+        writes: &Writes,
+        page: PageNr,
+        edit: Edit<'_>,
+        bound: Bound,
+        spare: &mut Option<UniqueFrame<'m, S>>,
+    ) -> Result<Attempt, Error> {
+        let Some(leaf) = self.index().leaf(self.shared(), page) else {
+            return Ok(Attempt::Missing);
+        };
+        let position = Leaf::<S>::slot_of(page);
+        // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
+        let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
+        match seen.state() {
+            State::Empty => return Ok(Attempt::Missing),
+            State::Busy => return Ok(Attempt::Raced),
+            State::Present(_) => {}
+        }
+        let Ok(claim) = Claim::try_new(self.shared(), leaf, position, seen) else {
+            return Ok(Attempt::Raced);
+        };
+        let Some(frame) = claim.frame() else {
+            return Ok(Attempt::Raced);
+        };
+        if self.is_cut(page, edit, bound) {
+            return Ok(Attempt::Cut);
+        }
+        let record = self.shared().pool.meta(frame);
+        let state = PageState::of(record);
+        if state.is_locked() {
+            return Ok(Attempt::Locked(frame));
+        }
+        let lsn = edit.lsn_after(record);
+        if let Some(unique) = claim.freeze() {
+            edit.apply(&unique);
+            self.note_state(writes, page, state, state.dirtied());
+            claim.rewrite(unique, state.dirtied(), lsn);
+            return Ok(Attempt::Done);
+        }
+        let Some(unique) = spare.take() else {
+            return Ok(Attempt::NeedsFrame);
+        };
+        let old = self.shared().pool.bytes(frame, self.page_size());
+        copy_around(old, unique.bytes(), edit.range());
+        edit.apply(&unique);
+        self.note_state(writes, page, state, state.dirtied());
+        // Dropping the slot's reference leaves the old frame to who holds it.
+        drop(claim.replace(unique, state.dirtied(), lsn));
+        Ok(Attempt::Done)
+    }
+
+    /// Whether the file ends before the end of an edit that is to be within it. The slot is claimed.
+    fn is_cut(&self, page: PageNr, edit: Edit<'_>, bound: Bound) -> bool {
+        // ORDERING: SeqCst fence; pairs with the one in `Mapping::remove` (store buffering: we claim, and look at the
+        // size; whoever cuts the file stores the size, and looks for claims; one must see the other).
+        fence(Ordering::SeqCst);
+        bound == Bound::Within
+            && page * self.page_size() as u64 + edit.range().end as u64 > self.size()
+    }
+
+    /// Puts a page that is missing into the cache with the bytes of `edit`, and zeros around them.
+    fn try_create_page<'m>(
+        &'m self,
+        writes: &Writes,
+        page: PageNr,
+        edit: Edit<'_>,
+        bound: Bound,
+        spare: &mut Option<UniqueFrame<'m, S>>,
+    ) -> Result<Attempt, Error> {
+        let leaf = self
+            .index()
+            .leaf_or_new(self.shared(), self.number(), page)
+            .map_err(|reason| {
+                self.error(ErrorKind::OutOfFrames, Op::Write)
+                    .with_detail(reason.to_string())
+            })?;
+        let Some((claim, place)) = self.claim_empty(leaf, page) else {
+            return Ok(Attempt::Raced);
+        };
+        if self.is_cut(page, edit, bound) {
+            return Ok(Attempt::Cut);
+        }
+        // Looked at again with the claim in hand: the file may have grown, so that the edit is not all of
+        // the page any more. And whoever shrinks the file removes the page after us.
+        if !self.is_whole(page, edit) {
+            return Ok(Attempt::Raced);
+        }
+        let Some(unique) = spare.take() else {
+            return Ok(Attempt::Raced);
+        };
+        let bytes = unique.bytes();
+        bytes.zero(0, edit.off);
+        edit.apply(&unique);
+        let end = edit.range().end;
+        bytes.zero(end, bytes.len() - end);
+        self.note_state(writes, page, PageState::CLEAN, PageState::DIRTY);
+        let private = [PageState::DIRTY.bits(), edit.lsn];
+        let frame = unique.publish_with(FrameKind::Page, place, private, 1);
+        claim.fill(frame);
+        Ok(Attempt::Done)
+    }
+
+    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame.
+    pub(crate) fn lock_page(
+        &self,
+        page: PageNr,
+        holder: u64,
+    ) -> Result<(Box<[u8]>, UniqueFrame<'_, S>), Error> {
+        self.writes(Op::Pin)?;
+        self.throttle();
+        let spare = self.frame_for_write()?;
+        loop {
+            let Found { reference, end } = self.get(page, || 1)?;
+            drop(reference);
+            let Some(claim) = self.claim_present(page) else {
+                continue;
+            };
+            let Some(frame) = claim.frame() else {
+                continue;
+            };
+            let record = self.shared().pool.meta(frame);
+            let state = PageState::of(record);
+            if state.is_locked() {
+                drop(claim);
+                self.wait_while_locked(frame);
+                continue;
+            }
+            let len = self.len_of(page, self.size().max(end));
+            if len == 0 {
+                return Err(self.error(ErrorKind::OutOfRange, Op::Pin));
+            }
+            // The slot's reference keeps the frame while the claim lasts, and nobody else writes to it.
+            let mut bytes = vec![0; len].into_boxed_slice();
+            self.shared()
+                .pool
+                .bytes(frame, self.page_size())
+                .copy_to(0, &mut bytes);
+            state.locked_by(holder).store(record);
+            drop(claim);
+            return Ok((bytes, spare));
+        }
+    }
+
+    /// Puts `bytes` in place of a locked page's, and unlocks it. If the page is not there any more, because the
+    /// file was cut or the page discarded, there is nothing to replace.
+    pub(crate) fn replace_locked<'m>(
+        &'m self,
+        page: PageNr,
+        holder: u64,
+        bytes: &[u8],
+        spare: Option<UniqueFrame<'m, S>>,
+    ) {
+        let (Some(writes), Some(claim)) = (self.writes_if_any(), self.claim_present(page)) else {
+            return;
+        };
+        let Some(frame) = claim.frame() else {
+            return;
+        };
+        let record = self.shared().pool.meta(frame);
+        let before = PageState::of(record);
+        if !before.is_locked_by(holder) {
+            // The page was discarded, and is another one now.
+            return;
+        }
+        let after = before.unlocked().dirtied();
+        let edit = Edit {
+            off: 0,
+            bytes,
+            lsn: 0,
+        };
+        let lsn = edit.lsn_after(record);
+        if let Some(unique) = claim.freeze() {
+            edit.apply(&unique);
+            self.note_state(writes, page, before, after);
+            claim.rewrite(unique, after, lsn);
+            self.shared().waits.wake(record.state());
+        } else if let Some(unique) = spare {
+            let old = self.shared().pool.bytes(frame, self.page_size());
+            copy_around(old, unique.bytes(), edit.range());
+            edit.apply(&unique);
+            self.note_state(writes, page, before, after);
+            drop(claim.replace(unique, after, lsn));
+        }
+    }
+
+    /// Waits until the slot of `page`, which was seen changing, may have changed.
+    pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {
+        match self.index().look(page) {
+            Some(seen) if seen.slot.is_busy() => seen.wait_while_busy(self.shared()),
+            _ => backoff.wait(),
+        }
+    }
+
+    /// Sleeps until the page in `frame` is not locked any more, or is elsewhere.
+    pub(crate) fn wait_while_locked(&self, frame: FrameNr) {
+        let state = self.shared().pool.meta(frame).state();
+        self.shared().waits.wait_while(state, |state| {
+            // ORDERING: Acquire; whoever unlocks stores, and wakes. What is seen is a hint.
+            PageState::from_bits(state.load(Ordering::Acquire)).is_locked()
+        });
+    }
+}
+
+/// Copies a page but for the bytes in `hole`.
+fn copy_around(from: RacyBytes<'_>, to: RacyBytes<'_>, hole: Range<usize>) {
+    let mut piece = [0; FRAME_BYTES];
+    let len = from.len();
+    for start in (0..len).step_by(FRAME_BYTES) {
+        let end = (start + FRAME_BYTES).min(len);
+        if hole.start <= start && end <= hole.end {
+            continue;
+        }
+        let piece = &mut piece[..end - start];
+        from.copy_to(start, piece);
+        to.copy_from(start, piece);
+    }
+}

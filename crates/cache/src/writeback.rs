@@ -1,0 +1,159 @@
+//! Who writes back, and when: writers that have made too much dirty, and a thread of the cache.
+//!
+//! At most half of the frames may hold bytes that the storage is not known to have. A writer that would exceed
+//! that makes pages clean first, of its own file or of others: their pages are given to the storage, and made
+//! durable, since only then they can be evicted. Before it comes to that, a thread of the cache gives dirty pages
+//! to the storage, five times a second.
+
+use std::cell::Cell;
+#[cfg(not(loom))]
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pagewell_frame::refcount::RefScheme;
+#[cfg(not(loom))]
+use pagewell_sync::lock;
+
+use crate::error::{Error, ErrorKind};
+use crate::flush::Sync;
+#[cfg(not(loom))]
+use crate::index::PageNr;
+use crate::mapping::Mapping;
+use crate::shared::Shared;
+use crate::writes::Writeback;
+
+/// How often the thread of the cache looks for dirty pages.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+thread_local! {
+    /// How many hooks this thread is in.
+    static HOOKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// This thread is in a hook of the program: it holds the writeback lock of a file, so what it writes to other files
+/// must not make it write back that one.
+pub(crate) struct InHook(());
+
+impl InHook {
+    pub(crate) fn enter() -> Self {
+        HOOKS.set(HOOKS.get() + 1);
+        Self(())
+    }
+
+    fn is_so() -> bool {
+        HOOKS.get() != 0
+    }
+}
+
+impl Drop for InHook {
+    fn drop(&mut self) {
+        HOOKS.set(HOOKS.get() - 1);
+    }
+}
+
+impl<S: RefScheme> Shared<S> {
+    /// Makes pages clean until fewer than the limit are not, as far as the storage lets it. Errors are told by the
+    /// files' next syncs. No lock of any file is held.
+    #[cold]
+    pub(crate) fn make_clean(&self) {
+        if !InHook::is_so() {
+            // An error is kept for the handles of the file.
+            let _ = self.make_clean_until(|| !self.unclean.is_over());
+        }
+    }
+
+    /// Makes all pages clean of files that are written back in the background, for who has failed for lack of
+    /// frames. No lock of any file is held.
+    ///
+    /// # Errors
+    ///
+    /// If there are no fewer than before that are not clean: `error`, and what the storage says if that is why.
+    #[cold]
+    pub(crate) fn make_room(&self, error: Error) -> Result<(), Error> {
+        let before = self.unclean.nr();
+        if error.kind() != ErrorKind::OutOfFrames || before == 0 || InHook::is_so() {
+            return Err(error);
+        }
+        let why = self.make_clean_until(|| false);
+        if self.unclean.nr() < before {
+            return Ok(());
+        }
+        Err(match why {
+            Some(why) => error.with_source(why),
+            None => error,
+        })
+    }
+
+    /// Makes pages clean; the first error, of which the handles of the file are told too.
+    fn make_clean_until(&self, is_enough: impl Fn() -> bool) -> Option<Error> {
+        let mut first_error = None;
+        for mapping in self.mappings() {
+            if !is_enough()
+                && is_background(&mapping)
+                && let Err(error) = mapping.sync_unless(Sync::Data, &is_enough)
+            {
+                first_error.get_or_insert(error);
+            }
+            self.let_go(mapping);
+        }
+        self.bury();
+        first_error
+    }
+
+    /// Gives the dirty pages of all files to the storage that are written back in the background.
+    #[cfg(not(loom))]
+    fn write_back(&self) {
+        for mapping in self.mappings() {
+            if is_background(&mapping) {
+                // An error is kept for the handles of the file.
+                let _ = mapping.flush(0..PageNr::MAX);
+            }
+            self.let_go(mapping);
+        }
+        self.bury();
+        if self.unclean.is_over() {
+            self.make_clean();
+        }
+    }
+}
+
+/// Whether a file is written to, and written back without being asked to.
+pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
+    mapping
+        .writes_if_any()
+        .is_some_and(|writes| writes.mode == Writeback::Background)
+}
+
+/// Starts the thread that writes back for a cache, for as long as the cache lives, unless it was started before.
+///
+/// # Errors
+///
+/// What the system says.
+#[cfg(not(loom))]
+pub(crate) fn start<S: RefScheme>(shared: &Arc<Shared<S>>) -> std::io::Result<()> {
+    let mut is_started = lock(&shared.has_writeback);
+    if !*is_started {
+        let shared = Arc::downgrade(shared);
+        std::thread::Builder::new()
+            .name("pagewell-writeback".into())
+            .spawn(move || run(&shared))?;
+        *is_started = true;
+    }
+    Ok(())
+}
+
+#[cfg(not(loom))]
+fn run<S: RefScheme>(shared: &Weak<Shared<S>>) {
+    loop {
+        std::thread::sleep(INTERVAL);
+        match shared.upgrade() {
+            Some(shared) => {
+                // A backend or a hook that panics has said so; the pages are dirty again, and the others are not
+                // to be left to it.
+                let write_back = std::panic::AssertUnwindSafe(|| shared.write_back());
+                let _ = std::panic::catch_unwind(write_back);
+            }
+            None => return,
+        }
+    }
+}

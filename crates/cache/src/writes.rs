@@ -1,0 +1,206 @@
+//! What a file has that is written to, besides its pages: which are dirty, which are written, who is to be
+//! told of errors, what is not to be written yet.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use pagewell_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::{Mutex, lock};
+
+use crate::index::PageNr;
+use crate::page_set::PageSet;
+
+/// Called with a page's number and the highest log sequence number that was written to it, before the page
+/// is given to the storage. An error keeps it from being written.
+pub type BeforeWrite = dyn Fn(u64, u64) -> io::Result<()> + Send + Sync;
+
+/// When the dirty pages of a file are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writeback {
+    /// Soon, in the background; and when the program asks for it.
+    #[default]
+    Background,
+    /// Only when the program asks for it.
+    Manual,
+}
+
+/// Whether a file is written to, and how.
+pub(crate) enum Access {
+    Read,
+    Write(WriteOptions),
+}
+
+/// How a file is written to.
+#[derive(Clone, Default)]
+pub(crate) struct WriteOptions {
+    pub(crate) mode: Writeback,
+    pub(crate) before_write: Option<Arc<BeforeWrite>>,
+}
+
+/// What a file has that is written to.
+pub(crate) struct Writes {
+    /// The pages that the storage does not have.
+    pub(crate) dirty: PageSet,
+    /// The pages that the storage was given, and has not said that they are durable.
+    pub(crate) written: PageSet,
+    /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
+    /// set: so one version of a page is on its way at a time, and one size.
+    pub(crate) writeback: Mutex<Storage>,
+    pub(crate) errors: Errors,
+    pub(crate) mode: Writeback,
+    pub(crate) before_write: Option<Arc<BeforeWrite>>,
+    holds: Mutex<HashMap<PageNr, usize>>,
+    nr_handles: AtomicUsize,
+}
+
+/// What is known of a file's storage.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    /// Whether it has the file at the size that fills go by. If not, it failed, and did not tell its size since.
+    pub(crate) is_size_known: bool,
+    /// Whether it has said that all it was given is durable, the size too.
+    pub(crate) is_synced: bool,
+    /// Whether a sync has failed since the last one that did not. Then what the storage gives to who reads what it
+    /// was given need not be what it keeps, whatever it says of later syncs.
+    pub(crate) is_doubtful: bool,
+}
+
+impl Writes {
+    /// Counts a handle of the file.
+    pub(crate) fn add_handle(&self) {
+        // ORDERING: Relaxed; who makes a handle has the mapping, and nothing is published.
+        self.nr_handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a handle no more; whether it was the last one.
+    pub(crate) fn remove_handle(&self) -> bool {
+        // ORDERING: AcqRel; the last one sees what was written by the others.
+        self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// None when the system does not give the addresses.
+    pub(crate) fn new(nr_pages: u64, options: WriteOptions) -> Option<Self> {
+        let WriteOptions { mode, before_write } = options;
+        Some(Self {
+            dirty: PageSet::new(nr_pages)?,
+            written: PageSet::new(nr_pages)?,
+            writeback: Mutex::new(Storage {
+                is_size_known: true,
+                is_synced: true,
+                is_doubtful: false,
+            }),
+            nr_handles: AtomicUsize::new(0),
+            errors: Errors::default(),
+            mode,
+            before_write,
+            holds: Mutex::new(HashMap::new()),
+        })
+    }
+
+    /// Keeps `page` from being written until [`release`](Self::release) was called as often.
+    pub(crate) fn hold(&self, page: PageNr) {
+        *lock(&self.holds).entry(page).or_insert(0) += 1;
+    }
+
+    pub(crate) fn release(&self, page: PageNr) {
+        let mut holds = lock(&self.holds);
+        if let Some(nr) = holds.get_mut(&page) {
+            *nr -= 1;
+            if *nr == 0 {
+                holds.remove(&page);
+            }
+        }
+    }
+
+    pub(crate) fn is_held(&self, page: PageNr) -> bool {
+        lock(&self.holds).contains_key(&page)
+    }
+}
+
+impl fmt::Debug for WriteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteOptions")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writes")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The errors of writing a file, each of which every handle is told of once.
+///
+/// Source: the error sequence of Linux (`errseq_t`, Layton 2017).
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    nr: AtomicU64,
+    last: Mutex<Option<(io::ErrorKind, String)>>,
+}
+
+impl Errors {
+    /// How many errors there were.
+    pub(crate) fn nr(&self) -> u64 {
+        // ORDERING: Acquire; pairs with `note`: who sees the number finds the error.
+        self.nr.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note(&self, error: &io::Error) {
+        *lock(&self.last) = Some((error.kind(), error.to_string()));
+        // ORDERING: Release; see `nr`.
+        self.nr.fetch_add(1, Ordering::Release);
+    }
+
+    /// The last error, if there was one after number `seen`, which is brought up to date.
+    pub(crate) fn take(&self, seen: &AtomicU64) -> Option<io::Error> {
+        let nr = self.nr();
+        // ORDERING: Relaxed; the read-modify-write makes one caller of the handle tell, and never goes back.
+        if seen.fetch_max(nr, Ordering::Relaxed) >= nr {
+            return None;
+        }
+        let last = lock(&self.last);
+        last.as_ref()
+            .map(|(kind, text)| io::Error::new(*kind, text.clone()))
+    }
+}
+
+/// How many frames of a cache hold bytes that the storage is not known to have.
+#[derive(Debug)]
+pub(crate) struct UncleanFrames {
+    nr: AtomicUsize,
+    /// From here on writers write pages back themselves before they make more dirty.
+    limit: usize,
+}
+
+impl UncleanFrames {
+    /// For a cache of `nr_frames` frames: at most half of them.
+    pub(crate) fn new(nr_frames: usize) -> Self {
+        Self {
+            nr: AtomicUsize::new(0),
+            limit: (nr_frames / 2).max(1),
+        }
+    }
+
+    pub(crate) fn add(&self, nr: usize) {
+        // ORDERING: Relaxed, here and below; a number that limits, and guards nothing.
+        self.nr.fetch_add(nr, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sub(&self, nr: usize) {
+        self.nr.fetch_sub(nr, Ordering::Relaxed);
+    }
+
+    pub(crate) fn nr(&self) -> usize {
+        self.nr.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.nr() >= self.limit
+    }
+}

@@ -1,0 +1,520 @@
+//! What was once wrong. Each test begins with its story.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pagewell::io::{Backend, Fault, MemoryBackend, Operation};
+use pagewell::refcount::{LockBit, RefScheme};
+use pagewell::{Cache, ErrorKind, OpenOptions};
+use pagewell_testkit::content;
+use pagewell_testkit::wait::{self, Gate, OpenAtEnd};
+
+use crate::storage::{EIO, contents, errno, manual, open_scripted, stored};
+use crate::support::{self, PAGE, assert_all_free, cache};
+
+support::for_both_schemes! {
+    what_a_failed_write_has_left_past_the_end_is_cut
+    a_growth_that_failed_halfway_does_not_last
+    a_cut_that_was_done_and_failed_is_a_cut
+    an_invalidation_leaves_a_page_that_is_about_to_be_replaced
+    a_hook_that_panics_leaves_the_pages_dirty
+    a_discard_waits_for_the_page_to_be_written
+    a_discarded_page_that_failed_to_be_written_is_not_written_again
+    what_the_storage_has_after_a_failed_sync_is_not_believed
+    a_hook_may_write_more_to_a_log_than_may_be_dirty
+    a_hook_may_append_to_a_log_that_others_append_to
+    a_page_that_is_held_keeps_no_other_from_being_synced
+    a_sync_ends_though_the_file_grows_all_the_time
+    a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage
+}
+
+/// A write of ten pages failed when the storage had some of them. The file was then cut to two pages, which nobody told
+/// the storage, since as far as the cache knew it had none: opened again, the file had more than two, and
+/// the bytes that were cut off were back. Now the storage is asked for its size after each failure.
+fn what_a_failed_write_has_left_past_the_end_is_cut<S: RefScheme>() {
+    for is_told in [true, false] {
+        let cache = cache::<S>(64);
+        let (file, backend, script) = open_scripted(&cache, &[], &manual());
+        file.append(&content(1, 10 * PAGE)).unwrap();
+        script.set(move |operation| match operation {
+            Operation::Write { .. } => Fault::ShortThenFail {
+                written: 5 * PAGE + 1,
+                error: errno(EIO),
+            },
+            Operation::Size if !is_told => Fault::Fail(errno(EIO)),
+            _ => Fault::None,
+        });
+        file.sync_data().unwrap_err();
+        script.heal();
+        file.set_len(2 * PAGE as u64).unwrap();
+        assert_eq!(backend.size().unwrap(), 2 * PAGE as u64);
+        file.sync_data().unwrap();
+        assert_eq!(stored(backend), content(1, 10 * PAGE)[..2 * PAGE]);
+    }
+}
+
+/// A growth failed after the storage had done it. The file kept its size, and the storage the other: after the next
+/// sync, which succeeded, the file was opened with a size that it had never had. Now a sync sets the size if
+/// the storage has another.
+fn a_growth_that_failed_halfway_does_not_last<S: RefScheme>() {
+    for is_told in [true, false] {
+        let cache = cache::<S>(64);
+        let (file, backend, script) = open_scripted(&cache, &[1; 100], &manual());
+        script.set(move |operation| match operation {
+            Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
+            Operation::Size if !is_told => Fault::Fail(errno(EIO)),
+            _ => Fault::None,
+        });
+        file.set_len(5 * PAGE as u64).unwrap_err();
+        assert_eq!(file.size(), 100);
+        script.heal();
+        file.sync_data().unwrap();
+        assert_eq!(stored(backend), [1; 100]);
+    }
+}
+
+/// A cut failed after the storage had done it. The file kept its size, and reads of what was cut off failed for ever.
+/// Now the size is the one that the storage has.
+fn a_cut_that_was_done_and_failed_is_a_cut<S: RefScheme>() {
+    for (is_told, is_done) in [(true, true), (false, true), (false, false)] {
+        let cache = cache::<S>(64);
+        let (file, backend, script) = open_scripted(&cache, &[1; 3 * PAGE], &manual());
+        assert_eq!(contents(&file), [1; 3 * PAGE]);
+        script.set(move |operation| match operation {
+            Operation::SetSize { .. } if is_done => Fault::DoneThenFail(errno(EIO)),
+            Operation::SetSize { .. } => Fault::Fail(errno(EIO)),
+            Operation::Size if !is_told => Fault::Fail(errno(EIO)),
+            _ => Fault::None,
+        });
+        assert_eq!(file.set_len(100).unwrap_err().kind(), ErrorKind::Io);
+        script.heal();
+        assert_eq!(contents(&file), [1; 100]);
+        // What was cut off does not come back.
+        file.append(b"x").unwrap();
+        file.set_len(2 * PAGE as u64).unwrap();
+        let mut expected = vec![1; 100];
+        expected.push(b'x');
+        expected.resize(2 * PAGE, 0);
+        file.sync_data().unwrap();
+        cache.reclaim(usize::MAX);
+        assert_eq!(contents(&file), expected);
+        assert_eq!(stored(backend), expected);
+    }
+}
+
+/// A clean page that was pinned to be changed was invalidated; when the guard was dropped it found no page to replace,
+/// and what was written was gone without a word. Now such a page stays.
+fn an_invalidation_leaves_a_page_that_is_about_to_be_replaced<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let (file, _, _) = open_scripted(&cache, &[1; PAGE], &manual());
+    let mut page = file.pin_mut(0).unwrap();
+    page.fill(2);
+    file.invalidate(0..u64::MAX);
+    assert_eq!(cache.reclaim(usize::MAX), 0);
+    drop(page);
+    assert_eq!(contents(&file), [2; PAGE]);
+}
+
+/// A hook panicked when its page was marked as written already: the next sync made the page clean, which the storage
+/// had never been given. Now pages on their way are dirty again whatever ends it.
+fn a_hook_that_panics_leaves_the_pages_dirty<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let panics = Arc::new(AtomicBool::new(true));
+    let hook = {
+        let panics = Arc::clone(&panics);
+        move |_, _| {
+            assert!(!panics.load(Ordering::Relaxed), "made to panic");
+            Ok(())
+        }
+    };
+    let (file, backend, _) = open_scripted(&cache, &[], &manual().before_write(hook));
+    file.append(&[1; 3 * PAGE]).unwrap();
+    let sync = std::panic::AssertUnwindSafe(|| file.sync_data());
+    assert!(std::panic::catch_unwind(sync).is_err());
+    panics.store(false, Ordering::Relaxed);
+    file.sync_data().unwrap();
+    assert_eq!(stored(backend), [1; 3 * PAGE]);
+}
+
+/// A page was discarded while it was on its way to the storage, and read again before it arrived there: the cache had
+/// other bytes than the storage, until it was evicted. Now a discard waits for what is on its way.
+fn a_discard_waits_for_the_page_to_be_written<S: RefScheme>() {
+    wait::bounded("a discard", || {
+        let cache = cache::<S>(64);
+        let (file, _, script) = open_scripted(&cache, &[1; PAGE], &manual());
+        file.write_at(&[2; PAGE], 0).unwrap();
+        let gate = Arc::new(Gate::new());
+        let held = Arc::clone(&gate);
+        script.set(move |operation| {
+            if matches!(operation, Operation::Write { .. }) {
+                held.pass();
+            }
+            Fault::None
+        });
+        std::thread::scope(|scope| {
+            let _open = OpenAtEnd(&gate);
+            scope.spawn(|| file.flush(0..u64::MAX).unwrap());
+            gate.wait_for(1);
+            let discarder = scope.spawn(|| {
+                file.discard(0..u64::MAX).unwrap();
+                contents(&file)
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!discarder.is_finished());
+            gate.open();
+            assert_eq!(discarder.join().unwrap(), [2; PAGE]);
+        });
+        file.invalidate(0..u64::MAX);
+        assert_eq!(contents(&file), [2; PAGE]);
+    });
+}
+
+/// A page was written, and not durable, when it was discarded; then the sync failed, and there was nothing left to be
+/// written again, though it had been written back and not discarded. Now a discard makes such pages durable first.
+fn a_discarded_page_that_failed_to_be_written_is_not_written_again<S: RefScheme>() {
+    for seed in 0..20 {
+        let device = pagewell::io::VolatileDevice::new(seed);
+        let cache = cache::<S>(64);
+        let backend = device.create("file").unwrap();
+        let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
+        file.append(&[1; 2 * PAGE]).unwrap();
+        file.flush(0..u64::MAX).unwrap();
+        file.write_at(&[2; PAGE], 0).unwrap();
+        device.fail_next_sync(1);
+        assert_eq!(file.discard(0..1).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(contents(&file)[..PAGE], [2; PAGE], "nothing was dropped");
+        file.sync_data().unwrap();
+        file.write_at(&[4; PAGE], 0).unwrap();
+        file.flush(0..u64::MAX).unwrap();
+        file.write_at(&[3; PAGE], 0).unwrap();
+        file.discard(0..1).unwrap();
+        let mut expected = vec![4; PAGE];
+        expected.extend([1; PAGE]);
+        assert_eq!(contents(&file), expected);
+        file.sync_data().unwrap();
+        assert_eq!(stored(device.crash(seed).open("file").unwrap()), expected);
+    }
+}
+
+/// After a sync had failed, a page was discarded, and read from the storage, which still had it in memory and had
+/// forgotten that it was not durable: the next sync succeeded, and the bytes were lost. Found by `histories`. Now
+/// dirty pages are not discarded before a sync has succeeded again.
+fn what_the_storage_has_after_a_failed_sync_is_not_believed<S: RefScheme>() {
+    for seed in 0..20 {
+        let device = pagewell::io::VolatileDevice::new(seed);
+        let cache = cache::<S>(64);
+        let backend = device.create("file").unwrap();
+        let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
+        file.append(&[1; PAGE]).unwrap();
+        device.fail_next_sync(1);
+        file.sync_data().unwrap_err();
+        assert_eq!(file.discard(0..1).unwrap_err().kind(), ErrorKind::Io);
+        file.discard(PAGE as u64..u64::MAX).expect("nothing dirty");
+        file.sync_data().unwrap();
+        assert_eq!(stored(device.crash(seed).open("file").unwrap()), [1; PAGE]);
+        let file = cache
+            .open_backend_with(MemoryBackend::writable(vec![1]), "other", &manual())
+            .unwrap();
+        file.write_at(b"x", 0).unwrap();
+        file.discard(0..1).unwrap();
+        assert_eq!(contents(&file), [1]);
+    }
+}
+
+/// A hook that wrote to a log made more dirty than may be, and was made to write pages back itself: those of its own
+/// file too, whose lock it had. It waited for itself. Now who is in a hook is not throttled.
+fn a_hook_may_write_more_to_a_log_than_may_be_dirty<S: RefScheme>() {
+    wait::bounded("a hook", || {
+        let cache = cache::<S>(64);
+        let (log, _, _) = open_scripted(&cache, &[], &OpenOptions::new().write());
+        let log = Arc::new(log);
+        let hook = {
+            let log = Arc::clone(&log);
+            move |_, _| {
+                for _ in 0..20 {
+                    log.append(&[7; PAGE])?;
+                }
+                log.sync_data()?;
+                Ok(())
+            }
+        };
+        let options = OpenOptions::new().write().before_write(hook);
+        let (file, backend, _) = open_scripted(&cache, &[], &options);
+        for _ in 0..40 {
+            file.append(&[1; PAGE]).unwrap();
+        }
+        file.sync_data().unwrap();
+        assert_eq!(stored(backend), [1; 40 * PAGE]);
+    });
+}
+
+/// One thread appended to a log, had too much dirty, and went to write a file back, with the lock of the log's size in
+/// hand; another was writing that file back, and its hook appended to the log. Each waited for the other. Now
+/// nobody is throttled with the lock of a size in hand.
+fn a_hook_may_append_to_a_log_that_others_append_to<S: RefScheme>() {
+    wait::bounded("hooks and appenders", || {
+        let cache = cache::<S>(128);
+        // So much is dirty all along that every write is throttled.
+        let (full, _, _) = open_scripted(&cache, &[], &manual());
+        full.write_at(&[1; 70 * PAGE], 0).unwrap();
+        let (log, _, _) = open_scripted(&cache, &[], &OpenOptions::new().write());
+        let log = Arc::new(log);
+        let hook = {
+            let log = Arc::clone(&log);
+            move |_, _| Ok(_ = log.append(&[7; 100])?)
+        };
+        let options = OpenOptions::new().write().before_write(hook);
+        let (file, _, _) = open_scripted(&cache, &[1; 8 * PAGE], &options);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..300_u64 {
+                    file.write_at(&[2; PAGE], round % 8 * PAGE as u64).unwrap();
+                    file.flush(0..u64::MAX).unwrap();
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            while !is_over.load(Ordering::Relaxed) {
+                log.append(&[8; 3000]).unwrap();
+            }
+        });
+    });
+}
+
+/// A sync of a file with a page that was held made nothing durable, also not at the end of the program. Now
+/// it makes durable all the others before it says so.
+fn a_page_that_is_held_keeps_no_other_from_being_synced<S: RefScheme>() {
+    let device = pagewell::io::VolatileDevice::new(1);
+    let cache = cache::<S>(64);
+    let backend = device.create("file").unwrap();
+    let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
+    file.append(&[1; 3 * PAGE]).unwrap();
+    file.hold(1).unwrap();
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Held);
+    let mut expected = vec![1; 3 * PAGE];
+    expected[PAGE..2 * PAGE].fill(0);
+    assert_eq!(stored(device.crash(1).open("file").unwrap()), expected);
+}
+
+/// A sync followed the end of the file: while somebody appended as fast as it wrote, it did not end.
+fn a_sync_ends_though_the_file_grows_all_the_time<S: RefScheme>() {
+    let cache = cache::<S>(256);
+    let (file, backend, script) = open_scripted(&cache, &[], &manual());
+    let file = Arc::new(file);
+    file.append(&[1; PAGE]).unwrap();
+    let appender = Arc::clone(&file);
+    script.set(move |operation| {
+        if matches!(operation, Operation::Write { .. }) {
+            appender.append(&[2; PAGE]).unwrap();
+        }
+        Fault::None
+    });
+    file.sync_data().unwrap();
+    assert_eq!(backend.nr_writes(), 1);
+    script.heal();
+}
+
+/// A gap between the old end and what was written was made on the storage at once; if the write then failed for lack
+/// of frames, the storage was longer than the file. Now it learns of the gap with the next sync.
+fn a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let (file, backend, _) = open_scripted(&cache, &[1; 100], &manual());
+    file.write_at(b"x", 8 * PAGE as u64).unwrap();
+    assert_eq!(backend.size().unwrap(), 100);
+    let mut expected = vec![0; 8 * PAGE + 1];
+    expected[..100].fill(1);
+    expected[8 * PAGE] = b'x';
+    assert_eq!(contents(&file), expected);
+    cache.reclaim(usize::MAX);
+    file.write_at(b"y", 3 * PAGE as u64 + 5).unwrap();
+    expected[3 * PAGE + 5] = b'y';
+    assert_eq!(contents(&file), expected);
+    file.discard(8 * PAGE as u64..u64::MAX).unwrap();
+    expected[8 * PAGE] = 0;
+    file.sync_data().unwrap();
+    assert_eq!(contents(&file), expected);
+    assert_eq!(stored(backend), expected);
+}
+
+/// A new file could be written up to 64 MiB, since no more was reserved for it than for one that is read. Now that is
+/// a terabyte.
+#[test]
+fn a_new_file_may_become_large() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    let cache = cache::<LockBit>(64);
+    let file = cache
+        .open_with(&path, &OpenOptions::new().create_new())
+        .unwrap();
+    for pos in [100 << 20, 10 << 30] {
+        file.write_at(b"far", pos).unwrap();
+        file.sync_data().unwrap();
+        let mut bytes = [1; 10];
+        assert_eq!(file.read_at(&mut bytes, pos - 3).unwrap(), 6);
+        assert_eq!(bytes[..6], *b"\0\0\0far");
+    }
+    let error = file.write_at(b"too far", 1 << 41).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{error}");
+    file.set_len(10).unwrap();
+    file.close().map_err(|(_, error)| error).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), [0; 10]);
+}
+
+/// A failure in the background was not told by a sync that had another error to tell, and then not at all.
+#[test]
+fn a_failure_in_the_background_is_told_beside_other_errors() {
+    let cache = cache::<LockBit>(64);
+    let (file, _, script) = open_scripted(&cache, &[], &manual());
+    let other = file.clone();
+    file.append(&[1; PAGE]).unwrap();
+    script.set(|operation| match operation {
+        Operation::Write { .. } => Fault::Fail(errno(EIO)),
+        _ => Fault::None,
+    });
+    other.flush(0..u64::MAX).unwrap_err();
+    script.heal();
+    file.hold(0).unwrap();
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Held);
+    file.release(0).unwrap();
+    file.sync_data().unwrap();
+}
+
+/// A hook that panicked in the background took the thread with it, and nothing was written back any more.
+#[test]
+fn a_panic_in_the_background_does_not_end_it() {
+    let cache = cache::<LockBit>(64);
+    let nr_calls = Arc::new(AtomicUsize::new(0));
+    let hook = {
+        let nr_calls = Arc::clone(&nr_calls);
+        move |_, _| {
+            assert_ne!(nr_calls.fetch_add(1, Ordering::Relaxed), 0, "made to panic");
+            Ok(())
+        }
+    };
+    let options = OpenOptions::new().write().before_write(hook);
+    let (file, backend, _) = open_scripted(&cache, &[], &options);
+    file.append(b"all").unwrap();
+    wait::until("it is written back", || backend.size().unwrap() == 3);
+    assert_eq!(nr_calls.load(Ordering::Relaxed), 2);
+}
+
+/// Each file that was opened for writing started a thread of its own for the whole cache. Now there is one.
+#[test]
+fn a_cache_has_one_thread_that_writes_back() {
+    let nr_threads = || {
+        std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+            .filter(|name| name.starts_with("pagewell-writeb"))
+            .count()
+    };
+    let before = nr_threads();
+    let cache = cache::<LockBit>(1024);
+    let files: Vec<_> = (0..100)
+        .map(|_| open_scripted(&cache, &[], &OpenOptions::new().write()).0)
+        .collect();
+    // Other tests of this process have some, too, which come and go.
+    assert!(nr_threads() < before + 50, "{} and {before}", nr_threads());
+    drop(files);
+}
+
+/// The thread that writes back had a share of a file when its last handle was dropped: the thread was to make it durable,
+/// later, and the program could end before. Now the last handle does it.
+#[test]
+fn what_was_written_is_durable_when_the_last_handle_is_dropped() {
+    for _ in 0..20 {
+        let cache = cache::<LockBit>(64);
+        let backend = Arc::new(MemoryBackend::writable(Vec::new()));
+        let file = open(&cache, &backend);
+        file.append(b"all").unwrap();
+        let guard = file.pin_owned(0).unwrap();
+        drop(file);
+        // A guard keeps the file in memory, as the thread may.
+        assert_eq!(backend.nr_syncs(), 1);
+        assert_eq!(stored(Arc::clone(&backend)), b"all");
+        drop(guard);
+        assert_all_free(&cache);
+    }
+}
+
+fn open(cache: &Cache, backend: &Arc<MemoryBackend>) -> pagewell::File {
+    let options = OpenOptions::new().write();
+    cache
+        .open_backend_with(Arc::clone(backend), "file", &options)
+        .unwrap()
+}
+
+/// A file that the cache had open was opened again to be emptied, or to be made: neither happened, and that was
+/// no error.
+#[test]
+fn opening_again_does_what_the_options_say() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    let cache = cache::<LockBit>(64);
+    let file = cache
+        .open_with(&path, &OpenOptions::new().create_new())
+        .unwrap();
+    file.append(b"all").unwrap();
+    let error = cache
+        .open_with(&path, &OpenOptions::new().create_new())
+        .unwrap_err();
+    let error = std::io::Error::from(error);
+    assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+    cache
+        .open_with(&path, &OpenOptions::new().truncate())
+        .unwrap();
+    assert_eq!(file.size(), 0);
+}
+
+/// A file was emptied, and then it turned out that it could not be opened that way.
+#[test]
+fn opening_that_fails_does_not_empty_the_file() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, b"all").unwrap();
+    let cache = cache::<LockBit>(64);
+    let reader = cache.open(&path).unwrap();
+    let error = cache
+        .open_with(&path, &OpenOptions::new().truncate())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    drop(reader);
+    let error = cache
+        .open_with(&path, &OpenOptions::new().truncate().page_size(3))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPageSize, "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"all");
+}
+
+/// A page was found not to be held, then held and written to, and then taken to be written all the same. Now whether
+/// it is held is asked when nobody can write to it any more.
+#[test]
+fn what_is_written_after_a_page_was_held_is_not_given_to_the_storage() {
+    let cache = cache::<LockBit>(64);
+    let highest = Arc::new(AtomicUsize::new(0));
+    let hook = {
+        let highest = Arc::clone(&highest);
+        move |_, lsn| {
+            highest.fetch_max(lsn as usize, Ordering::Relaxed);
+            Ok(())
+        }
+    };
+    let (file, _, _) = open_scripted(&cache, &[1; PAGE], &manual().before_write(hook));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                file.flush(0..u64::MAX).unwrap();
+            }
+        });
+        for lsn in 1..3000_u64 {
+            file.hold(0).unwrap();
+            file.write_at_lsn(b"x", 0, lsn).unwrap();
+            assert!(highest.load(Ordering::Relaxed) < lsn as usize);
+            file.release(0).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}

@@ -115,6 +115,8 @@ enum Attempt {
     NeedsFrame,
     /// The page is locked; it was in this frame.
     Locked(FrameNr),
+    /// The page is of the earlier group, which is to be durable first.
+    OfEarlierGroup,
     /// The page is not cached.
     Missing,
 }
@@ -278,6 +280,11 @@ impl<S: RefScheme> Mapping<S> {
         }
         // No page is on its way to the storage, where it would make the file longer again.
         let mut storage = lock(&writes.writeback);
+        if storage.is_split {
+            // The storage is told the size now, so what is to be durable before that is made so now.
+            self.settle_earlier(writes, &mut storage)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
         if new < old {
             // Readers must not go beyond an end that has come nearer.
             self.store_size(new);
@@ -317,7 +324,7 @@ impl<S: RefScheme> Mapping<S> {
             self.sync_storage(writes, &mut storage, Sync::Data)
                 .map_err(|error| self.write_failed(writes, Op::Invalidate, error))?;
         }
-        if storage.is_doubtful && writes.dirty.next(pages.start, pages.end).is_some() {
+        if storage.is_doubtful && writes.any_dirty(pages.clone()).is_some() {
             return Err(self.error(ErrorKind::Io, Op::Invalidate).with_detail(
                 "a sync has failed: what the storage has is not known before one succeeds",
             ));
@@ -372,6 +379,7 @@ impl<S: RefScheme> Mapping<S> {
                 Attempt::Raced => self.wait_for_change(page, &mut backoff),
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
                 Attempt::Locked(frame) => self.wait_while_locked(frame),
+                Attempt::OfEarlierGroup => self.settle_groups(writes)?,
                 Attempt::Missing => {
                     if self.is_whole(page, edit) {
                         if spare.is_none() {
@@ -448,11 +456,16 @@ impl<S: RefScheme> Mapping<S> {
         if state.is_locked() {
             return Ok(Attempt::Locked(frame));
         }
+        let group = writes.groups.current();
+        if state.is_unclean_of_other(group) {
+            return Ok(Attempt::OfEarlierGroup);
+        }
+        let after = state.dirtied(group);
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);
-            self.note_state(writes, page, state, state.dirtied());
-            claim.rewrite(unique, state.dirtied(), lsn);
+            self.note_state(writes, page, state, after);
+            claim.rewrite(unique, after, lsn);
             return Ok(Attempt::Done);
         }
         let Some(unique) = spare.take() else {
@@ -461,9 +474,9 @@ impl<S: RefScheme> Mapping<S> {
         let old = self.shared().pool.bytes(frame, self.page_size());
         copy_around(old, unique.bytes(), edit.range());
         edit.apply(&unique);
-        self.note_state(writes, page, state, state.dirtied());
+        self.note_state(writes, page, state, after);
         // Dropping the slot's reference leaves the old frame to who holds it.
-        drop(claim.replace(unique, state.dirtied(), lsn));
+        drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
@@ -511,20 +524,22 @@ impl<S: RefScheme> Mapping<S> {
         edit.apply(&unique);
         let end = edit.range().end;
         bytes.zero(end, bytes.len() - end);
-        self.note_state(writes, page, PageState::CLEAN, PageState::DIRTY);
-        let private = [PageState::DIRTY.bits(), edit.lsn];
+        let state = PageState::CLEAN.dirtied(writes.groups.current());
+        self.note_state(writes, page, PageState::CLEAN, state);
+        let private = [state.bits(), edit.lsn];
         let frame = unique.publish_with(FrameKind::Page, place, private, 1);
         claim.fill(frame);
         Ok(Attempt::Done)
     }
 
-    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame.
+    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame. The
+    /// caller keeps barriers from being made until the page is unlocked.
     pub(crate) fn lock_page(
         &self,
         page: PageNr,
         holder: u64,
     ) -> Result<(Box<[u8]>, UniqueFrame<'_, S>), Error> {
-        self.writes(Op::Pin)?;
+        let writes = self.writes(Op::Pin)?;
         self.throttle();
         let spare = self.frame_for_write()?;
         loop {
@@ -543,6 +558,11 @@ impl<S: RefScheme> Mapping<S> {
                 self.wait_while_locked(frame);
                 continue;
             }
+            if state.is_unclean_of_other(writes.groups.current()) {
+                drop(claim);
+                self.settle_groups(writes)?;
+                continue;
+            }
             let len = self.len_of(page, self.size().max(end));
             if len == 0 {
                 return Err(self.error(ErrorKind::OutOfRange, Op::Pin));
@@ -559,13 +579,13 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Puts `bytes` in place of a locked page's, and unlocks it. If the page is not there any more, because the
+    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it. If the page is not there any more, because the
     /// file was cut or the page discarded, there is nothing to replace.
     pub(crate) fn replace_locked<'m>(
         &'m self,
         page: PageNr,
         holder: u64,
-        bytes: &[u8],
+        edit: Edit<'_>,
         spare: Option<UniqueFrame<'m, S>>,
     ) {
         let (Some(writes), Some(claim)) = (self.writes_if_any(), self.claim_present(page)) else {
@@ -580,12 +600,7 @@ impl<S: RefScheme> Mapping<S> {
             // The page was discarded, and is another one now.
             return;
         }
-        let after = before.unlocked().dirtied();
-        let edit = Edit {
-            off: 0,
-            bytes,
-            lsn: 0,
-        };
+        let after = before.unlocked().dirtied(writes.groups.current());
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);

@@ -8,11 +8,10 @@
 use std::cell::Cell;
 #[cfg(not(loom))]
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
-#[cfg(not(loom))]
-use pagewell_sync::lock;
+use pagewell_sync::{Mutex, lock};
 
 use crate::error::{Error, ErrorKind};
 use crate::flush::Sync;
@@ -24,6 +23,26 @@ use crate::writes::Writeback;
 
 /// How often the thread of the cache looks for dirty pages.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long writers go on without asking a storage again that has failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// When the storage of some file has failed last while writers were throttled.
+#[derive(Debug, Default)]
+pub(crate) struct LastFailure(Mutex<Option<Instant>>);
+
+impl LastFailure {
+    fn note(&self) {
+        // A model has no time.
+        if !cfg!(loom) {
+            *lock(&self.0) = Some(Instant::now());
+        }
+    }
+
+    fn is_recent(&self) -> bool {
+        lock(&self.0).is_some_and(|at| at.elapsed() < PAUSE)
+    }
+}
 
 thread_local! {
     /// How many hooks this thread is in.
@@ -53,12 +72,15 @@ impl Drop for InHook {
 
 impl<S: RefScheme> Shared<S> {
     /// Makes pages clean until fewer than the limit are not, as far as the storage lets it. Errors are told by the
-    /// files' next syncs. No lock of any file is held.
+    /// files' next syncs, and keep other writers from asking for a while: they go on, as far as there are frames. No lock of any file is held.
     #[cold]
     pub(crate) fn make_clean(&self) {
-        if !InHook::is_so() {
-            // An error is kept for the handles of the file.
-            let _ = self.make_clean_until(|| !self.unclean.is_over());
+        if InHook::is_so() || self.last_failure.is_recent() {
+            return;
+        }
+        // The error is kept for the handles of the file.
+        if self.make_clean_until(|| !self.unclean.is_over()).is_some() {
+            self.last_failure.note();
         }
     }
 

@@ -7,11 +7,14 @@
 //! | `faults` | each call of the storage fails, in each way |
 //! | `regressions` | what was once wrong |
 //! | `limits` | everything dirty at the memory limit |
+//! | `groups` | barriers: groups of pages that reach the storage in order |
 //! | `histories` | random histories with losses of power against plain byte vectors, with shrinking |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
 #[path = "durability/faults.rs"]
 mod faults;
+#[path = "durability/groups.rs"]
+mod groups;
 #[path = "durability/histories.rs"]
 mod histories;
 #[path = "durability/limits.rs"]

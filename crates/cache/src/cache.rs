@@ -224,8 +224,9 @@ impl OpenOptions {
     /// number that [`File::write_at_lsn`] was given for it (0 if it was given none). If it fails, the page is not
     /// given to the storage, and stays dirty.
     ///
-    /// It is called with the file's writeback lock held, so it must not flush or sync this file, give it a size, or
-    /// discard pages of it; it may write to others, and sync them: a log, say.
+    /// It is called with the file's writeback lock held, so it cannot flush or sync this file, make it longer or shorter,
+    /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](ErrorKind::Deadlock)). It may write to others, and
+    /// sync them: a log, say.
     #[must_use]
     pub fn before_write(
         mut self,

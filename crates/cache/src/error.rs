@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Held,
     /// A page is pinned to be changed.
     Locked,
+    /// The call waits for what this thread is in the middle of: it is in a hook of the file.
+    Deadlock,
     /// The process is a child, made by `fork`, of the one that made the cache.
     Forked,
     /// The storage failed; the source says how.
@@ -62,6 +64,7 @@ impl ErrorKind {
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
             Self::TooManyPins => libc::EOVERFLOW,
             Self::ReadOnly | Self::Forked => libc::EBADF,
+            Self::Deadlock => libc::EDEADLK,
             Self::Busy | Self::Held | Self::Locked => libc::EBUSY,
         }
     }
@@ -84,6 +87,7 @@ impl ErrorKind {
             Self::Busy => "the file is open for writing elsewhere",
             Self::Held => "a page is held back from being written",
             Self::Locked => "a page is pinned to be changed",
+            Self::Deadlock => "called from a hook of the same file, it would wait for itself",
             Self::Forked => "this process was forked from the one that made the cache",
             Self::Io => "the storage failed",
         }
@@ -277,6 +281,7 @@ impl From<Error> for io::Error {
             (ErrorKind::Busy | ErrorKind::Held | ErrorKind::Locked, None) => {
                 io::ErrorKind::ResourceBusy
             }
+            (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
             (ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io, None) => {
                 io::ErrorKind::Other
             }

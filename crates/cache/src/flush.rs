@@ -35,7 +35,6 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
-use pagewell_sync::lock;
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
@@ -90,7 +89,7 @@ impl<S: RefScheme> Batch<'_, S> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
         };
-        let _in_hook = InHook::enter();
+        let _in_hook = InHook::enter(self.writes);
         for nr in 0..self.outgoing.len() {
             let outgoing = &self.outgoing[nr];
             let [_, lsn] = outgoing.reference.meta().private();
@@ -129,14 +128,14 @@ impl<S: RefScheme> Mapping<S> {
     /// pages it took. It may not have made them durable.
     pub(crate) fn flush(&self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.writes(Op::Flush)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Flush)?;
         self.flush_locked(writes, &mut storage, pages)
     }
 
     /// Makes everything that was written before durable.
     pub(crate) fn sync(&self, what: Sync) -> Result<(), Error> {
         let writes = self.writes(Op::Sync)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Sync)?;
         self.sync_locked(writes, &mut storage, what)
     }
 
@@ -148,7 +147,7 @@ impl<S: RefScheme> Mapping<S> {
         is_enough: impl Fn() -> bool,
     ) -> Result<(), Error> {
         let writes = self.writes(Op::Sync)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Sync)?;
         if is_enough() || self.is_durable(writes, &storage) {
             return Ok(());
         }

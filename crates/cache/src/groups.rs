@@ -94,7 +94,7 @@ impl<S: RefScheme> Mapping<S> {
     /// durable.
     pub(crate) fn barrier(&self) -> Result<(), Error> {
         let writes = self.writes(Op::Flush)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Flush)?;
         self.settle_earlier(writes, &mut storage)?;
         if !writes.groups.end_current() {
             return Err(self.error(ErrorKind::Locked, Op::Flush));
@@ -105,7 +105,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Makes the earlier group durable, for who wants to write to a page of it. The lock of the file's size may be held.
     pub(crate) fn settle_groups(&self, writes: &Writes) -> Result<(), Error> {
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Write)?;
         self.settle_earlier(writes, &mut storage)
             .map_err(|error| error.with_op(Op::Write))
     }

@@ -47,7 +47,6 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameKind, FrameMeta, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
-use pagewell_sync::lock;
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
@@ -178,7 +177,10 @@ impl<S: RefScheme> Mapping<S> {
         let off = pos as usize & (self.page_size() - 1);
         let most = self.most_pages() * self.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        let _resize = lock(self.resize_lock());
+        let _resize = match self.lock_size(writes, Op::Write) {
+            Ok(lock) => lock,
+            Err(error) => return (0, Err(error)),
+        };
         let old = self.size();
         if pos > old
             && let Err(error) = self.zero_tail(writes, pos)
@@ -202,7 +204,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     fn try_append(&self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<u64, Error> {
-        let _resize = lock(self.resize_lock());
+        let _resize = self.lock_size(writes, Op::Write)?;
         let pos = self.size();
         self.checked_end(pos, buf.len())?;
         let (written, result) = self.write_pages(writes, buf, pos, lsn, Bound::Growing);
@@ -272,14 +274,14 @@ impl<S: RefScheme> Mapping<S> {
                 .error(ErrorKind::FileTooLarge, Op::Resize)
                 .with_detail(format!("{new} bytes; indexed up to {}", self.reach())));
         }
-        let _resize = lock(self.resize_lock());
+        let _resize = self.lock_size(writes, Op::Resize)?;
         let old = self.size();
         if new > old {
             self.zero_tail(writes, new)
                 .map_err(|error| error.with_op(Op::Resize))?;
         }
         // No page is on its way to the storage, where it would make the file longer again.
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Resize)?;
         if storage.is_split {
             // The storage is told the size now, so what is to be durable before that is made so now.
             self.settle_earlier(writes, &mut storage)
@@ -318,7 +320,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn discard(&self, pages: Range<PageNr>) -> Result<(), Error> {
         let writes = self.writes(Op::Invalidate)?;
         // No page is on its way to the storage, where it would be changed after others have read it.
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Invalidate)?;
         // What the storage was given is still to be made durable; once the page is gone it could not be given again.
         if writes.written.next(pages.start, pages.end).is_some() {
             self.sync_storage(writes, &mut storage, Sync::Data)

@@ -269,6 +269,10 @@ impl<S: RefScheme> Mapping<S> {
     /// Gives the file a new size. What is cut off is gone; what is added is zeros.
     pub(crate) fn resize(&self, new: u64) -> Result<(), Error> {
         let writes = self.writes(Op::Resize)?;
+        self.with_room(|| self.try_resize(writes, new))
+    }
+
+    fn try_resize(&self, writes: &Writes, new: u64) -> Result<(), Error> {
         if new > self.reach() {
             return Err(self
                 .error(ErrorKind::FileTooLarge, Op::Resize)

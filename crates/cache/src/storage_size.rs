@@ -9,6 +9,9 @@
 //!   been opened again.
 //! - S2: the storage has more than the file only after a growth that failed, until the next sync.
 //!
+//! With the size not known, the storage may have more than fills go by: what was cut off. It is cut before it is given
+//! anything, and no failure of that makes fills go by it again.
+//!
 //! Proved by: `crates/pagewell/tests/durability.rs`.
 
 use std::io;
@@ -18,6 +21,20 @@ use pagewell_sync::bytes::RacyBytes;
 
 use crate::mapping::Mapping;
 use crate::writes::Storage;
+
+/// The storage has failed to set its size.
+#[derive(Debug)]
+pub(crate) struct SizeNotSet {
+    /// Whether it has the size that was asked for all the same, or does not tell.
+    pub(crate) may_be_set: bool,
+    pub(crate) error: io::Error,
+}
+
+impl From<SizeNotSet> for io::Error {
+    fn from(not_set: SizeNotSet) -> Self {
+        not_set.error
+    }
+}
 
 impl<S: RefScheme> Mapping<S> {
     /// Gives the storage `bufs`, which end at byte `end` of the file.
@@ -47,34 +64,49 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Sets the size of the storage. After an error the size that fills go by is the one that it has, or, if it does
-    /// not tell, the one that it had.
-    pub(crate) fn set_storage_size(&self, storage: &mut Storage, size: u64) -> io::Result<()> {
+    /// Sets the size of the storage. After an error the size that fills go by is the one that it has, as far as what it
+    /// has is the file's.
+    pub(crate) fn set_storage_size(
+        &self,
+        storage: &mut Storage,
+        size: u64,
+    ) -> Result<(), SizeNotSet> {
         if size > self.fill_size() {
-            self.know_size(storage)?;
+            self.know_size(storage).map_err(|error| SizeNotSet {
+                may_be_set: false,
+                error,
+            })?;
         }
         storage.is_synced = false;
-        storage.is_size_known = false;
-        match self.backend().set_size(size) {
+        let was_known = std::mem::replace(&mut storage.is_size_known, false);
+        let error = match self.backend().set_size(size) {
             Ok(()) => {
                 self.store_fill_size(size);
                 storage.is_size_known = true;
-                Ok(())
+                return Ok(());
             }
-            Err(error) => {
-                if let Ok(now) = self.backend().size() {
-                    // Less, and not what was asked for: somebody else has cut the file. Who reads there is told.
-                    let fill = if now == size {
-                        size
-                    } else {
-                        self.fill_size().max(now)
-                    };
-                    self.store_fill_size(fill);
-                    storage.is_size_known = true;
-                }
-                Err(error)
+            Err(error) => error,
+        };
+        let now = self.backend().size();
+        match now {
+            Ok(now) if now == size => {
+                self.store_fill_size(size);
+                storage.is_size_known = true;
             }
+            // More than fills go by, and it had that before: it was cut off, and the storage is to cut it still.
+            Ok(now) if now > self.fill_size() && !was_known => {}
+            // More, and it did not have it before: zeros. Less, and not what was asked for: somebody else has cut the
+            // file, and who reads there is told.
+            Ok(now) => {
+                self.store_fill_size(self.fill_size().max(now));
+                storage.is_size_known = true;
+            }
+            Err(_) => {}
         }
+        Err(SizeNotSet {
+            may_be_set: now.map_or(true, |now| now == size),
+            error,
+        })
     }
 
     /// Sees to it that the storage has the file at the size that fills go by, if that is not known. What it may have
@@ -93,13 +125,13 @@ impl<S: RefScheme> Mapping<S> {
         self.know_size(storage)?;
         let fill = self.fill_size();
         if fill < size {
-            return self.set_storage_size(storage, size);
+            return Ok(self.set_storage_size(storage, size)?);
         }
         // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
         // storage: so this cuts nothing that is the file's.
         let size = self.size();
         if fill > size {
-            return self.set_storage_size(storage, size);
+            self.set_storage_size(storage, size)?;
         }
         Ok(())
     }

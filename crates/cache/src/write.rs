@@ -308,16 +308,18 @@ impl<S: RefScheme> Mapping<S> {
             self.set_storage_size(&mut storage, new)
         };
         // A cut that the storage may have done is one: what it has past the new end is not known any more.
-        let may_be_cut = new < old && (!storage.is_size_known || self.fill_size() <= new);
-        if set.is_ok() || may_be_cut {
+        if set
+            .as_ref()
+            .is_err_and(|not_set| new > old || !not_set.may_be_set)
+        {
+            // Nothing was dropped yet.
+            self.store_size(old);
+        } else {
             self.store_fill_size(self.fill_size().min(new));
             self.store_size(new);
             self.drop_past_end(new);
-        } else {
-            // Nothing was dropped yet.
-            self.store_size(old);
         }
-        set.map_err(|error| Error::from_io(Op::Resize, error).with_path(self.path()))
+        set.map_err(|not_set| Error::from_io(Op::Resize, not_set.error).with_path(self.path()))
     }
 
     /// Drops the cached pages in `pages`, and what was written to them since they were written back.

@@ -213,6 +213,7 @@ impl<S: RefScheme> Mapping<S> {
         }
         settle.after = PageState::synced;
         storage.is_synced = true;
+        storage.may_have_dirty = false;
         storage.is_doubtful = was_doubtful;
         Ok(())
     }

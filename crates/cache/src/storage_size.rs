@@ -55,6 +55,7 @@ impl<S: RefScheme> Mapping<S> {
                 Ok(())
             }
             Err(error) => {
+                storage.may_have_dirty = true;
                 if let Ok(size) = self.backend().size() {
                     self.store_fill_size(self.fill_size().max(size));
                     storage.is_size_known = true;
@@ -101,7 +102,8 @@ impl<S: RefScheme> Mapping<S> {
                 self.store_fill_size(self.fill_size().max(now));
                 storage.is_size_known = true;
             }
-            Err(_) => {}
+            // What it surely has. A cut that may be done is one.
+            Err(_) => self.store_fill_size(self.fill_size().min(size)),
         }
         Err(SizeNotSet {
             may_be_set: now.map_or(true, |now| now == size),

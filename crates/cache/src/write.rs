@@ -327,8 +327,10 @@ impl<S: RefScheme> Mapping<S> {
         let writes = self.writes(Op::Invalidate)?;
         // No page is on its way to the storage, where it would be changed after others have read it.
         let mut storage = self.lock_storage(writes, Op::Invalidate)?;
-        // What the storage was given is still to be made durable; once the page is gone it could not be given again.
-        if writes.written.next(pages.start, pages.end).is_some() {
+        // What the storage was given, or may have taken though it failed, is still to be made durable; once the page is
+        // gone it could not be given again.
+        let was_given = writes.written.next(pages.start, pages.end).is_some();
+        if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
             self.sync_storage(writes, &mut storage, Sync::Data)
                 .map_err(|error| self.write_failed(writes, Op::Invalidate, error))?;
         }

@@ -69,6 +69,9 @@ pub(crate) struct Storage {
     /// Whether a sync has failed since the last one that did not. Then what the storage gives to who reads what it
     /// was given need not be what it keeps, whatever it says of later syncs.
     pub(crate) is_doubtful: bool,
+    /// Whether a write has failed since the last sync that did not: then it may have pages that are dirty, and not
+    /// durable.
+    pub(crate) may_have_dirty: bool,
     /// Whether a group was ended by a barrier and is not known to be durable: G2 of [`crate::groups`].
     pub(crate) is_split: bool,
 }
@@ -96,6 +99,7 @@ impl Writes {
                 is_size_known: true,
                 is_synced: true,
                 is_doubtful: false,
+                may_have_dirty: false,
                 is_split: false,
             }),
             nr_handles: AtomicUsize::new(0),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pagewell::io::{Backend, Fault, MemoryBackend, Operation};
+use pagewell::io::{Backend, Fault, MemoryBackend, Operation, VolatileDevice};
 use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, ErrorKind, OpenOptions};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::{self, Gate, OpenAtEnd};
 
-use crate::storage::{EIO, ENOSPC, contents, errno, manual, open_scripted, stored};
+use crate::storage::{EIO, ENOSPC, Script, contents, errno, manual, open_scripted, stored};
 use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
@@ -18,6 +18,8 @@ support::for_both_schemes! {
     a_growth_that_failed_halfway_does_not_last
     a_cut_that_was_done_and_failed_is_a_cut
     what_a_cut_has_left_is_never_read_however_often_cuts_fail
+    what_a_failed_write_has_done_is_durable_before_it_is_discarded
+    a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable
     an_invalidation_leaves_a_page_that_is_about_to_be_replaced
     a_hook_that_panics_leaves_the_pages_dirty
     a_discard_waits_for_the_page_to_be_written
@@ -85,6 +87,55 @@ fn what_a_cut_has_left_is_never_read_however_often_cuts_fail<S: RefScheme>() {
         assert!(contents(&file) == expected);
         assert!(stored(backend) == expected);
     }
+}
+
+/// A write failed after the storage had done it, and the page, dirty again, was discarded: readers saw what the storage had,
+/// which was not durable. The next sync failed, the storage dropped it, and the one after that succeeded. Now what
+/// the storage may have is made durable before it is all that there is.
+fn what_a_failed_write_has_done_is_durable_before_it_is_discarded<S: RefScheme>() {
+    let device = VolatileDevice::new(1);
+    drop(device.create("file").unwrap());
+    device.sync_dir().unwrap();
+    let cache = cache::<S>(64);
+    let script = Script::default();
+    let backend = script.on(device.open("file").unwrap());
+    let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
+    script.set(|operation| match operation {
+        Operation::Write { .. } => Fault::DoneThenFail(errno(EIO)),
+        _ => Fault::None,
+    });
+    file.append(&[1; PAGE]).unwrap();
+    file.sync_data().unwrap_err();
+    script.heal();
+    file.discard(0..PAGE as u64).unwrap();
+    let seen = contents(&file);
+    for seed in 0..8 {
+        let after = device.crash(seed);
+        assert!(stored(after.open("file").unwrap()) == seen);
+    }
+}
+
+/// A growth failed after the storage had done it; the next sync took it back, which failed after the storage had done it too,
+/// and the storage did not tell its size. The cache went by the larger one, and the last page could not be read. Now
+/// it goes by the size that the storage has in either case.
+fn a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let (file, backend, script) = open_scripted(&cache, &[7; 2 * PAGE - 1], &manual());
+    script.set(|operation| match operation {
+        Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
+        _ => Fault::None,
+    });
+    file.set_len(2 * PAGE as u64).unwrap_err();
+    script.set(|operation| match operation {
+        Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
+        Operation::Size => Fault::Fail(errno(EIO)),
+        _ => Fault::None,
+    });
+    file.sync_data().unwrap_err();
+    script.heal();
+    assert!(contents(&file) == [7; 2 * PAGE - 1]);
+    file.sync_data().unwrap();
+    assert!(stored(backend) == [7; 2 * PAGE - 1]);
 }
 
 /// A growth failed after the storage had done it. The file kept its size, and the storage the other: after the next

@@ -11,6 +11,7 @@
 mod leaves;
 mod reads;
 mod sizes;
+mod writeback;
 mod writes;
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@
 //! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
 
 mod leaves;
+mod locked_pages;
 mod page_sets;
 mod reads;
 mod sizes;

@@ -248,3 +248,27 @@ fn loom_discard_vs_write() {
         assert_clean_and_at_rest(&shared, mapping);
     });
 }
+
+/// The file is cut while a page of it is given to the storage: what was cut off does not come back.
+#[test]
+fn loom_flush_vs_truncate() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        mapping.resize(0).expect("a healthy storage");
+        flusher.join().unwrap();
+        assert!(!is_dirty(&mapping));
+        sync(&mapping);
+        assert!(stored(&backend).is_empty());
+        mapping
+            .resize(FRAME_BYTES as u64)
+            .expect("a healthy storage");
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 0);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

@@ -253,3 +253,33 @@ fn loom_whole_write_vs_growth() {
         assert_clean_and_at_rest(&shared, mapping);
     });
 }
+
+/// A page is held each time that it is written, so that it moves to another frame and back while it is read: all of
+/// one write, or nothing of it.
+#[test]
+fn loom_read_vs_two_moves() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    let byte = only_byte(&bytes);
+                    assert!(byte == OURS || byte == 1 || byte == 2);
+                }
+            })
+        };
+        for byte in [1, 2] {
+            let pin = mapping.get(0, || 1).expect("a page");
+            write(&mapping, 0, byte);
+            drop(pin);
+        }
+        // The frame that was freed last is used first.
+        assert_eq!(warm(&mapping, 0), frame);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

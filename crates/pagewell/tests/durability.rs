@@ -7,7 +7,8 @@
 //! | `faults` | each call of the storage fails, in each way |
 //! | `regressions` | what was once wrong |
 //! | `limits` | everything dirty at the memory limit |
-//! | `histories` | random histories with losses of power against plain byte vectors, with shrinking |
+//! | `histories` | histories with losses of power against plain byte vectors |
+//! | `random` | such histories at random, with shrinking |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
 #[path = "durability/faults.rs"]
@@ -16,6 +17,8 @@ mod faults;
 mod histories;
 #[path = "durability/limits.rs"]
 mod limits;
+#[path = "durability/random.rs"]
+mod random;
 #[path = "durability/regressions.rs"]
 mod regressions;
 #[path = "durability/storage.rs"]

@@ -309,7 +309,11 @@ impl<S: RefScheme> Mapping<S> {
         // A write that was under way during the barrier may have stored its state after what was before was durable.
         storage.is_split |= nr_earlier != 0;
         let end = self.nr_pages().min(pages.end);
-        if storage.is_split && writes.dirty(current).next(pages.start, end).is_some() {
+        if storage.is_split {
+            if writes.dirty(current).next(pages.start, end).is_none() {
+                // What is written from now on may be of the current group, and is not for this flush.
+                return Ok(nr_earlier);
+            }
             self.settle_earlier(writes, storage)?;
         }
         Ok(nr_earlier + self.give_dirty(writes, storage, pages, current)?)

@@ -79,11 +79,7 @@ impl<S: RefScheme> Drop for PageGuardMut<'_, S> {
             std::mem::forget(self.undecided.take());
             return;
         }
-        let edit = Edit {
-            off: 0,
-            bytes: &self.bytes,
-            lsn: self.lsn,
-        };
+        let edit = Edit::whole(&self.bytes, self.lsn);
         self.mapping
             .replace_locked(self.page, self.holder, edit, self.spare.take());
     }

@@ -68,6 +68,13 @@ pub(crate) struct Edit<'b> {
     pub(crate) lsn: u64,
 }
 
+impl<'b> Edit<'b> {
+    /// All that the file has of a page.
+    pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
+        Self { off: 0, bytes, lsn }
+    }
+}
+
 impl Edit<'_> {
     fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
         frame.bytes().copy_from(self.off, self.bytes);

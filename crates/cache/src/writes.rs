@@ -76,6 +76,19 @@ pub(crate) struct Storage {
     pub(crate) is_split: bool,
 }
 
+impl Storage {
+    /// Of a file that has just been opened.
+    pub(crate) fn in_step() -> Self {
+        Self {
+            is_size_known: true,
+            is_synced: true,
+            is_doubtful: false,
+            may_have_dirty: false,
+            is_split: false,
+        }
+    }
+}
+
 impl Writes {
     /// Counts a handle of the file.
     pub(crate) fn add_handle(&self) {
@@ -95,13 +108,7 @@ impl Writes {
         Some(Self {
             dirty: [PageSet::new(nr_pages)?, PageSet::new(nr_pages)?],
             written: PageSet::new(nr_pages)?,
-            writeback: Mutex::new(Storage {
-                is_size_known: true,
-                is_synced: true,
-                is_doubtful: false,
-                may_have_dirty: false,
-                is_split: false,
-            }),
+            writeback: Mutex::new(Storage::in_step()),
             nr_handles: AtomicUsize::new(0),
             errors: Errors::default(),
             mode,

@@ -9,7 +9,8 @@
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `limits` | everything dirty at the memory limit |
 //! | `groups` | barriers: groups of pages that reach the storage in order |
-//! | `histories` | random histories with losses of power against plain byte vectors, with shrinking |
+//! | `histories` | histories with losses of power against plain byte vectors |
+//! | `random` | such histories at random, with shrinking |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
 #[path = "durability/faults.rs"]
@@ -22,6 +23,8 @@ mod histories;
 mod hooks;
 #[path = "durability/limits.rs"]
 mod limits;
+#[path = "durability/random.rs"]
+mod random;
 #[path = "durability/regressions.rs"]
 mod regressions;
 #[path = "durability/storage.rs"]

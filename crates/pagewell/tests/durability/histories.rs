@@ -1,4 +1,6 @@
-//! Random histories of one file on a device that loses what was not synced, against plain byte vectors; with shrinking.
+//! Histories of one file on a device that loses what was not synced, against plain byte vectors.
+//!
+//! They are made up by the tests (`random`), and by the fuzz target `writes`, which has this file by its path.
 //!
 //! What must hold. While the power is on, a read gives what was written last, whatever failed in between; an error
 //! comes only of something that was made to fail. After a loss of power, each byte is as it was at the last sync that
@@ -6,44 +8,40 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use pagewell::io::{Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile};
+use pagewell::io::{
+    Fault, FaultBackend, MemoryBackend, Operation, SectorWrites, VolatileDevice, VolatileFile,
+};
 use pagewell::refcount::RefScheme;
 use pagewell::{Cache, Error, ErrorKind, File, OwnedPageGuard};
-use pagewell_testkit::wait::bounded_by;
-use pagewell_testkit::{Seed, content};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use pagewell_testkit::content;
 
 use crate::storage::{EIO, ENOSPC, Script, errno, manual, stored};
-use crate::support::{self, PAGE, UNTOUCHED, cache};
-
-support::for_both_schemes! {
-    what_was_synced_survives_and_reads_agree
-    histories_notice_a_sync_that_does_nothing
-}
-
-/// How many histories each scheme runs.
-const HISTORIES: u32 = 1000;
+use crate::support::{PAGE, UNTOUCHED, cache};
 
 /// The most bytes of a file.
-const MOST_BYTES: usize = 18 * PAGE;
+pub(crate) const MOST_BYTES: usize = 18 * PAGE;
 
 /// The most pins at a time: the cache has room for all of them beside a file that is dirty.
 const MOST_PINS: usize = 4;
 
+/// A file and what is done to it.
 #[derive(Clone, Debug)]
-struct History {
-    seed: u64,
-    page_order: u32,
-    is_torn: bool,
-    len: usize,
-    steps: Vec<Step>,
+pub(crate) struct History {
+    /// Of what the device keeps when the power is lost.
+    pub(crate) seed: u64,
+    /// The order of the pages, in frames of the smallest.
+    pub(crate) page_order: u32,
+    /// Whether a sector may be half written when the power is lost.
+    pub(crate) is_torn: bool,
+    /// How long the file is at first.
+    pub(crate) len: usize,
+    pub(crate) steps: Vec<Step>,
 }
 
+/// One step. Positions are bytes of the file, and at most [`MOST_BYTES`].
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Write {
         pos: usize,
         len: usize,
@@ -107,10 +105,13 @@ enum Step {
     Crash {
         seed: u64,
     },
+    /// Close the file, and open it again.
+    Reopen,
 }
 
+/// Which calls of the storage go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+pub(crate) enum What {
     Read,
     Write,
     SetSize,
@@ -119,8 +120,9 @@ enum What {
     Any,
 }
 
+/// How they do.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     Fail,
     DoneThenFail,
     Short(u16),
@@ -153,80 +155,6 @@ impl Way {
     }
 }
 
-fn pos() -> impl Strategy<Value = usize> {
-    // Around page boundaries is where things go wrong; anywhere is where nobody has thought of it.
-    let boundary = (0..=MOST_BYTES / PAGE, -2_isize..=2)
-        .prop_map(|(page, off)| (page * PAGE).saturating_add_signed(off).min(MOST_BYTES));
-    prop_oneof![2 => 0..=200_usize, 3 => boundary, 2 => 0..=MOST_BYTES]
-}
-
-fn len() -> impl Strategy<Value = usize> {
-    prop_oneof![2 => 0..=200_usize, 2 => Just(PAGE), 2 => pos(), 1 => 0..=3 * PAGE]
-}
-
-fn page() -> impl Strategy<Value = u64> {
-    0..=(MOST_BYTES / PAGE) as u64
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let what = prop_oneof![
-        1 => Just(What::Read),
-        2 => Just(What::Write),
-        2 => Just(What::SetSize),
-        1 => Just(What::Sync),
-        1 => Just(What::Any),
-        1 => Just(What::Size),
-    ];
-    let way = prop_oneof![
-        Just(Way::Fail),
-        Just(Way::DoneThenFail),
-        any::<u16>().prop_map(Way::Short),
-        Just(Way::Full),
-    ];
-    let simple = prop_oneof![
-        10 => (pos(), len(), any::<u8>()).prop_map(|(pos, len, seed)| Step::Write { pos, len, seed }),
-        5 => (len(), any::<u8>()).prop_map(|(len, seed)| Step::Append { len, seed }),
-        5 => pos().prop_map(|len| Step::SetLen { len }),
-        6 => (pos(), len(), any::<bool>()).prop_map(
-            |(pos, len, is_referenced)| Step::Read { pos, len, is_referenced }
-        ),
-        2 => page().prop_map(|page| Step::Pin { page }),
-        2 => any::<usize>().prop_map(|pin| Step::Unpin { pin }),
-        4 => (pos(), pos()).prop_map(|(pos, len)| Step::Flush { pos, len }),
-        6 => any::<bool>().prop_map(|is_all| Step::Sync { is_all }),
-        2 => (pos(), len()).prop_map(|(pos, len)| Step::Discard { pos, len }),
-        2 => (pos(), pos()).prop_map(|(pos, len)| Step::Invalidate { pos, len }),
-        4 => (1..20_usize).prop_map(|nr| Step::Evict { nr }),
-    ];
-    prop_oneof![
-        45 => simple.clone(),
-        3 => (page(), any::<u8>(), simple).prop_map(
-            |(page, seed, then)| Step::PinMut { page, seed, then: Box::new(then) }
-        ),
-        1 => page().prop_map(|page| Step::Hold { page }),
-        1 => Just(Step::Release),
-        4 => (what, way, 0..3_u8, 1..4_u8).prop_map(
-            |(what, way, after, nr)| Step::Break { what, way, after, nr }
-        ),
-        2 => Just(Step::FailSync),
-        1 => (0..6_u64).prop_map(|nr| Step::PowerOffAfter { nr }),
-        3 => any::<u64>().prop_map(|seed| Step::Crash { seed }),
-    ]
-}
-
-fn history() -> impl Strategy<Value = History> {
-    let steps = proptest::collection::vec(step(), 1..30);
-    (any::<u64>(), 0..3_u32, any::<bool>(), pos(), steps).prop_map(
-        |(seed, page_order, is_torn, len, steps)| History {
-            seed,
-            page_order,
-            is_torn,
-            len,
-            steps,
-        },
-    )
-}
-
 /// Fails the history if `$so` is not so.
 macro_rules! check {
     ($so:expr, $($why:tt)+) => {
@@ -238,7 +166,7 @@ macro_rules! check {
 
 /// What a sync does.
 #[derive(Clone, Copy, Debug)]
-enum Syncs {
+pub(crate) enum Syncs {
     Work,
     /// It says that it did what it should.
     DoNothing,
@@ -446,6 +374,7 @@ impl<S: RefScheme> Run<S> {
                 Ok(())
             }
             Step::Crash { seed } => self.crash(seed),
+            Step::Reopen => self.reopen(),
         }?;
         for pin in &self.pins {
             check!(*pin.guard == *pin.copy, "a pinned page has changed");
@@ -679,6 +608,32 @@ impl<S: RefScheme> Run<S> {
         Ok(())
     }
 
+    /// Closes the only handle, which makes everything durable, and opens the file anew.
+    fn reopen(&mut self) -> Result<(), String> {
+        if self.may_fail {
+            // The power may be off.
+            return self.crash(0);
+        }
+        self.release()?;
+        self.pins.clear();
+        let nothing = self
+            .cache
+            .open_backend(MemoryBackend::new(Vec::new()), "nothing")
+            .map_err(|error| text(&error))?;
+        if let Err((file, error)) = std::mem::replace(&mut self.file, nothing).close() {
+            self.file = file;
+            self.has_sync_failed = true;
+            return self.allow::<()>(Err(error)).map(drop);
+        }
+        self.script.heal();
+        self.has_sync_failed = false;
+        (self.file, self.backend) = open(&self.cache, &self.device, &self.script, self.page_size)?;
+        self.model.synced();
+        let given = stored(Arc::clone(&self.backend));
+        check!(given == self.model.now, "closing kept other bytes");
+        Ok(())
+    }
+
     fn end(mut self, seed: u64) -> Result<(), String> {
         self.script.heal();
         self.release()?;
@@ -706,58 +661,11 @@ impl<S: RefScheme> Run<S> {
     }
 }
 
-fn run<S: RefScheme>(history: &History, syncs: Syncs) -> Result<(), String> {
+/// Runs `history`; returns what is wrong, if anything is.
+pub(crate) fn run<S: RefScheme>(history: &History, syncs: Syncs) -> Result<(), String> {
     let mut run = Run::<S>::new(history, syncs)?;
     for step in &history.steps {
         run.step(step)?;
     }
     run.end(history.seed)
-}
-
-fn run_many<S: RefScheme>(nr: u32, seed: &Seed, syncs: Syncs) -> Result<(), TestError<History>> {
-    let mut rng = seed.rng();
-    let mut bytes = [0; 16];
-    for chunk in bytes.as_chunks_mut::<8>().0 {
-        *chunk = rng.next_u64().to_le_bytes();
-    }
-    let config = Config {
-        cases: nr,
-        // The seed is what is kept of a failure.
-        failure_persistence: None,
-        max_shrink_iters: 4000,
-        ..Config::default()
-    };
-    let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
-    TestRunner::new_with_rng(config, rng).run(&history(), |history| {
-        run::<S>(&history, syncs).map_err(TestCaseError::fail)
-    })
-}
-
-fn what_was_synced_survives_and_reads_agree<S: RefScheme>() {
-    let seed = Seed::of_run();
-    bounded_by(Duration::from_secs(180), "histories", move || {
-        if let Err(error) = run_many::<S>(HISTORIES, &seed, Syncs::Work) {
-            panic!("{error}");
-        }
-    });
-}
-
-/// The same histories on a device whose syncs do nothing, and say that they did.
-fn histories_notice_a_sync_that_does_nothing<S: RefScheme>() {
-    let seed = Seed::of_run();
-    bounded_by(
-        Duration::from_secs(180),
-        "histories without sync",
-        move || {
-            let result = run_many::<S>(100, &seed, Syncs::DoNothing);
-            let Err(TestError::Fail(reason, history)) = result else {
-                panic!("nothing was noticed: {result:?}");
-            };
-            // By what was lost, and not by chance.
-            assert!(
-                reason.message().contains("survived"),
-                "{reason}: {history:?}"
-            );
-        },
-    );
 }

@@ -1,0 +1,141 @@
+//! Blocks of frames in a row that are made free by evicting what is in them.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
+
+use super::{
+    FOREIGN, OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, mapping, only_byte,
+    pool, read, stored, sync, warm,
+};
+use crate::lookup::Found;
+use crate::mapping::Mapping;
+use crate::read::ReadPath;
+use crate::reclaim::Marks;
+use crate::shared::Shared;
+
+/// Takes two frames in a row for a moment, and writes to them; whether there were any.
+fn take_block(shared: &Shared<LockBit>) -> bool {
+    let block = shared.alloc(Order::new(1).expect("an order"));
+    if let Ok(block) = &block {
+        assert_eq!(block.order().frames(), 2);
+        block.bytes().copy_from(0, &[FOREIGN; 2 * FRAME_BYTES]);
+    }
+    block.is_ok()
+}
+
+/// Pages 0 and 1 in one place for a block of two frames, lower frame first, and all other frames that are free, taken: a
+/// block can be had only there.
+struct Place<'s> {
+    pages: [u64; 2],
+    frames: [FrameNr; 2],
+    taken: Vec<UniqueFrame<'s, LockBit>>,
+}
+
+impl<'s> Place<'s> {
+    fn new(shared: &'s Shared<LockBit>, mapping: &Mapping<LockBit>) -> Self {
+        // With the leaf in its frame all that is free is taken, but for two frames in a row.
+        let frame = warm(mapping, 0);
+        drop(shared.try_evict(frame, Marks::Ignored));
+        let free = || shared.pool.alloc(Order::ZERO);
+        let mut taken: Vec<_> = std::iter::from_fn(free).collect();
+        taken.sort_by_key(|frame| frame.frame().get());
+        let nr = |frame: &UniqueFrame<'_, _>| frame.frame().get();
+        let at = taken
+            .windows(2)
+            .position(|pair| nr(&pair[0]) / 2 == nr(&pair[1]) / 2)
+            .expect("frames in a row");
+        drop(taken.drain(at..at + 2));
+        let mut pages = [0, 1].map(|page| (warm(mapping, page), page));
+        pages.sort_by_key(|(frame, _)| frame.get());
+        Self {
+            pages: pages.map(|(_, page)| page),
+            frames: pages.map(|(frame, _)| frame),
+            taken,
+        }
+    }
+}
+
+/// Holds `page` for a moment, if there is a frame for it; its bytes are the file's.
+fn pin(mapping: &Mapping<LockBit>, page: u64) {
+    if let Ok(Found { reference, .. }) = mapping.get(page, || 1) {
+        let mut bytes = vec![0; FRAME_BYTES];
+        reference.bytes().copy_to(0, &mut bytes);
+        assert_eq!(only_byte(&bytes), OURS);
+    }
+}
+
+/// A page is pinned while its frame is wanted for a block, after the frame before it was evicted for that: the pin keeps
+/// its bytes, or finds them anew, and what was evicted in vain is not lost.
+#[test]
+fn loom_block_vs_pin() {
+    explore(2, || {
+        let shared = pool::<LockBit>(8);
+        let mapping = mapping(&shared, 2);
+        let place = Place::new(&shared, &mapping);
+        let second = place.pages[1];
+        let pinner = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || pin(&mapping, second))
+        };
+        take_block(&shared);
+        pinner.join().unwrap();
+        drop(place.taken);
+        assert!(take_block(&shared), "nobody holds a page any more");
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is read in while frames in a row are wanted, of which it may take one.
+#[test]
+fn loom_block_vs_fill() {
+    explore(1, || {
+        let shared = pool::<LockBit>(8);
+        let mapping = mapping(&shared, 2);
+        let place = Place::new(&shared, &mapping);
+        let [first, _] = place.frames;
+        drop(shared.try_evict(first, Marks::Ignored).expect("a page"));
+        let missing = place.pages[0];
+        let filler = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || pin(&mapping, missing))
+        };
+        take_block(&shared);
+        filler.join().unwrap();
+        drop(place.taken);
+        assert!(take_block(&shared), "nobody holds a page any more");
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is written while its frame is wanted for a block: once it is dirty it stays.
+#[test]
+fn loom_block_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(8);
+        let (mapping, backend) = cold(&shared, 2 * FRAME_BYTES);
+        let place = Place::new(&shared, &mapping);
+        let second = place.pages[1];
+        let pos = second * FRAME_BYTES as u64;
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.write_bytes(&[1; FRAME_BYTES], pos, 0))
+        };
+        take_block(&shared);
+        // If the page was evicted, there may have been no frame for it for a moment.
+        let expected = match writer.join().unwrap() {
+            Ok(_) => 1,
+            Err(_) => OURS,
+        };
+        drop(place.taken);
+        let byte = only_byte(&read(&mapping, second, ReadPath::Referenced));
+        assert_eq!(byte, expected);
+        sync(&mapping);
+        assert_eq!(stored(&backend)[pos as usize], expected);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

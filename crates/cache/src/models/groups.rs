@@ -1,0 +1,85 @@
+//! Barriers: the order in which the storage gets what was written before and after.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
+
+use super::{
+    OURS, assert_clean_and_at_rest, explore, pool, stored, sync, warm, writable_on, write,
+};
+use crate::mapping::Mapping;
+use crate::shared::Shared;
+
+/// A file of two pages of [`OURS`], cached, on a storage that is given the second page only when another first page than
+/// that is durable.
+fn ordered(shared: &Arc<Shared<LockBit>>) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>) {
+    let backend = Arc::new(MemoryBackend::writable(vec![OURS; 2 * FRAME_BYTES]));
+    let durable = AtomicU8::new(OURS);
+    let bytes = Arc::clone(&backend);
+    let checked = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
+        // ORDERING: Relaxed, both; of the script alone, and no part of what is modelled.
+        match operation {
+            Operation::Write { pos, len } if pos + *len as u64 > FRAME_BYTES as u64 => {
+                let durable = durable.load(Ordering::Relaxed);
+                assert_ne!(durable, OURS, "the groups are out of order");
+            }
+            Operation::SyncData => {
+                bytes.modify(|bytes| durable.store(bytes[0], Ordering::Relaxed));
+            }
+            _ => {}
+        }
+        Fault::None
+    });
+    let mapping = writable_on(shared, checked);
+    warm(&mapping, 0);
+    warm(&mapping, 1);
+    (mapping, backend)
+}
+
+/// A page is written to while a barrier is made that it was dirty before: either write may be the last, and neither
+/// brings the other side of the barrier to the storage first.
+#[test]
+fn loom_write_vs_barrier() {
+    explore(2, || {
+        let shared = pool::<LockBit>(6);
+        let (mapping, backend) = ordered(&shared);
+        write(&mapping, 0, 1);
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 3))
+        };
+        mapping.barrier().expect("a healthy storage");
+        write(&mapping, 1, 2);
+        mapping.flush(0..2).expect("a healthy storage");
+        writer.join().unwrap();
+        sync(&mapping);
+        let bytes = stored(&backend);
+        assert_eq!([bytes[0], bytes[FRAME_BYTES]], [3, 2]);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// Pages are written back while a group is ended and the next one begun.
+#[test]
+fn loom_flush_vs_barrier() {
+    explore(2, || {
+        let shared = pool::<LockBit>(6);
+        let (mapping, backend) = ordered(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..2).expect("a healthy storage"))
+        };
+        mapping.barrier().expect("a healthy storage");
+        write(&mapping, 1, 2);
+        flusher.join().unwrap();
+        sync(&mapping);
+        let bytes = stored(&backend);
+        assert_eq!([bytes[0], bytes[FRAME_BYTES]], [1, 2]);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

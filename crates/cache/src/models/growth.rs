@@ -1,0 +1,164 @@
+//! Writes that make a file longer, against reads at its end, and against what the storage is told of it.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+
+use super::{
+    OURS, assert_clean_and_at_rest, cold, explore, only_byte, pool, read, stored, sync, warm, write,
+};
+use crate::mapping::Mapping;
+use crate::read::ReadPath;
+
+/// Half a page.
+const HALF: usize = FRAME_BYTES / 2;
+
+/// Reads all that a file has; asserts that it is [`OURS`] up to `old`, and `new` from there on.
+fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath) {
+    let size = mapping.size() as usize;
+    let mut buf = vec![0; size];
+    let n = mapping
+        .read_pages(&mut buf, 0, path, |_, _| 1)
+        .expect("a readable file");
+    assert_eq!(n, size, "less than the size that was seen");
+    assert!(buf[..old].iter().all(|b| *b == OURS), "{buf:x?}");
+    assert!(
+        buf[old..].iter().all(|b| *b == new),
+        "the size was seen before the bytes: {buf:x?}"
+    );
+}
+
+/// A page is appended while the end is read: who sees the size sees the bytes.
+fn append_vs_read(path: ReadPath) {
+    let shared = pool::<LockBit>(5);
+    let (mapping, backend) = cold(&shared, FRAME_BYTES);
+    warm(&mapping, 0);
+    let reader = {
+        let mapping = Arc::clone(&mapping);
+        thread::spawn(move || assert_prefix(&mapping, FRAME_BYTES, 1, path))
+    };
+    let pos = mapping.append_bytes(&[1; FRAME_BYTES], 0);
+    assert_eq!(pos.expect("room"), FRAME_BYTES as u64);
+    reader.join().unwrap();
+    sync(&mapping);
+    assert_eq!(
+        stored(&backend),
+        [[OURS; FRAME_BYTES], [1; FRAME_BYTES]].concat()
+    );
+    assert_clean_and_at_rest(&shared, mapping);
+}
+
+#[test]
+fn loom_append_vs_read() {
+    explore(3, || append_vs_read(ReadPath::Optimistic));
+}
+
+#[test]
+fn loom_append_vs_referenced_read() {
+    explore(3, || append_vs_read(ReadPath::Referenced));
+}
+
+/// The last page is made longer where it is while it is read.
+#[test]
+fn loom_append_within_page_vs_read() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = cold(&shared, HALF);
+        warm(&mapping, 0);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
+                assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
+            })
+        };
+        mapping.append_bytes(&[1; HALF], 0).expect("room");
+        reader.join().unwrap();
+        sync(&mapping);
+        assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is written past the end, beyond a gap, while the end is read: the gap is zeros, also where the last page
+/// had other bytes past the end.
+#[test]
+fn loom_gap_vs_read() {
+    explore(3, || {
+        let shared = pool::<LockBit>(5);
+        let (mapping, _) = cold(&shared, FRAME_BYTES);
+        warm(&mapping, 0);
+        mapping.resize(HALF as u64).expect("a healthy storage");
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let size = mapping.size() as usize;
+                let mut buf = vec![7; size];
+                let n = mapping.read_pages(&mut buf, 0, ReadPath::Optimistic, |_, _| 1);
+                assert_eq!(n.expect("a readable file"), size);
+                assert!(buf[..HALF].iter().all(|b| *b == OURS), "{buf:x?}");
+                let gap = &buf[HALF..size.min(FRAME_BYTES)];
+                assert!(gap.iter().all(|b| *b == 0), "{buf:x?}");
+                assert!(
+                    buf[size.min(FRAME_BYTES)..].iter().all(|b| *b == 1),
+                    "{buf:x?}"
+                );
+            })
+        };
+        write(&mapping, 1, 1);
+        reader.join().unwrap();
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is appended while everything is made durable: what the sync has not seen is written by the next one.
+#[test]
+fn loom_append_vs_sync() {
+    explore(3, || {
+        let shared = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let syncer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || sync(&mapping))
+        };
+        mapping.append_bytes(&[1; FRAME_BYTES], 0).expect("room");
+        syncer.join().unwrap();
+        let before = stored(&backend);
+        assert!(before[..FRAME_BYTES].iter().all(|b| *b == OURS));
+        assert!(before[FRAME_BYTES..].iter().all(|b| *b == 1), "{before:x?}");
+        sync(&mapping);
+        assert_eq!(
+            stored(&backend),
+            [[OURS; FRAME_BYTES], [1; FRAME_BYTES]].concat()
+        );
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// Two append: each has bytes of its own, whole.
+#[test]
+fn loom_append_vs_append() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = cold(&shared, FRAME_BYTES);
+        mapping.resize(0).expect("a healthy storage");
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.append_bytes(&[1; HALF], 0).expect("room"))
+        };
+        let ours = mapping.append_bytes(&[2; HALF], 0).expect("room") as usize;
+        let theirs = other.join().unwrap() as usize;
+        assert_eq!(ours + theirs, HALF, "two appends at one place");
+        let bytes = read(&mapping, 0, ReadPath::Optimistic);
+        assert_eq!(only_half(&bytes, ours), 2);
+        assert_eq!(only_half(&bytes, theirs), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// The one byte that half a page is made of.
+fn only_half(bytes: &[u8], from: usize) -> u8 {
+    only_byte(&bytes[from..from + HALF].repeat(2))
+}

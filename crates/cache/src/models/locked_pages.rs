@@ -1,0 +1,192 @@
+//! Pages that are locked to be replaced (`pin_mut`), against writes, discards and evictions.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+
+use super::{
+    OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, stored,
+    sync, warm, writable, write,
+};
+use crate::mapping::{Mapping, Unclean};
+use crate::read::ReadPath;
+use crate::reclaim::Marks;
+use crate::write::Edit;
+
+/// Half a page.
+const HALF: usize = FRAME_BYTES / 2;
+
+/// Locks page 0, changes the copy, and puts it in place of the page, as a guard does. Returns the byte that it was
+/// made of before.
+fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let holder = mapping.shared().next_holder();
+    let (mut bytes, spare) = mapping.lock_page(0, holder).expect("a page and a frame");
+    let before = bytes.to_vec();
+    change(&mut bytes);
+    mapping.replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
+    before
+}
+
+/// A page is replaced where it is while it is read: all of one version, or of the other.
+#[test]
+fn loom_read_vs_pin_mut() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    let byte = only_byte(&bytes);
+                    assert!(byte == OURS || byte == 1);
+                }
+            })
+        };
+        replace(&mapping, |bytes| bytes.fill(1));
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// Half of a page is replaced, the other half written: neither undoes the other.
+#[test]
+fn loom_pin_mut_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(6);
+        let (mapping, backend) = writable(&shared);
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let n = mapping.write_bytes(&[2; HALF], HALF as u64, 0);
+                assert_eq!(n.expect("a writable page"), HALF);
+            })
+        };
+        replace(&mapping, |bytes| bytes[..HALF].fill(1));
+        writer.join().unwrap();
+        let expected = [[1; HALF], [2; HALF]].concat();
+        assert_eq!(read(&mapping, 0, ReadPath::Optimistic), expected);
+        sync(&mapping);
+        assert_eq!(stored(&backend), expected);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// The same, and the page is pinned, so that what is replaced moves to another frame: who waits for the lock waits
+/// at the record of the frame that it was in.
+#[test]
+fn loom_pin_mut_of_pinned_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(8);
+        let (mapping, _) = writable(&shared);
+        let pin = mapping.get(0, || 1).expect("a page");
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let n = mapping.write_bytes(&[2; HALF], HALF as u64, 0);
+                assert_eq!(n.expect("a writable page"), HALF);
+            })
+        };
+        replace(&mapping, |bytes| bytes[..HALF].fill(1));
+        writer.join().unwrap();
+        let mut pinned = vec![0; FRAME_BYTES];
+        pin.reference.bytes().copy_to(0, &mut pinned);
+        assert_eq!(only_byte(&pinned), OURS, "a pinned page has changed");
+        drop(pin);
+        let expected = [[1; HALF], [2; HALF]].concat();
+        assert_eq!(read(&mapping, 0, ReadPath::Optimistic), expected);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// Two replace a page: the second sees what the first has made of it.
+#[test]
+fn loom_pin_mut_vs_pin_mut() {
+    explore(2, || {
+        let shared = pool::<LockBit>(8);
+        let (mapping, _) = writable(&shared);
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || drop(replace(&mapping, |bytes| bytes[..HALF].fill(1))))
+        };
+        replace(&mapping, |bytes| bytes[HALF..].fill(2));
+        other.join().unwrap();
+        let expected = [[1; HALF], [2; HALF]].concat();
+        assert_eq!(read(&mapping, 0, ReadPath::Optimistic), expected);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is discarded while it is locked, and locked again by somebody else: who locked the page that is gone
+/// replaces nothing, and does not end the lock of the other.
+#[test]
+fn loom_pin_mut_vs_discard() {
+    explore(2, || {
+        let shared = pool::<LockBit>(8);
+        let (mapping, backend) = writable(&shared);
+        let holder = shared.next_holder();
+        let (mut bytes, spare) = mapping.lock_page(0, holder).expect("a page and a frame");
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                mapping.discard(0..1).expect("a healthy storage");
+                let seen = only_byte(&replace(&mapping, |bytes| bytes.fill(2)));
+                assert_eq!(seen, OURS, "what was discarded is there again");
+            })
+        };
+        bytes.fill(1);
+        mapping.replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
+        other.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is invalidated and evicted while it is locked: it stays, so what replaces it is not lost.
+#[test]
+fn loom_pin_mut_vs_invalidate() {
+    explore(2, || {
+        let shared = pool::<LockBit>(6);
+        let (mapping, backend) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                mapping.remove(0, 1, Unclean::Keep);
+                drop(mapping.shared().try_evict(frame, Marks::Ignored));
+            })
+        };
+        replace(&mapping, |bytes| bytes.fill(1));
+        other.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is flushed while it is locked and replaced: the storage gets one version or the other, whole, and in the
+/// end the last.
+#[test]
+fn loom_pin_mut_vs_flush() {
+    explore(2, || {
+        let shared = pool::<LockBit>(6);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        replace(&mapping, |bytes| bytes.fill(2));
+        flusher.join().unwrap();
+        let byte = only_byte(&stored(&backend));
+        assert!(byte == 1 || byte == 2, "{byte}");
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

@@ -1,0 +1,106 @@
+//! A file that is read, and grows or shrinks behind the cache's back.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+use pagewell_io::{Fault, FaultBackend, MemoryBackend};
+
+use super::{OURS, SharedBackend, assert_at_rest, assert_ours, explore, open, pool, read, warm};
+use crate::error::Op;
+use crate::read::ReadPath;
+
+/// The file grows while it is being read: old bytes or new bytes, and none of the zeros that were past
+/// the old end.
+fn read_vs_growth(path: ReadPath) {
+    let half = FRAME_BYTES / 2;
+    let shared = pool::<LockBit>(4);
+    let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
+    let backend = Arc::new(backend);
+    let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+    warm(&mapping, 0);
+    backend
+        .inner()
+        .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+    let reader = {
+        let mapping = Arc::clone(&mapping);
+        thread::spawn(move || assert_ours(&read(&mapping, 0, path)))
+    };
+    mapping.refresh(Op::Read).expect("a size");
+    reader.join().unwrap();
+    drop(mapping);
+    assert_at_rest(&shared);
+}
+
+#[test]
+fn loom_read_vs_growth() {
+    explore(2, || read_vs_growth(ReadPath::Optimistic));
+}
+
+#[test]
+fn loom_referenced_read_vs_growth() {
+    explore(2, || read_vs_growth(ReadPath::Referenced));
+}
+
+/// The file shrinks, its cut page is read in, and it grows again, all during one lookup: the page's end is that of
+/// the cut page, not that of before and after.
+#[test]
+fn loom_read_vs_shrink_and_growth() {
+    explore(2, || {
+        let half = FRAME_BYTES / 2;
+        let shared = pool::<LockBit>(4);
+        let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
+        let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let mut buf = [OURS; FRAME_BYTES];
+                if let Ok(n) = mapping.read_page_referenced(0, 0, 0, &mut buf, || 1) {
+                    assert_ours(&buf[..n]);
+                }
+            })
+        };
+        backend.inner().modify(|bytes| bytes.truncate(half));
+        mapping.refresh(Op::Read).expect("a size");
+        drop(mapping.get(0, || 1));
+        backend
+            .inner()
+            .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+        mapping.refresh(Op::Read).expect("a size");
+        reader.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The file is found to have grown while its last page is being filled: afterwards the cache has the new
+/// bytes, not the zeros that were past the old end.
+#[test]
+fn loom_fill_vs_refresh() {
+    explore(2, || {
+        let half = FRAME_BYTES / 2;
+        let shared = pool::<LockBit>(4);
+        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
+        let backend = Arc::new(backend);
+        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        backend
+            .inner()
+            .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+        let filler = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || drop(mapping.get(0, || 1)))
+        };
+        assert_eq!(
+            mapping.refresh(Op::Read).expect("a size"),
+            FRAME_BYTES as u64
+        );
+        filler.join().unwrap();
+        let bytes = read(&mapping, 0, ReadPath::Referenced);
+        assert_eq!(bytes.len(), FRAME_BYTES);
+        assert_ours(&bytes);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}

@@ -1,0 +1,274 @@
+//! What is written back and made durable against what is written, held, discarded and evicted meanwhile.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use loom::thread;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, FrameNr};
+use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
+
+use super::{
+    OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, stored, sync, warm,
+    writable, writable_on, write,
+};
+use crate::flush::Sync as What;
+use crate::mapping::Mapping;
+use crate::read::ReadPath;
+use crate::reclaim::Marks;
+use crate::shared::Shared;
+
+/// A file of one page of [`OURS`], cached, on a storage of which the first call fails that `fails` says is to. A sync
+/// that fails is that of a system that has lost what it was given, and will not remember that it has.
+fn failing(
+    shared: &Arc<Shared<LockBit>>,
+    fails: fn(&Operation) -> bool,
+) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>, FrameNr) {
+    let backend = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
+    let has_failed = AtomicBool::new(false);
+    let bytes = Arc::clone(&backend);
+    let faulty = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
+        // ORDERING: Relaxed; of the script alone, and no part of what is modelled.
+        if !fails(operation) || has_failed.swap(true, Ordering::Relaxed) {
+            return Fault::None;
+        }
+        if matches!(operation, Operation::SyncData) {
+            bytes.modify(|bytes| bytes.fill(OURS));
+        }
+        Fault::Fail(io::Error::other("a fault of the model"))
+    });
+    let mapping = writable_on(shared, faulty);
+    let frame = warm(&mapping, 0);
+    (mapping, backend, frame)
+}
+
+fn is_write(operation: &Operation) -> bool {
+    matches!(operation, Operation::Write { .. })
+}
+
+fn is_sync(operation: &Operation) -> bool {
+    matches!(operation, Operation::SyncData)
+}
+
+/// A page is written while it is on its way to the storage: the storage gets one version or the other, whole,
+/// and after the next flush the last one.
+#[test]
+fn loom_write_vs_flush() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        write(&mapping, 0, 2);
+        flusher.join().unwrap();
+        let byte = only_byte(&stored(&backend));
+        assert!(byte == 1 || byte == 2, "{byte}");
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is written while the storage refuses to take it: it is dirty afterwards, with what was written last.
+#[test]
+fn loom_flush_fails_vs_write() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend, _) = failing(&shared, is_write);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || assert!(mapping.flush(0..1).is_err()))
+        };
+        write(&mapping, 0, 2);
+        flusher.join().unwrap();
+        assert_eq!(only_byte(&stored(&backend)), OURS);
+        assert!(is_dirty(&mapping), "what was not taken is forgotten");
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is evicted while the storage refuses to take it: it stays.
+#[test]
+fn loom_flush_fails_vs_evict() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend, frame) = failing(&shared, is_write);
+        write(&mapping, 0, 1);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || assert!(shared.try_evict(frame, Marks::Ignored).is_none()))
+        };
+        assert!(mapping.flush(0..1).is_err());
+        evictor.join().unwrap();
+        assert!(is_dirty(&mapping), "what was not taken is forgotten");
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is written while everything is made durable: what the sync has not seen is written by the next one.
+#[test]
+fn loom_sync_vs_write() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let syncer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || sync(&mapping))
+        };
+        write(&mapping, 0, 2);
+        syncer.join().unwrap();
+        let byte = only_byte(&stored(&backend));
+        assert!(byte == 1 || byte == 2, "{byte}");
+        assert_eq!(is_dirty(&mapping), byte == 1);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is written while a sync fails, for which the storage has lost what it was given: the page is dirty
+/// afterwards, whenever it was written, and the next sync gives it again.
+#[test]
+fn loom_sync_fails_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend, _) = failing(&shared, is_sync);
+        write(&mapping, 0, 1);
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 2))
+        };
+        assert!(mapping.sync(What::Data).is_err());
+        assert!(is_dirty(&mapping), "what was lost is forgotten");
+        writer.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is evicted while a sync fails: it stays, and is dirty, since the storage does not have it any more.
+#[test]
+fn loom_sync_fails_vs_evict() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend, frame) = failing(&shared, is_sync);
+        write(&mapping, 0, 1);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+        };
+        assert!(mapping.sync(What::Data).is_err());
+        evictor.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is held and then written while dirty pages are given to the storage: what was written to it after it was
+/// held is not among that.
+#[test]
+fn loom_hold_vs_flush() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        let writes = mapping.writes_if_any().expect("a file that is written to");
+        writes.hold(0);
+        write(&mapping, 0, 2);
+        flusher.join().unwrap();
+        let byte = only_byte(&stored(&backend));
+        assert!(byte == OURS || byte == 1, "a held page was given: {byte}");
+        assert!(is_dirty(&mapping));
+        writes.release(0);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is discarded while it is given to the storage: what is read afterwards is what the storage has, and
+/// goes on to have.
+#[test]
+fn loom_discard_vs_flush() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        mapping.discard(0..1).expect("a healthy storage");
+        let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
+        flusher.join().unwrap();
+        assert!(seen == OURS || seen == 1);
+        assert_eq!(only_byte(&stored(&backend)), seen);
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), seen);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is discarded while it is written: the write is there afterwards, and will be written back, or it is not.
+#[test]
+fn loom_discard_vs_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 2))
+        };
+        mapping.discard(0..1).expect("a healthy storage");
+        writer.join().unwrap();
+        let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
+        assert!(seen == OURS || seen == 2, "{seen}");
+        assert_eq!(is_dirty(&mapping), seen == 2);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), seen);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// The file is cut while a page of it is given to the storage: what was cut off does not come back.
+#[test]
+fn loom_flush_vs_truncate() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+        };
+        mapping.resize(0).expect("a healthy storage");
+        flusher.join().unwrap();
+        assert!(!is_dirty(&mapping));
+        sync(&mapping);
+        assert!(stored(&backend).is_empty());
+        mapping
+            .resize(FRAME_BYTES as u64)
+            .expect("a healthy storage");
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 0);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

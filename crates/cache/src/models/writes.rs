@@ -1,0 +1,285 @@
+//! Writes against reads, pins, evictions, other writes, and changes of the file's size.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+
+use super::{
+    OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read,
+    read_optimistically, stored, sync, warm, writable, write,
+};
+use crate::lookup::Found;
+use crate::read::ReadPath;
+use crate::reclaim::Marks;
+
+/// A read while the page is written: all of the write, or nothing of it, on both paths.
+#[test]
+fn loom_read_vs_write() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    let byte = only_byte(&bytes);
+                    assert!(byte == OURS || byte == 1 || byte == 2);
+                }
+            })
+        };
+        write(&mapping, 0, 1);
+        write(&mapping, 0, 2);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// As above, with a reference.
+#[test]
+fn loom_referenced_read_vs_write() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let byte = only_byte(&read(&mapping, 0, ReadPath::Referenced));
+                assert!(byte == OURS || byte == 1);
+            })
+        };
+        write(&mapping, 0, 1);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// Two writes of one page: the page is one of them, whole.
+#[test]
+fn loom_write_vs_write() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 1))
+        };
+        write(&mapping, 0, 2);
+        other.join().unwrap();
+        let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
+        assert!(byte == 1 || byte == 2);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is pinned while it is written: the pin's bytes do not change.
+#[test]
+fn loom_write_vs_pin() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let pinner = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let Found { reference, .. } = mapping.get(0, || 1).expect("a page");
+                let bytes = || {
+                    let mut bytes = vec![0; FRAME_BYTES];
+                    reference.bytes().copy_to(0, &mut bytes);
+                    only_byte(&bytes)
+                };
+                let first = bytes();
+                thread::yield_now();
+                assert_eq!(bytes(), first, "a pinned page has changed");
+            })
+        };
+        write(&mapping, 0, 1);
+        pinner.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A page is evicted while it is written: not once it is dirty.
+#[test]
+fn loom_write_vs_evict() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+        };
+        write(&mapping, 0, 1);
+        evictor.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// The file is cut while a page of it is written: the write is there, or the page is not.
+#[test]
+fn loom_write_vs_truncate() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&shared);
+        let cutter = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
+        };
+        write(&mapping, 0, 1);
+        cutter.join().unwrap();
+        let size = mapping.size();
+        assert!(size == 0 || size == FRAME_BYTES as u64);
+        sync(&mapping);
+        let written = stored(&backend);
+        assert_eq!(written.len() as u64, size);
+        assert!(written.iter().all(|b| *b == 1), "{written:x?}");
+        // What was cut off does not come back.
+        mapping
+            .resize(FRAME_BYTES as u64)
+            .expect("a healthy storage");
+        let byte = if size == 0 { 0 } else { 1 };
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// All of a page that is missing is written while it is cut off: the write is there, or the page is not.
+#[test]
+fn loom_create_vs_truncate() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let cutter = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
+        };
+        write(&mapping, 0, 1);
+        cutter.join().unwrap();
+        let size = mapping.size();
+        sync(&mapping);
+        let written = stored(&backend);
+        assert_eq!(written.len() as u64, size);
+        assert!(written.iter().all(|b| *b == 1), "{written:x?}");
+        mapping
+            .resize(FRAME_BYTES as u64)
+            .expect("a healthy storage");
+        let byte = if size == 0 { 0 } else { 1 };
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// All of a page that is missing is written while somebody reads it in: the write is what stays.
+#[test]
+fn loom_fill_vs_whole_write() {
+    explore(2, || {
+        let shared = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
+                assert!(byte == OURS || byte == 1);
+            })
+        };
+        write(&mapping, 0, 1);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// The same with two who read it in.
+#[test]
+fn loom_two_fills_vs_whole_write() {
+    explore(1, || {
+        let shared = pool::<LockBit>(6);
+        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let readers = [ReadPath::Optimistic, ReadPath::Referenced].map(|path| {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let byte = only_byte(&read(&mapping, 0, path));
+                assert!(byte == OURS || byte == 1);
+            })
+        });
+        write(&mapping, 0, 1);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        sync(&mapping);
+        assert_eq!(only_byte(&stored(&backend)), 1);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// All that the file has of a page is written, so nothing of it has to be read; meanwhile the file gets longer, what
+/// was added to the page is made durable, and the page is evicted: it is not lost.
+#[test]
+fn loom_whole_write_vs_growth() {
+    explore(1, || {
+        let half = FRAME_BYTES / 2;
+        let shared = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&shared, half);
+        let other = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                mapping.append_bytes(&vec![2; half], 0).expect("room");
+                sync(&mapping);
+                mapping.shared().evict_pages(1);
+            })
+        };
+        let n = mapping.write_bytes(&vec![1; half], 0, 0);
+        assert_eq!(n.expect("a writable page"), half);
+        other.join().unwrap();
+        let expected = [vec![1; half], vec![2; half]].concat();
+        assert_eq!(read(&mapping, 0, ReadPath::Referenced), expected);
+        sync(&mapping);
+        assert_eq!(stored(&backend), expected);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is held each time that it is written, so that it moves to another frame and back while it is read: all of
+/// one write, or nothing of it.
+#[test]
+fn loom_read_vs_two_moves() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    let byte = only_byte(&bytes);
+                    assert!(byte == OURS || byte == 1 || byte == 2);
+                }
+            })
+        };
+        for byte in [1, 2] {
+            let pin = mapping.get(0, || 1).expect("a page");
+            write(&mapping, 0, byte);
+            drop(pin);
+        }
+        // The frame that was freed last is used first.
+        assert_eq!(warm(&mapping, 0), frame);
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

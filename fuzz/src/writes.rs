@@ -1,0 +1,206 @@
+//! Decodes bytes into a history of writes on a device that loses what was not synced, with faults of the storage, and
+//! runs it against plain byte vectors, with the code of the test of random histories: what it finds is what
+//! `crates/pagewell/tests/durability.rs` looks for, guided by coverage.
+
+#![no_main]
+
+// The tests use more of these two.
+#[allow(dead_code)]
+#[path = "../../crates/pagewell/tests/durability/histories.rs"]
+mod histories;
+#[allow(dead_code)]
+#[path = "../../crates/pagewell/tests/durability/storage.rs"]
+mod storage;
+#[path = "../../crates/pagewell/tests/support/mod.rs"]
+mod support;
+
+use histories::{History, MOST_BYTES, Step, Syncs, Way, What};
+use libfuzzer_sys::fuzz_target;
+use pagewell::refcount::{CasLoop, LockBit};
+use support::PAGE;
+
+/// The most steps of a history.
+const MOST_STEPS: usize = 64;
+
+fuzz_target!(|bytes: &[u8]| {
+    let history = decode(bytes);
+    // The last byte decides, so that the rest decodes alike for both.
+    let outcome = match bytes.last() {
+        Some(last) if last % 4 == 0 => histories::run::<CasLoop>(&history, Syncs::Work),
+        _ => histories::run::<LockBit>(&history, Syncs::Work),
+    };
+    if let Err(why) = outcome {
+        panic!("{why}\n{history:#?}");
+    }
+});
+
+/// The history that `bytes` stand for: every sequence of bytes stands for one.
+fn decode(bytes: &[u8]) -> History {
+    let mut bytes = Bytes { rest: bytes };
+    let mut history = History {
+        seed: u64::from(bytes.u8()),
+        page_order: u32::from(bytes.u8() % 3),
+        is_torn: bytes.u8().is_multiple_of(2),
+        len: bytes.pos(),
+        steps: Vec::new(),
+    };
+    while !bytes.rest.is_empty() && history.steps.len() < MOST_STEPS {
+        history.steps.push(bytes.step());
+    }
+    history
+}
+
+/// Bytes that are consumed from the front; zeros follow the last.
+struct Bytes<'b> {
+    rest: &'b [u8],
+}
+
+impl Bytes<'_> {
+    fn u8(&mut self) -> u8 {
+        let Some((first, rest)) = self.rest.split_first() else {
+            return 0;
+        };
+        self.rest = rest;
+        *first
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes([self.u8(), self.u8()])
+    }
+
+    /// A position in the file, likely to be near its start or the border of a page.
+    fn pos(&mut self) -> usize {
+        let pos = match self.u8() % 4 {
+            0 => usize::from(self.u8()),
+            1 => usize::from(self.u8()) * PAGE,
+            2 => (usize::from(self.u8()) * PAGE + usize::from(self.u8() % 5)).saturating_sub(2),
+            _ => usize::from(self.u16()) * 2 + usize::from(self.u8() % 2),
+        };
+        pos % (MOST_BYTES + 1)
+    }
+
+    fn page(&mut self) -> u64 {
+        u64::from(self.u8()) % (MOST_BYTES / PAGE + 1) as u64
+    }
+
+    fn what(&mut self) -> What {
+        match self.u8() % 8 {
+            0 => What::Read,
+            1 | 2 => What::Write,
+            3 | 4 => What::SetSize,
+            5 => What::Sync,
+            6 => What::Size,
+            _ => What::Any,
+        }
+    }
+
+    fn way(&mut self) -> Way {
+        match self.u8() % 4 {
+            0 => Way::Fail,
+            1 => Way::DoneThenFail,
+            2 => Way::Short(self.u16()),
+            _ => Way::Full,
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        match self.u8() % 32 {
+            0..=5 => self.write(),
+            6..=8 => Step::Append {
+                len: self.pos(),
+                seed: self.u8(),
+            },
+            9 | 10 => Step::SetLen { len: self.pos() },
+            11 | 12 => self.read(),
+            13 => Step::Pin { page: self.page() },
+            14 => Step::Unpin {
+                pin: usize::from(self.u8()),
+            },
+            15 | 16 => Step::PinMut {
+                page: self.page(),
+                seed: self.u8(),
+                then: Box::new(self.during()),
+            },
+            17 | 18 => self.flush(),
+            19 | 20 => self.sync(),
+            21 => Step::Discard {
+                pos: self.pos(),
+                len: self.pos(),
+            },
+            22 => self.invalidate(),
+            23 | 24 => self.evict(),
+            25 => Step::Hold { page: self.page() },
+            26 => Step::Release,
+            27 | 28 => Step::Break {
+                what: self.what(),
+                way: self.way(),
+                after: self.u8() % 3,
+                nr: 1 + self.u8() % 3,
+            },
+            29 => Step::FailSync,
+            30 => match self.u8() % 2 {
+                0 => Step::PowerOffAfter {
+                    nr: u64::from(self.u8() % 6),
+                },
+                _ => Step::Crash {
+                    seed: u64::from(self.u8()),
+                },
+            },
+            _ => Step::Reopen,
+        }
+    }
+
+    /// A step that may be done while a page is locked.
+    fn during(&mut self) -> Step {
+        match self.u8() % 6 {
+            0 => self.read(),
+            1 => Step::Pin { page: self.page() },
+            2 => self.flush(),
+            3 => self.sync(),
+            4 => self.invalidate(),
+            _ => self.evict(),
+        }
+    }
+
+    fn write(&mut self) -> Step {
+        Step::Write {
+            pos: self.pos(),
+            len: self.pos(),
+            seed: self.u8(),
+        }
+    }
+
+    fn read(&mut self) -> Step {
+        Step::Read {
+            pos: self.pos(),
+            len: self.pos(),
+            is_referenced: self.u8().is_multiple_of(2),
+        }
+    }
+
+    fn flush(&mut self) -> Step {
+        Step::Flush {
+            pos: self.pos(),
+            len: self.pos(),
+        }
+    }
+
+    fn sync(&mut self) -> Step {
+        Step::Sync {
+            is_all: self.u8().is_multiple_of(2),
+        }
+    }
+
+    fn invalidate(&mut self) -> Step {
+        Step::Invalidate {
+            pos: self.pos(),
+            len: self.pos(),
+        }
+    }
+
+    fn evict(&mut self) -> Step {
+        Step::Evict {
+            nr: usize::from(self.u8() % 20),
+        }
+    }
+}

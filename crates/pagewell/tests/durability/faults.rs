@@ -7,9 +7,10 @@ use std::time::Duration;
 use pagewell::io::{Fault, MemoryBackend, Operation, VolatileDevice};
 use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File};
+use pagewell_crash::Way;
 use pagewell_testkit::content;
 
-use crate::storage::{EIO, ENOSPC, Script, contents, errno, manual, open_scripted, stored};
+use crate::storage::{EIO, Script, contents, errno, manual, open_scripted, stored};
 use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
@@ -23,30 +24,7 @@ support::for_both_schemes! {
 }
 
 /// The ways in which one call fails.
-const WAYS: [Way; 4] = [Way::Eio, Way::DoneThenEio, Way::Short, Way::Full];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Eio,
-    DoneThenEio,
-    Short,
-    Full,
-}
-
-impl Way {
-    fn fault(self, operation: &Operation) -> Fault {
-        let is_read = matches!(operation, Operation::Read { .. });
-        match (self, operation) {
-            (Self::Short, Operation::Write { len, .. }) => Fault::ShortThenFail {
-                written: len / 2,
-                error: errno(EIO),
-            },
-            (Self::DoneThenEio | Self::Short, _) if !is_read => Fault::DoneThenFail(errno(EIO)),
-            (Self::Full, _) => Fault::Fail(errno(ENOSPC)),
-            _ => Fault::Fail(errno(EIO)),
-        }
-    }
-}
+const WAYS: [Way; 4] = [Way::Fail, Way::DoneThenFail, Way::Short(128), Way::Full];
 
 /// A file and what it should hold.
 struct Twin<'f, S: RefScheme> {

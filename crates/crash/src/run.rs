@@ -75,10 +75,11 @@ impl std::ops::AddAssign for Tally {
 /// A sentence that says what does not hold.
 pub fn run<S: RefScheme>(history: &History, broken: Broken) -> Result<Tally, String> {
     let mut run = Run::<S>::new(history, broken)?;
-    for step in &history.steps {
-        run.step(step)?;
-    }
-    run.end(history.seed)
+    let result = run.all(history);
+    // Also after a failure: then nothing is made durable any more, and nobody complains that it is not.
+    let in_order = run.program.die();
+    result.and(in_order)?;
+    Ok(run.tally)
 }
 
 /// Fails the history if `$so` is not so.
@@ -103,6 +104,7 @@ struct Pin<S: RefScheme> {
 struct Program<S: RefScheme> {
     // Dropped in this order: what is pinned, the file, its log, the cache.
     pins: Vec<Pin<S>>,
+    held: Vec<u64>,
     file: File<S>,
     log: Option<Arc<Log<S>>>,
     cache: Cache<S>,
@@ -144,6 +146,7 @@ impl<S: RefScheme> Program<S> {
         let file = cache.open_backend_with(Arc::clone(&backend), "file", &options)?;
         let program = Self {
             pins: Vec::new(),
+            held: Vec::new(),
             file,
             log,
             cache,
@@ -154,16 +157,17 @@ impl<S: RefScheme> Program<S> {
     }
 
     /// Dies: none of its calls reaches the device any more. Its cache must be in order still.
-    fn die(self) -> Result<(), String> {
+    fn die(mut self) -> Result<(), String> {
+        self.plug.pull();
+        self.release()?;
         let Self {
             pins,
             file,
             log,
             cache,
             backend,
-            plug,
+            ..
         } = self;
-        plug.pull();
         drop((pins, file, log, backend));
         cache.verify()?;
         let stats = cache.stats();
@@ -171,6 +175,14 @@ impl<S: RefScheme> Program<S> {
             stats.nr_free == stats.nr_frames,
             "frames are lost: {stats:?}"
         );
+        Ok(())
+    }
+
+    /// Ends all holds.
+    fn release(&mut self) -> Result<(), String> {
+        for page in std::mem::take(&mut self.held) {
+            self.file.release(page).map_err(text)?;
+        }
         Ok(())
     }
 }
@@ -185,7 +197,6 @@ struct Run<S: RefScheme> {
     program: Program<S>,
     setup: Setup,
     device: VolatileDevice,
-    held: Vec<u64>,
     nr_faults: Arc<AtomicU32>,
     /// Whether the device may fail of itself.
     may_fail: bool,
@@ -220,20 +231,26 @@ impl<S: RefScheme> Run<S> {
             script: Script::default(),
         };
         let (program, _) = Program::start(&device, &setup).map_err(text)?;
-        let mut run = Self {
+        Ok(Self {
             program,
             setup,
             device,
-            held: Vec::new(),
             nr_faults: Arc::default(),
             may_fail: false,
             has_sync_failed: false,
             model: Model::new(Vec::new()),
             tally: Tally::default(),
-        };
-        run.append(history.len, 77)?;
-        run.sync(Sync::All)?;
-        Ok(run)
+        })
+    }
+
+    /// The whole history.
+    fn all(&mut self, history: &History) -> Result<(), String> {
+        self.append(history.len, 77)?;
+        self.sync(Sync::All)?;
+        for step in &history.steps {
+            self.step(step)?;
+        }
+        self.end(history.seed)
     }
 
     fn file(&self) -> &File<S> {
@@ -273,10 +290,10 @@ impl<S: RefScheme> Run<S> {
                 Ok(())
             }
             Step::Hold { page } => {
-                self.held.push(page);
+                self.program.held.push(page);
                 self.file().hold(page).map_err(text)
             }
-            Step::Release => self.release(),
+            Step::Release => self.program.release(),
             Step::Break {
                 what,
                 way,
@@ -508,20 +525,13 @@ impl<S: RefScheme> Run<S> {
         if let Err(error) = &result
             && error.kind() == ErrorKind::Held
         {
-            check!(!self.held.is_empty(), "nothing is held");
+            check!(!self.program.held.is_empty(), "nothing is held");
             return Ok(());
         }
         self.has_sync_failed = result.is_err();
         if self.allow(result)?.is_some() {
             self.model.synced();
             self.tally.nr_syncs += 1;
-        }
-        Ok(())
-    }
-
-    fn release(&mut self) -> Result<(), String> {
-        for page in std::mem::take(&mut self.held) {
-            self.file().release(page).map_err(text)?;
         }
         Ok(())
     }
@@ -563,7 +573,6 @@ impl<S: RefScheme> Run<S> {
         let after = self.device.crash(seed);
         self.setup.script.heal();
         self.has_failed();
-        self.held.clear();
         self.may_fail = false;
         self.has_sync_failed = false;
         self.tally.nr_crashes += 1;
@@ -592,9 +601,9 @@ impl<S: RefScheme> Run<S> {
         Ok(())
     }
 
-    fn end(mut self, seed: u64) -> Result<Tally, String> {
+    fn end(&mut self, seed: u64) -> Result<(), String> {
         self.setup.script.heal();
-        self.release()?;
+        self.program.release()?;
         if self.may_fail {
             // The power may be off.
             self.crash(seed)?;
@@ -607,9 +616,7 @@ impl<S: RefScheme> Run<S> {
             given == self.model.now(),
             "the storage has other bytes after a sync"
         );
-        self.crash(seed)?;
-        self.program.die()?;
-        Ok(self.tally)
+        self.crash(seed)
     }
 }
 

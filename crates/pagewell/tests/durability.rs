@@ -5,15 +5,21 @@
 //! |---|---|
 //! | `storage` | backends that fail on demand, and plain bytes to compare with |
 //! | `faults` | each call of the storage fails, in each way |
+//! | `late` | each call of the storage is late, or falls short |
+//! | `behind` | the file is truncated, replaced or removed behind the cache |
 //! | `regressions` | what was once wrong |
 //! | `limits` | everything dirty at the memory limit |
-//! | `histories` | random histories with losses of power against plain byte vectors, with shrinking |
+//! | `histories` | random histories with losses of power, of `pagewell_crash` |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
+#[path = "durability/behind.rs"]
+mod behind;
 #[path = "durability/faults.rs"]
 mod faults;
 #[path = "durability/histories.rs"]
 mod histories;
+#[path = "durability/late.rs"]
+mod late;
 #[path = "durability/limits.rs"]
 mod limits;
 #[path = "durability/regressions.rs"]

@@ -118,8 +118,9 @@ pub enum Step {
     /// Turns the power off at a later call.
     PowerOffAfter {
         nr: u64,
+        then: Off,
     },
-    /// Turns the power off and on.
+    /// Turns the power off, if it is not, and on.
     Crash {
         seed: u64,
     },
@@ -139,6 +140,15 @@ pub enum Path {
 pub enum Sync {
     Data,
     All,
+}
+
+/// What happens when the power has gone off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    /// It comes on again after the step: a crash.
+    Crash,
+    /// The program goes on without it, until it comes on again by another step.
+    GoOn,
 }
 
 /// Calls of a kind.
@@ -317,9 +327,23 @@ fn simple(rng: &mut Rng) -> Step {
     }
 }
 
+/// What is broken: most often what there are most calls of.
+const KINDS: [What; 11] = [
+    What::Write,
+    What::Write,
+    What::Write,
+    What::Sync,
+    What::Sync,
+    What::Any,
+    What::Any,
+    What::SetSize,
+    What::SetSize,
+    What::Read,
+    What::Size,
+];
+
 fn step(rng: &mut Rng) -> Step {
-    use What::{Any, Read, SetSize, Size, Sync, Write};
-    match weighted(rng, &[45, 3, 1, 1, 4, 2, 2, 3]) {
+    match weighted(rng, &[45, 3, 1, 1, 7, 2, 4, 3]) {
         0 => simple(rng),
         1 => Step::PinMut {
             page: page(rng),
@@ -329,10 +353,7 @@ fn step(rng: &mut Rng) -> Step {
         2 => Step::Hold { page: page(rng) },
         3 => Step::Release,
         4 => Step::Break {
-            what: one_of(
-                rng,
-                &[Read, Write, Write, SetSize, SetSize, Sync, Any, Size],
-            ),
+            what: one_of(rng, &KINDS),
             way: {
                 let part = seed(rng);
                 one_of(
@@ -340,11 +361,14 @@ fn step(rng: &mut Rng) -> Step {
                     &[Way::Fail, Way::DoneThenFail, Way::Short(part), Way::Full],
                 )
             },
-            after: rng.below(3) as u8,
+            after: one_of(rng, &[0, 0, 0, 1, 2]),
             nr: 1 + rng.below(3) as u8,
         },
         5 => Step::FailSync,
-        6 => Step::PowerOffAfter { nr: rng.below(6) },
+        6 => Step::PowerOffAfter {
+            nr: rng.below(6),
+            then: one_of(rng, &[Off::Crash, Off::Crash, Off::GoOn]),
+        },
         _ => Step::Crash {
             seed: rng.next_u64(),
         },

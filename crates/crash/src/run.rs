@@ -16,7 +16,7 @@ use pagewell::{Cache, Error, ErrorKind, File, Nodes, OpenOptions, OwnedPageGuard
 use pagewell_testkit::content;
 
 use crate::PAGE;
-use crate::history::{self, History, MOST_BYTES, Path, Sectors, Step, Sync, What};
+use crate::history::{self, History, MOST_BYTES, Off, Path, Sectors, Step, Sync, What};
 use crate::log::{Hook, Log};
 use crate::model::{Model, Sizes};
 use crate::plug::{Plug, Plugged};
@@ -201,6 +201,8 @@ struct Run<S: RefScheme> {
     /// Whether the device may fail of itself.
     may_fail: bool,
     has_sync_failed: bool,
+    /// What happens when the power goes off.
+    off: Off,
     model: Model,
     tally: Tally,
 }
@@ -238,6 +240,7 @@ impl<S: RefScheme> Run<S> {
             nr_faults: Arc::default(),
             may_fail: false,
             has_sync_failed: false,
+            off: Off::GoOn,
             model: Model::new(Vec::new()),
             tally: Tally::default(),
         })
@@ -258,6 +261,28 @@ impl<S: RefScheme> Run<S> {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
+        self.do_step(step)?;
+        if self.off == Off::Crash && self.is_power_off() {
+            self.crash(self.tally.nr_changes)?;
+        }
+        self.check()
+    }
+
+    /// What holds after every step.
+    fn check(&self) -> Result<(), String> {
+        for pin in &self.program.pins {
+            check!(*pin.guard == *pin.copy, "a pinned page has changed");
+        }
+        let size = self.file().size() as usize;
+        check!(
+            size == self.model.len(),
+            "the size is {size}, not {}",
+            self.model.len()
+        );
+        Ok(())
+    }
+
+    fn do_step(&mut self, step: &Step) -> Result<(), String> {
         match *step {
             Step::Write { pos, len, seed } => self.write(pos, len, seed),
             Step::Append { len, seed } => self.append(len, seed),
@@ -308,23 +333,19 @@ impl<S: RefScheme> Run<S> {
                 self.may_fail = true;
                 Ok(())
             }
-            Step::PowerOffAfter { nr } => {
+            Step::PowerOffAfter { nr, then } => {
                 self.device.power_off_after(nr);
                 self.may_fail = true;
+                self.off = then;
                 Ok(())
             }
             Step::Crash { seed } => self.crash(seed),
-        }?;
-        for pin in &self.program.pins {
-            check!(*pin.guard == *pin.copy, "a pinned page has changed");
         }
-        let size = self.file().size() as usize;
-        check!(
-            size == self.model.len(),
-            "the size is {size}, not {}",
-            self.model.len()
-        );
-        Ok(())
+    }
+
+    fn is_power_off(&self) -> bool {
+        // Asked behind the script.
+        self.program.backend.inner().size().is_err()
     }
 
     fn break_storage(&mut self, what: What, way: Way, after: u8, nr: u8) {
@@ -509,7 +530,8 @@ impl<S: RefScheme> Run<S> {
                 | Step::Invalidate { .. }
                 | Step::Evict { .. }
         ) {
-            self.step(then)?;
+            self.do_step(then)?;
+            self.check()?;
         }
         drop(guard);
         self.model.write(pos, &new, lsn);

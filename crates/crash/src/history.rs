@@ -343,7 +343,7 @@ const KINDS: [What; 11] = [
 ];
 
 fn step(rng: &mut Rng) -> Step {
-    match weighted(rng, &[45, 3, 1, 1, 7, 2, 4, 3]) {
+    match weighted(rng, &[45, 3, 2, 1, 7, 2, 4, 3]) {
         0 => simple(rng),
         1 => Step::PinMut {
             page: page(rng),

@@ -3,9 +3,9 @@
 //! What must hold. While the power is on, a read gives what was written last, whatever failed in
 //! between; an error comes only of something that was made to fail. After a loss of power the file is
 //! opened through another cache, as by a program that starts anew: each byte is as it was at the last
-//! sync that succeeded, or as it was at any moment since; the size is one that the file had since, or one
-//! on the way to it; the log has every record that it was synced with, and the file nothing that the log
-//! has no record of.
+//! sync that succeeded, or as it was at any moment since, but of a page that was held, before that; the
+//! size is one that the file had since, or one on the way to it; the log has every record that it was
+//! synced with, and the file nothing that the log has no record of.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,6 +76,7 @@ impl std::ops::AddAssign for Tally {
 pub fn run<S: RefScheme>(history: &History, broken: Broken) -> Result<Tally, String> {
     let mut run = Run::<S>::new(history, broken)?;
     let result = run.all(history);
+    run.setup.script.heal();
     // Also after a failure: then nothing is made durable any more, and nobody complains that it is not.
     let in_order = run.program.die();
     result.and(in_order)?;
@@ -100,11 +101,19 @@ struct Pin<S: RefScheme> {
     copy: Vec<u8>,
 }
 
+/// A page that the storage is not to be given.
+#[derive(Clone, Copy)]
+struct Held {
+    page: u64,
+    /// How many versions of the file there were.
+    nr_versions: usize,
+}
+
 /// A program that has the file open: what it is made of until it dies.
 struct Program<S: RefScheme> {
     // Dropped in this order: what is pinned, the file, its log, the cache.
     pins: Vec<Pin<S>>,
-    held: Vec<u64>,
+    held: Vec<Held>,
     file: File<S>,
     log: Option<Arc<Log<S>>>,
     cache: Cache<S>,
@@ -180,7 +189,7 @@ impl<S: RefScheme> Program<S> {
 
     /// Ends all holds.
     fn release(&mut self) -> Result<(), String> {
-        for page in std::mem::take(&mut self.held) {
+        for Held { page, .. } in std::mem::take(&mut self.held) {
             self.file.release(page).map_err(text)?;
         }
         Ok(())
@@ -315,7 +324,8 @@ impl<S: RefScheme> Run<S> {
                 Ok(())
             }
             Step::Hold { page } => {
-                self.program.held.push(page);
+                let nr_versions = self.model.nr_versions();
+                self.program.held.push(Held { page, nr_versions });
                 self.file().hold(page).map_err(text)
             }
             Step::Release => self.program.release(),
@@ -553,6 +563,10 @@ impl<S: RefScheme> Run<S> {
         self.has_sync_failed = result.is_err();
         if self.allow(result)?.is_some() {
             self.model.synced();
+            // What is held was not dirty, then.
+            for held in &mut self.program.held {
+                held.nr_versions = self.model.nr_versions();
+            }
             self.tally.nr_syncs += 1;
         }
         Ok(())
@@ -600,7 +614,9 @@ impl<S: RefScheme> Run<S> {
         self.tally.nr_crashes += 1;
         let durable = self.program.log.as_ref().map_or(0, |log| log.durable());
         let (program, logged) = Program::start(&after, &self.setup).map_err(text)?;
-        std::mem::replace(&mut self.program, program).die()?;
+        let dead = std::mem::replace(&mut self.program, program);
+        let held = dead.held.clone();
+        dead.die()?;
         self.device = after;
         check!(
             durable <= logged,
@@ -619,6 +635,14 @@ impl<S: RefScheme> Run<S> {
             self.model.may_have(0, &now, logged),
             "bytes survived that the log has no record of"
         );
+        for Held { page, nr_versions } in held {
+            let pos = (page as usize * self.setup.page_size).min(size);
+            let of_page = &now[pos..(pos + self.setup.page_size).min(size)];
+            check!(
+                self.model.may_have_kept(pos, of_page, nr_versions),
+                "page {page} was written though it was held"
+            );
+        }
         self.model = Model::new(now);
         Ok(())
     }

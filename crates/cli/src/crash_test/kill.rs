@@ -145,7 +145,7 @@ impl Process {
 
     /// Waits until the moment to kill it has come.
     fn watch(&mut self, moment: Moment, acknowledged: &mut Acknowledged) -> Result<(), String> {
-        if let Moment::AfterStart(delay) = moment {
+        if let Moment::Start(delay) = moment {
             return self.wait(delay, acknowledged);
         }
         let line = self.line()?;
@@ -153,8 +153,8 @@ impl Process {
             return Err(format!("it says {line:?}"));
         }
         match moment {
-            Moment::AfterStart(delay) | Moment::AfterReady(delay) => self.wait(delay, acknowledged),
-            Moment::AfterSyncs(nr, delay) => {
+            Moment::Start(delay) | Moment::Ready(delay) => self.wait(delay, acknowledged),
+            Moment::Syncs(nr, delay) => {
                 while acknowledged.nr_syncs < nr {
                     let line = self.line()?;
                     self.take(&line, acknowledged)?;

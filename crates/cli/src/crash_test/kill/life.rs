@@ -25,11 +25,11 @@ pub(super) struct Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// So long after it was started: while it opens the file, too.
-    AfterStart(Duration),
+    Start(Duration),
     /// So long after it has begun to write.
-    AfterReady(Duration),
+    Ready(Duration),
     /// So long after so many syncs were acknowledged.
-    AfterSyncs(u64, Duration),
+    Syncs(u64, Duration),
 }
 
 impl Life {
@@ -73,13 +73,13 @@ fn moment(rng: &mut Rng) -> Moment {
     let up_to =
         |rng: &mut Rng, most: Duration| Duration::from_micros(rng.below(most.as_micros() as u64));
     match rng.below(20) {
-        0..2 => Moment::AfterStart(up_to(rng, Duration::from_millis(8))),
+        0..2 => Moment::Start(up_to(rng, Duration::from_millis(8))),
         // Long enough for the thread that writes back.
-        2 => Moment::AfterReady(up_to(rng, Duration::from_millis(600))),
-        3..11 => Moment::AfterReady(up_to(rng, Duration::from_millis(40))),
+        2 => Moment::Ready(up_to(rng, Duration::from_millis(600))),
+        3..11 => Moment::Ready(up_to(rng, Duration::from_millis(40))),
         _ => {
             let nr_syncs = 1 + rng.below(12);
-            Moment::AfterSyncs(nr_syncs, up_to(rng, Duration::from_millis(3)))
+            Moment::Syncs(nr_syncs, up_to(rng, Duration::from_millis(3)))
         }
     }
 }

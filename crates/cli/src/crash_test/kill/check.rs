@@ -264,6 +264,7 @@ fn bytes_of(nr: u64, bytes: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::life::Syncs;
     use super::*;
 
     /// A process of one thread, and its first operations on blocks and on the tail.
@@ -329,6 +330,7 @@ mod tests {
     #[test]
     fn everything_between_an_acknowledged_sync_and_the_next_is_allowed_and_nothing_else() {
         let life = life();
+        assert_eq!(life.syncs, Syncs::Often);
         let (first, second, third) = (sync(&life, 20), sync(&life, 21), sync(&life, 22));
         assert!(second > first + 5, "the test is of something");
         let acknowledged = acknowledged(&life, first);

@@ -18,7 +18,17 @@ pub(super) struct Life {
     pub(super) nr_threads: u64,
     pub(super) page_size: usize,
     pub(super) writeback: Writeback,
+    pub(super) syncs: Syncs,
     pub(super) moment: Moment,
+}
+
+/// How often a thread syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Syncs {
+    /// Now and then.
+    Often,
+    /// So rarely that more is dirty than may be: writers have to write back.
+    Rarely,
 }
 
 /// When a process is killed.
@@ -46,6 +56,10 @@ impl Life {
             writeback: match rng.one_in(3) {
                 true => Writeback::Manual,
                 false => Writeback::Background,
+            },
+            syncs: match rng.one_in(3) {
+                true => Syncs::Rarely,
+                false => Syncs::Often,
             },
             moment: moment(&mut rng),
         }

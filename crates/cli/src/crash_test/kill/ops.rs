@@ -13,7 +13,7 @@ use std::ops::Range;
 use pagewell_crash::BLOCK;
 use pagewell_testkit::Rng;
 
-use super::life::Life;
+use super::life::{Life, Syncs};
 
 /// Blocks of a group: one page and a half.
 const GROUP: u64 = 12;
@@ -26,7 +26,12 @@ pub(super) const TAIL_START: u64 = NR_BLOCKS * BLOCK as u64;
 const MOST_TAIL: u64 = 24 * 4096;
 
 /// A thread syncs at the latest after so many operations.
-const MOST_UNSYNCED: u64 = 60;
+const fn most_unsynced(syncs: Syncs) -> u64 {
+    match syncs {
+        Syncs::Often => 60,
+        Syncs::Rarely => 400,
+    }
+}
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +72,7 @@ pub(super) struct Ops {
     nr_threads: u64,
     /// How long the tail is.
     tail: u64,
+    syncs: Syncs,
     number: u64,
     nr_unsynced: u64,
 }
@@ -79,6 +85,7 @@ impl Ops {
             thread,
             nr_threads: life.nr_threads,
             tail,
+            syncs: life.syncs,
             number: 0,
             nr_unsynced: 0,
         }
@@ -98,12 +105,12 @@ impl Ops {
     }
 
     fn choose(&mut self) -> Op {
-        if self.nr_unsynced >= MOST_UNSYNCED {
+        if self.nr_unsynced >= most_unsynced(self.syncs) {
             return Op::SyncData;
         }
         match self.rng.below(48) {
-            0 => Op::SyncData,
-            1 => Op::SyncAll,
+            0 if self.syncs == Syncs::Often => Op::SyncData,
+            1 if self.syncs == Syncs::Often => Op::SyncAll,
             2 => {
                 let start = self.rng.below(TAIL_START);
                 Op::Flush(start..start + self.rng.below(TAIL_START / 2))
@@ -201,8 +208,8 @@ mod tests {
 
     #[test]
     fn threads_write_to_blocks_of_their_own_and_sync_now_and_then() {
-        for nr_threads in 1..=5_u8 {
-            let life = Life::of(1, 1, Some(nr_threads));
+        for (nr_threads, number) in (1..=5_u8).zip(1..) {
+            let life = Life::of(1, number, Some(nr_threads));
             for thread in 0..u64::from(nr_threads) {
                 let mut ops = Ops::new(&life, thread, 0);
                 let mut last_sync = 0;
@@ -218,7 +225,7 @@ mod tests {
                         Op::Tail(_) => assert!(thread == 0 && ops.tail <= MOST_TAIL),
                         _ => {}
                     }
-                    assert!(number - last_sync <= MOST_UNSYNCED);
+                    assert!(number - last_sync <= most_unsynced(life.syncs));
                 }
             }
         }

@@ -17,7 +17,7 @@ pub(crate) use self::crash_test::{
 use crate::bench::plan::{Bench, Case};
 use crate::size;
 
-/// Benchmarks and information of Pagewell, a user-space page cache.
+/// Benchmarks, crash tests and information of Pagewell, a user-space page cache.
 ///
 /// Without a command: `bench all --quick`, which takes less than a minute.
 #[derive(Debug, Parser)]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`history`] | what is done to a file, step by step, as data: from a seed, and made shorter |
 //! | [`run`](mod@run) | does it, on a cache and a device that loses what was not synced |
+//! | `program` | a program that has the file open, and its death |
 //! | [`model`] | what the file holds, and may hold after a loss of power or of the process |
 //! | [`log`] | a write-ahead log beside the file, whose order is checked too |
 //! | [`plug`] | a backend whose program may die |
@@ -23,12 +24,14 @@ pub mod history;
 pub mod log;
 pub mod model;
 pub mod plug;
+mod program;
 pub mod run;
 pub mod script;
 
 pub use block::{BLOCK, Block, block};
 pub use history::{History, Step};
 pub use model::Model;
+pub use program::stored;
 pub use run::{Broken, Tally, run};
 pub use script::{EIO, ENOSPC, Script, Way, errno};
 

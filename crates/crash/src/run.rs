@@ -10,23 +10,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagewell::io::{Backend, Fault, FaultBackend, SectorWrites, VolatileDevice, VolatileFile};
+use pagewell::io::{Backend, Fault, SectorWrites, VolatileDevice};
 use pagewell::refcount::RefScheme;
-use pagewell::{Cache, Error, ErrorKind, File, Nodes, OpenOptions, OwnedPageGuard, Writeback};
+use pagewell::{Error, ErrorKind, File};
 use pagewell_testkit::content;
 
 use crate::PAGE;
-use crate::history::{self, History, MOST_BYTES, Off, Path, Sectors, Step, Sync, What};
-use crate::log::{Hook, Log};
+use crate::history::{History, MOST_BYTES, Off, Path, Sectors, Step, Sync, What};
+use crate::log::Hook;
 use crate::model::{Model, Sizes};
-use crate::plug::{Plug, Plugged};
+use crate::program::{Held, Pin, Program, Setup, check, stored, text};
 use crate::script::{Script, Way};
-
-/// Frames of a cache: room for all pins beside a file and a log that are dirty.
-const FRAMES: u64 = 176;
-
-/// What one frame costs of the capacity, at most: its bytes and its record.
-const FRAME_COST: u64 = PAGE as u64 + 64;
 
 /// The most pins at a time.
 const MOST_PINS: usize = 4;
@@ -81,125 +75,6 @@ pub fn run<S: RefScheme>(history: &History, broken: Broken) -> Result<Tally, Str
     let in_order = run.program.die();
     result.and(in_order)?;
     Ok(run.tally)
-}
-
-/// Fails the history if `$so` is not so.
-macro_rules! check {
-    ($so:expr, $($why:tt)+) => {
-        if !$so {
-            return Err(format!($($why)+));
-        }
-    };
-}
-
-fn text(error: impl std::fmt::Debug) -> String {
-    format!("{error:?}")
-}
-
-struct Pin<S: RefScheme> {
-    guard: OwnedPageGuard<S>,
-    copy: Vec<u8>,
-}
-
-/// A page that the storage is not to be given.
-#[derive(Clone, Copy)]
-struct Held {
-    page: u64,
-    /// How many versions of the file there were.
-    nr_versions: usize,
-}
-
-/// A program that has the file open: what it is made of until it dies.
-struct Program<S: RefScheme> {
-    // Dropped in this order: what is pinned, the file, its log, the cache.
-    pins: Vec<Pin<S>>,
-    held: Vec<Held>,
-    file: File<S>,
-    log: Option<Arc<Log<S>>>,
-    cache: Cache<S>,
-    backend: Arc<FaultBackend<Plugged<VolatileFile>>>,
-    plug: Plug,
-}
-
-/// How a program opens the file.
-#[derive(Clone)]
-struct Setup {
-    page_size: usize,
-    log: history::Log,
-    hook: Hook,
-    script: Script,
-}
-
-impl<S: RefScheme> Program<S> {
-    /// Opens the file and its log; returns the number of the last record of that, too.
-    fn start(device: &VolatileDevice, setup: &Setup) -> Result<(Self, u64), Error> {
-        let cache = Cache::builder()
-            .capacity(FRAMES * FRAME_COST)
-            .nodes(Nodes::Unbound(1))
-            .ref_scheme::<S>()
-            .build()?;
-        let plug = Plug::default();
-        let manual = OpenOptions::new().write().writeback(Writeback::Manual);
-        let mut options = manual.clone().page_size(setup.page_size);
-        let (mut log, mut last) = (None, u64::MAX);
-        if setup.log == history::Log::Ahead {
-            let file = plug.on(open_on(device, "log"));
-            let file = cache.open_backend_with(file, "log", &manual)?;
-            let (recovered, lsn) = Log::recover(file, setup.hook)?;
-            let recovered = Arc::new(recovered);
-            let hook = Arc::clone(&recovered);
-            options = options.before_write(move |_, lsn| hook.before_write(lsn));
-            (log, last) = (Some(recovered), lsn);
-        }
-        let backend = setup.script.on(plug.on(open_on(device, "file")));
-        let file = cache.open_backend_with(Arc::clone(&backend), "file", &options)?;
-        let program = Self {
-            pins: Vec::new(),
-            held: Vec::new(),
-            file,
-            log,
-            cache,
-            backend,
-            plug,
-        };
-        Ok((program, last))
-    }
-
-    /// Dies: none of its calls reaches the device any more. Its cache must be in order still.
-    fn die(mut self) -> Result<(), String> {
-        self.plug.pull();
-        self.release()?;
-        let Self {
-            pins,
-            file,
-            log,
-            cache,
-            backend,
-            ..
-        } = self;
-        drop((pins, file, log, backend));
-        cache.verify()?;
-        let stats = cache.stats();
-        check!(
-            stats.nr_free == stats.nr_frames,
-            "frames are lost: {stats:?}"
-        );
-        Ok(())
-    }
-
-    /// Ends all holds.
-    fn release(&mut self) -> Result<(), String> {
-        for Held { page, .. } in std::mem::take(&mut self.held) {
-            self.file.release(page).map_err(text)?;
-        }
-        Ok(())
-    }
-}
-
-fn open_on(device: &VolatileDevice, name: &str) -> VolatileFile {
-    device
-        .open(name)
-        .expect("the names are durable, and the power is on")
 }
 
 struct Run<S: RefScheme> {
@@ -664,18 +539,4 @@ impl<S: RefScheme> Run<S> {
         );
         self.crash(seed)
     }
-}
-
-/// All bytes that a storage has, read through another cache than the one that serves it.
-///
-/// # Errors
-///
-/// What the storage says.
-pub fn stored(backend: impl Backend) -> Result<Vec<u8>, Error> {
-    let cache = Cache::builder().capacity(FRAMES * FRAME_COST).build()?;
-    let file = cache.open_backend(backend, "stored")?;
-    let mut bytes = vec![0; file.size() as usize];
-    let n = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(n);
-    Ok(bytes)
 }

@@ -36,5 +36,5 @@ pub(crate) fn contents<S: RefScheme>(file: &File<S>) -> Vec<u8> {
 
 /// All bytes that the storage has, seen by another cache.
 pub(crate) fn stored(backend: impl Backend) -> Vec<u8> {
-    pagewell_crash::run::stored(backend).expect("readable")
+    pagewell_crash::stored(backend).expect("readable")
 }

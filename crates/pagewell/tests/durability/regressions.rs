@@ -337,6 +337,43 @@ fn a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage<S: RefScheme>(
     assert_eq!(stored(backend), expected);
 }
 
+/// A cut failed, and the storage did not tell its size: the file was cut. A second cut failed, and the storage told
+/// that it had all of the file still: that was taken for bytes of the file, and came back when the file grew. Found by
+/// `pagewell crash-test simulated --seed 0x7fc5c54ccf7b4497 --histories 1`.
+fn a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let (file, backend, script) = open_scripted(&cache, &[1; 3 * PAGE], &manual());
+    let mut nr_calls = 0;
+    script.set(move |_| {
+        nr_calls += 1;
+        match nr_calls {
+            // The first cut, the question for the size, the second cut.
+            1..=3 => Fault::Fail(errno(EIO)),
+            _ => Fault::None,
+        }
+    });
+    file.set_len(2 * PAGE as u64).unwrap_err();
+    assert_eq!(file.size(), 2 * PAGE as u64);
+    file.set_len(100).unwrap_err();
+    let mut expected = vec![1; file.size() as usize];
+    file.set_len(3 * PAGE as u64).unwrap();
+    expected.resize(3 * PAGE, 0);
+    assert_eq!(contents(&file), expected);
+    file.sync_data().unwrap();
+    assert_eq!(stored(backend), expected);
+}
+
+mod not_yet {
+    use pagewell::refcount::{CasLoop, LockBit};
+
+    #[test]
+    #[ignore = "crates/cache/src/storage_size.rs believes a size that is larger than the file"]
+    fn a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off() {
+        super::a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off::<LockBit>();
+        super::a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off::<CasLoop>();
+    }
+}
+
 /// A new file could be written up to 64 MiB, since no more was reserved for it than for one that is read. Now that is
 /// a terabyte.
 #[test]

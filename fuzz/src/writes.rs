@@ -1,23 +1,13 @@
 //! Decodes bytes into a history of writes on a device that loses what was not synced, with faults of the storage, and
-//! runs it against plain byte vectors, with the code of the test of random histories: what it finds is what
-//! `crates/pagewell/tests/durability.rs` looks for, guided by coverage.
+//! runs it against plain byte vectors, with the code of `pagewell crash-test`: what it finds is what that looks for, guided by
+//! coverage.
 
 #![no_main]
 
-// The tests use more of these two.
-#[allow(dead_code)]
-#[path = "../../crates/pagewell/tests/durability/histories.rs"]
-mod histories;
-#[allow(dead_code)]
-#[path = "../../crates/pagewell/tests/durability/storage.rs"]
-mod storage;
-#[path = "../../crates/pagewell/tests/support/mod.rs"]
-mod support;
-
-use histories::{History, MOST_BYTES, Step, Syncs, Way, What};
 use libfuzzer_sys::fuzz_target;
 use pagewell::refcount::{CasLoop, LockBit};
-use support::PAGE;
+use pagewell_crash::history::{Log, MOST_BYTES, Off, Path, Sectors, Sync, What};
+use pagewell_crash::{Broken, History, PAGE, Step, Way, run};
 
 /// The most steps of a history.
 const MOST_STEPS: usize = 64;
@@ -26,8 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     let history = decode(bytes);
     // The last byte decides, so that the rest decodes alike for both.
     let outcome = match bytes.last() {
-        Some(last) if last % 4 == 0 => histories::run::<CasLoop>(&history, Syncs::Work),
-        _ => histories::run::<LockBit>(&history, Syncs::Work),
+        Some(last) if last % 4 == 0 => run::<CasLoop>(&history, Broken::Nothing),
+        _ => run::<LockBit>(&history, Broken::Nothing),
     };
     if let Err(why) = outcome {
         panic!("{why}\n{history:#?}");
@@ -40,7 +30,14 @@ fn decode(bytes: &[u8]) -> History {
     let mut history = History {
         seed: u64::from(bytes.u8()),
         page_order: u32::from(bytes.u8() % 3),
-        is_torn: bytes.u8().is_multiple_of(2),
+        sectors: match bytes.u8() % 2 {
+            0 => Sectors::Torn,
+            _ => Sectors::Whole,
+        },
+        log: match bytes.u8() % 3 {
+            0 => Log::Ahead,
+            _ => Log::None,
+        },
         len: bytes.pos(),
         steps: Vec::new(),
     };
@@ -98,7 +95,7 @@ impl Bytes<'_> {
         match self.u8() % 4 {
             0 => Way::Fail,
             1 => Way::DoneThenFail,
-            2 => Way::Short(self.u16()),
+            2 => Way::Short(self.u8()),
             _ => Way::Full,
         }
     }
@@ -138,15 +135,16 @@ impl Bytes<'_> {
                 nr: 1 + self.u8() % 3,
             },
             29 => Step::FailSync,
-            30 => match self.u8() % 2 {
-                0 => Step::PowerOffAfter {
-                    nr: u64::from(self.u8() % 6),
-                },
-                _ => Step::Crash {
-                    seed: u64::from(self.u8()),
+            30 => Step::PowerOffAfter {
+                nr: u64::from(self.u8() % 6),
+                then: match self.u8() % 2 {
+                    0 => Off::Crash,
+                    _ => Off::GoOn,
                 },
             },
-            _ => Step::Reopen,
+            _ => Step::Crash {
+                seed: u64::from(self.u8()),
+            },
         }
     }
 
@@ -174,7 +172,10 @@ impl Bytes<'_> {
         Step::Read {
             pos: self.pos(),
             len: self.pos(),
-            is_referenced: self.u8().is_multiple_of(2),
+            path: match self.u8() % 2 {
+                0 => Path::Referenced,
+                _ => Path::Optimistic,
+            },
         }
     }
 
@@ -187,7 +188,10 @@ impl Bytes<'_> {
 
     fn sync(&mut self) -> Step {
         Step::Sync {
-            is_all: self.u8().is_multiple_of(2),
+            what: match self.u8() % 2 {
+                0 => Sync::All,
+                _ => Sync::Data,
+            },
         }
     }
 

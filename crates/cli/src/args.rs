@@ -3,16 +3,21 @@
 //! The parser and [`BenchArgs::settings`] refuse everything that is bad usage
 //! (exit code 2); what they let through can only fail at run time (exit code 1).
 
+mod crash_test;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::crash_test::{
+    CrashTestArgs, CrashTestSettings, CrashTestWriterArgs, Mode as CrashTestMode,
+};
 use crate::bench::plan::{Bench, Case};
 use crate::size;
 
-/// Benchmarks and information of Pagewell, a user-space page cache.
+/// Benchmarks, crash tests and information of Pagewell, a user-space page cache.
 ///
 /// Without a command: `bench all --quick`, which takes less than a minute.
 #[derive(Debug, Parser)]
@@ -28,9 +33,14 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Show what of this machine matters to a page cache
     Info(InfoArgs),
+    /// Kill writers and lose power, and check that everything that was synced is there
+    CrashTest(CrashTestArgs),
     /// One worker process of `bench refcount`; its standard input is the memory that it shares
     #[command(hide = true)]
     BenchWorker(WorkerArgs),
+    /// The process of `crash-test kill` that writes until it is killed
+    #[command(hide = true)]
+    CrashTestWriter(CrashTestWriterArgs),
 }
 
 #[derive(Args, Debug)]
@@ -325,12 +335,17 @@ impl BenchArgs {
     }
 }
 
-/// An error in the form of the parser's own.
+/// An error of `bench`.
 fn usage(kind: ErrorKind, message: String) -> clap::Error {
+    usage_of("bench", kind, message)
+}
+
+/// An error of a command in the form of the parser's own.
+fn usage_of(command: &str, kind: ErrorKind, message: String) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
-    match cli.find_subcommand_mut("bench") {
-        Some(bench) => bench.error(kind, message),
+    match cli.find_subcommand_mut(command) {
+        Some(command) => command.error(kind, message),
         None => cli.error(kind, message),
     }
 }

@@ -15,7 +15,6 @@ mod data;
 mod engine;
 pub(crate) mod plan;
 mod positions;
-mod progress;
 mod record;
 mod refcount;
 mod results;
@@ -29,13 +28,13 @@ use std::time::Duration;
 use self::crew::{Schedule, Speeds, run_threads, work_as_process};
 use self::data::{DataFile, Scratch};
 use self::plan::{Case, Cell, Limits, Plan};
-use self::progress::Progress;
 use self::results::{Measured, engines};
 use self::stage::Stage;
 use crate::args::{Format, Settings, WorkerArgs};
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
+use crate::progress::Progress;
 use crate::size::Bytes;
 
 /// Runs the benchmarks that the settings ask for.

@@ -11,6 +11,9 @@
 //! | `machine` | processors that this process may use, memory that it may take           |
 //! | `info`    | `pagewell info`                                                         |
 //! | `bench`   | `pagewell bench`: plan, data, engines, crews of workers, report         |
+//! | `crash_test` | `pagewell crash-test`: writers that are killed, simulated losses of power |
+//! | `child`   | the same program again, as a process that ends with this one            |
+//! | `progress` | the progress bar                                                       |
 //!
 //! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker
 //! processes), `bench/data/mapped.rs` (the mapping of a file), `info/io_uring.rs`
@@ -21,10 +24,13 @@
 
 mod args;
 mod bench;
+mod child;
+mod crash_test;
 mod failure;
 mod info;
 mod machine;
 mod output;
+mod progress;
 mod size;
 
 use std::process::ExitCode;
@@ -43,6 +49,11 @@ fn main() -> ExitCode {
         },
         Some(Command::Info(args)) => info::run(args.format),
         Some(Command::BenchWorker(args)) => bench::worker_process(&args),
+        Some(Command::CrashTest(args)) => match args.settings() {
+            Ok(settings) => crash_test::run(&settings),
+            Err(usage) => usage.exit(),
+        },
+        Some(Command::CrashTestWriter(args)) => crash_test::writer_process(&args),
     };
     match outcome {
         // A reader that has seen enough (`pagewell bench | head`) is no error.

@@ -5,14 +5,17 @@
 //! |---|---|
 //! | `storage` | backends that fail on demand, and plain bytes to compare with |
 //! | `faults` | each call of the storage fails, in each way |
+//! | `late` | each call of the storage is late, or falls short |
+//! | `behind` | the file is truncated, replaced or removed behind the cache |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `limits` | everything dirty at the memory limit |
 //! | `groups` | barriers: groups of pages that reach the storage in order |
-//! | `histories` | histories with losses of power against plain byte vectors |
-//! | `random` | such histories at random, with shrinking |
+//! | `histories` | random histories with losses of power, of `pagewell_crash` |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
+#[path = "durability/behind.rs"]
+mod behind;
 #[path = "durability/faults.rs"]
 mod faults;
 #[path = "durability/groups.rs"]
@@ -21,10 +24,10 @@ mod groups;
 mod histories;
 #[path = "durability/hooks.rs"]
 mod hooks;
+#[path = "durability/late.rs"]
+mod late;
 #[path = "durability/limits.rs"]
 mod limits;
-#[path = "durability/random.rs"]
-mod random;
 #[path = "durability/regressions.rs"]
 mod regressions;
 #[path = "durability/storage.rs"]

@@ -2,6 +2,7 @@
 //!
 //! The runs are as short as can be; what they measure means nothing.
 
+mod crash_test;
 mod files;
 mod info;
 mod json;

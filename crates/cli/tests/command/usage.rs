@@ -27,6 +27,18 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         ("bench alloc --capacity 1G", "--capacity"),
         ("bench alloc --threads 0", "--threads"),
         ("info --format xml", "xml"),
+        ("crash-test power", "power"),
+        ("crash-test --kills 0", "--kills"),
+        ("crash-test --histories 0", "--histories"),
+        ("crash-test --threads 0", "--threads"),
+        ("crash-test --seconds 0", "--seconds"),
+        ("crash-test --seed lots", "--seed"),
+        ("crash-test --break disk", "disk"),
+        ("crash-test kill --histories 5", "--histories"),
+        ("crash-test kill --break log", "--break log"),
+        ("crash-test simulated --kills 5", "--kills"),
+        ("crash-test simulated --threads 2", "--threads"),
+        ("crash-test simulated --dir /tmp", "--dir"),
     ] {
         let finished = run(&mut pagewell(arguments));
         assert_eq!(finished.code, Some(2), "{arguments}: {finished:?}");
@@ -40,6 +52,11 @@ fn help_and_version_are_no_errors() {
     let help = run(&mut pagewell("--help")).succeeded();
     assert!(help.stdout.contains("bench") && help.stdout.contains("info"));
     assert!(!help.stdout.contains("worker"), "{}", help.stdout);
+    assert!(
+        !help.stdout.contains("crash-test-writer"),
+        "{}",
+        help.stdout
+    );
     let help = run(&mut pagewell("bench --help")).succeeded();
     for flag in ["--threads", "--seconds", "--quick", "--format", "--file"] {
         assert!(help.stdout.contains(flag), "{flag}");

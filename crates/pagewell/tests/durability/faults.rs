@@ -7,9 +7,10 @@ use std::time::Duration;
 use pagewell::io::{Fault, MemoryBackend, Operation, VolatileDevice};
 use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File};
+use pagewell_crash::Way;
 use pagewell_testkit::content;
 
-use crate::storage::{EIO, ENOSPC, Script, contents, errno, manual, open_scripted, stored};
+use crate::storage::{EIO, Script, contents, errno, manual, open_scripted, stored};
 use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
@@ -23,39 +24,31 @@ support::for_both_schemes! {
 }
 
 /// The ways in which one call fails.
-const WAYS: [Way; 4] = [Way::Eio, Way::DoneThenEio, Way::Short, Way::Full];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Eio,
-    DoneThenEio,
-    Short,
-    Full,
-}
-
-impl Way {
-    fn fault(self, operation: &Operation) -> Fault {
-        let is_read = matches!(operation, Operation::Read { .. });
-        match (self, operation) {
-            (Self::Short, Operation::Write { len, .. }) => Fault::ShortThenFail {
-                written: len / 2,
-                error: errno(EIO),
-            },
-            (Self::DoneThenEio | Self::Short, _) if !is_read => Fault::DoneThenFail(errno(EIO)),
-            (Self::Full, _) => Fault::Fail(errno(ENOSPC)),
-            _ => Fault::Fail(errno(EIO)),
-        }
-    }
-}
+const WAYS: [Way; 4] = [Way::Fail, Way::DoneThenFail, Way::Short(128), Way::Full];
 
 /// A file and what it should hold.
-struct Twin<'f, S: RefScheme> {
+pub(crate) struct Twin<'f, S: RefScheme> {
     file: &'f File<S>,
     bytes: Vec<u8>,
     nr_errors: usize,
 }
 
-impl<S: RefScheme> Twin<'_, S> {
+impl<'f, S: RefScheme> Twin<'f, S> {
+    /// `file`, which holds `bytes`.
+    pub(crate) fn new(file: &'f File<S>, bytes: Vec<u8>) -> Self {
+        Self {
+            file,
+            bytes,
+            nr_errors: 0,
+        }
+    }
+
+    /// What the file should hold when nothing has failed.
+    pub(crate) fn bytes_without_errors(self) -> Vec<u8> {
+        assert_eq!(self.nr_errors, 0);
+        self.bytes
+    }
+
     fn write(&mut self, pos: usize, bytes: &[u8]) {
         let written = match self.file.write_at(bytes, pos as u64) {
             Ok(written) => written,
@@ -97,7 +90,7 @@ impl<S: RefScheme> Twin<'_, S> {
     }
 
     /// Makes every kind of call.
-    fn go(&mut self) {
+    pub(crate) fn go(&mut self) {
         self.write(10, &content(1, 100));
         self.write(5 * PAGE - 10, &content(2, PAGE));
         self.flush();
@@ -133,11 +126,7 @@ fn every_call_fails_once_in_every_way<S: RefScheme>() {
                 }
                 Fault::None
             });
-            let mut twin = Twin {
-                file: &file,
-                bytes: old,
-                nr_errors: 0,
-            };
+            let mut twin = Twin::new(&file, old);
             twin.go();
             let has_failed = has_failed.load(std::sync::atomic::Ordering::Relaxed);
             assert_eq!(twin.nr_errors, usize::from(has_failed), "{way:?} at {at}");
@@ -166,11 +155,7 @@ fn the_storage_fails_for_a_while_and_then_works<S: RefScheme>() {
     for way in WAYS {
         let cache = cache::<S>(64);
         let (file, backend, script) = open_scripted(&cache, &[], &manual());
-        let mut twin = Twin {
-            file: &file,
-            bytes: Vec::new(),
-            nr_errors: 0,
-        };
+        let mut twin = Twin::new(&file, Vec::new());
         // Not even the size is told.
         script.set(move |operation| match operation {
             Operation::Size => Fault::Fail(errno(EIO)),

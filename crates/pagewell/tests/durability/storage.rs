@@ -1,61 +1,16 @@
 //! Backends that fail on demand.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use pagewell::io::{Backend, Fault, FaultBackend, MemoryBackend, Operation};
-use pagewell::refcount::{LockBit, RefScheme};
+use pagewell::io::{Backend, FaultBackend, MemoryBackend};
+use pagewell::refcount::RefScheme;
 use pagewell::{Cache, File, OpenOptions, Writeback};
+pub(crate) use pagewell_crash::{EIO, ENOSPC, Script, errno};
 
 /// Options for writing, with nothing done in the background.
 pub(crate) fn manual() -> OpenOptions {
     OpenOptions::new().write().writeback(Writeback::Manual)
 }
-
-/// What is to go wrong, decided anew by each test as it goes.
-#[derive(Clone, Default)]
-pub(crate) struct Script {
-    now: Arc<Mutex<Option<Box<Decide>>>>,
-}
-
-type Decide = dyn FnMut(&Operation) -> Fault + Send;
-
-impl Script {
-    /// From now on `decide` says what becomes of each call.
-    pub(crate) fn set(&self, decide: impl FnMut(&Operation) -> Fault + Send + 'static) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(decide));
-    }
-
-    /// From now on everything works.
-    pub(crate) fn heal(&self) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn decide(&self, operation: &Operation) -> Fault {
-        match &mut *self.now.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(decide) => decide(operation),
-            None => Fault::None,
-        }
-    }
-
-    /// `backend` with this script.
-    pub(crate) fn on<B: Backend>(&self, backend: B) -> Arc<FaultBackend<B>> {
-        let script = self.clone();
-        Arc::new(FaultBackend::with_script(backend, move |operation| {
-            script.decide(operation)
-        }))
-    }
-}
-
-/// An error of the system.
-pub(crate) fn errno(errno: i32) -> io::Error {
-    io::Error::from_raw_os_error(errno)
-}
-
-/// EIO.
-pub(crate) const EIO: i32 = 5;
-/// ENOSPC.
-pub(crate) const ENOSPC: i32 = 28;
 
 /// A file in memory with a script, open for writing.
 pub(crate) fn open_scripted<S: RefScheme>(
@@ -81,6 +36,5 @@ pub(crate) fn contents<S: RefScheme>(file: &File<S>) -> Vec<u8> {
 
 /// All bytes that the storage has, seen by another cache.
 pub(crate) fn stored(backend: impl Backend) -> Vec<u8> {
-    let cache = crate::support::cache::<LockBit>(64);
-    contents(&cache.open_backend(backend, "stored").expect("readable"))
+    pagewell_crash::stored(backend).expect("readable")
 }

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use pagewell::refcount::RefScheme;
 use pagewell::{Cache, ErrorKind, File, OpenOptions};
+use pagewell_crash::{BLOCK, Block, block};
 use pagewell_testkit::Seed;
-use pagewell_testkit::rng::{Rng, mix};
+use pagewell_testkit::rng::Rng;
 use pagewell_testkit::wait::bounded_by;
 use tempfile::TempDir;
 
@@ -21,40 +22,19 @@ support::for_both_schemes! {
     blocks_are_whole_and_the_last_ones_on_files_that_everybody_uses
 }
 
-const BLOCK: usize = 512;
 const BLOCKS: u64 = 150 * (PAGE / BLOCK) as u64;
 const WRITERS: u64 = 3;
 const TIME: Duration = Duration::from_millis(1500);
 /// Where the part begins that grows and is cut: within a page of blocks' neighbours.
 const END: u64 = BLOCKS * BLOCK as u64 + 100;
 
-/// The block of this number in this version.
-fn block(nr: u64, version: u64) -> [u8; BLOCK] {
-    let mut bytes = [0; BLOCK];
-    for (at, word) in (0..).zip(bytes.as_chunks_mut::<8>().0) {
-        let value = if at == 0 {
-            version
-        } else {
-            mix(nr ^ mix(version ^ mix(at)))
-        };
-        *word = value.to_le_bytes();
-    }
-    bytes
-}
-
-fn version_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(*bytes.first_chunk().expect("a block"))
-}
-
 /// Checks that the bytes are one version of the block; returns which.
 #[track_caller]
 fn check(nr: u64, bytes: &[u8]) -> u64 {
-    let version = version_of(bytes);
-    assert!(
-        *bytes == block(nr, version),
-        "block {nr} is torn, or not version {version}"
-    );
-    version
+    match Block::of(nr, bytes) {
+        Block::Version(version) => version,
+        found => panic!("block {nr} is {found:?}"),
+    }
 }
 
 fn write_some<S: RefScheme>(file: &File<S>, writer: u64, latest: &[AtomicU64], mut rng: Rng) {

@@ -9,20 +9,19 @@
 //! A worker asks to be killed when its coordinator dies.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::shared::{NR_COUNTS, Shared};
 use super::{Lane, Schedule, Speeds, Stopped, Worker};
 use crate::args::WorkerArgs;
+use crate::child;
 use crate::failure::Failure;
 
 /// How often the coordinator looks after its workers.
@@ -65,15 +64,7 @@ pub(in crate::bench) fn work_as_process(
     args: &WorkerArgs,
     lanes: impl for<'a> FnOnce([&'a AtomicU32; NR_COUNTS]) -> Vec<Box<dyn Lane + 'a>>,
 ) -> Result<(), Failure> {
-    // Should the coordinator have died before this call, its signal is lost, but
-    // it is not our parent any more.
-    let coordinator = || getppid().map(|pid| pid.as_raw_nonzero().get());
-    let asked = set_parent_process_death_signal(Some(Signal::KILL));
-    if asked.is_err() || coordinator() != Some(args.parent) {
-        return Err(Failure::Run(
-            "the benchmark that this belongs to is over".to_owned(),
-        ));
-    }
+    child::end_with(args.parent, "benchmark")?;
     let memory = io::stdin()
         .as_fd()
         .try_clone_to_owned()
@@ -106,13 +97,8 @@ const ABANDONED: &str = "another worker has stopped";
 /// Starts one worker.
 fn start(number: u32, cpu: Option<usize>, memory: &File) -> Result<Child, Failure> {
     let cannot = |error: io::Error| Failure::because("cannot start a worker process", error);
-    // The program that runs now, also when its file was replaced since.
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg0("pagewell")
-        .arg("bench-worker")
-        .arg(format!("--worker={number}"))
-        .arg(format!("--parent={}", std::process::id()));
+    let mut command = child::command("bench-worker");
+    command.arg(format!("--worker={number}"));
     if let Some(cpu) = cpu {
         command.arg(format!("--cpu={cpu}"));
     }
@@ -152,7 +138,7 @@ impl Workers {
                 looked = Looked::Working;
                 continue;
             };
-            let said = last_words(child);
+            let said = child::last_words(child);
             *place = None;
             if !status.success() {
                 shared.gate().abandon();
@@ -183,21 +169,7 @@ impl Drop for Workers {
     }
 }
 
-/// What an ended worker has written to standard error.
-fn last_words(child: &mut Child) -> String {
-    let mut said = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        // Whatever could be read is better than nothing.
-        let _ = stderr.read_to_string(&mut said);
-    }
-    said.trim().to_owned()
-}
-
 fn describe(number: usize, status: ExitStatus, said: &str) -> String {
-    let mut text = format!("worker process {number} failed ({status})");
-    if let Some(last) = said.lines().next_back() {
-        text.push_str(": ");
-        text.push_str(last.strip_prefix("pagewell: ").unwrap_or(last));
-    }
-    text
+    let why = child::last_line(said).map_or(String::new(), |line| format!(": {line}"));
+    format!("worker process {number} failed ({status}){why}")
 }

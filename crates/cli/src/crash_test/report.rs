@@ -1,0 +1,100 @@
+//! What a crash test has done, for people and programs.
+
+use std::time::Duration;
+
+use pagewell_crash::Tally;
+use serde::Serialize;
+
+use super::Run;
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::output;
+
+/// What a test has done without finding a fault.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Done {
+    Kills {
+        nr_kills: u64,
+        /// How many syncs the killed processes had acknowledged.
+        nr_syncs: u64,
+    },
+    Histories {
+        nr_histories: u64,
+        tally: Tally,
+    },
+}
+
+/// One line of JSON. The names are stable: programs read them.
+#[derive(Serialize)]
+struct Record {
+    crash_test: &'static str,
+    /// As `--seed` takes it.
+    seed: String,
+    /// Processes, or histories.
+    runs: u64,
+    /// Kills, or losses of power.
+    crashes: u64,
+    /// Syncs that were acknowledged.
+    syncs: u64,
+    /// Writes, appends and changes of the size that succeeded; 0 where they are not counted.
+    changes: u64,
+    /// Calls of the storage that were made to fail.
+    faults: u64,
+    seconds: f64,
+}
+
+/// Prints what a run has done in so much time.
+pub(super) fn print(run: &Run, done: Done, time: Duration, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Table => output::print(&line(run, done, time)),
+        Format::Json => output::print_json(&record(run, done, time)),
+    }
+}
+
+fn line(run: &Run, done: Done, time: Duration) -> String {
+    let what = match done {
+        Done::Kills { nr_kills, nr_syncs } => {
+            format!("{nr_kills} processes killed, {nr_syncs} syncs acknowledged")
+        }
+        Done::Histories {
+            nr_histories,
+            tally,
+        } => format!(
+            "{nr_histories} histories, {} losses of power, {} syncs acknowledged, {} calls failed",
+            tally.nr_crashes, tally.nr_syncs, tally.nr_faults
+        ),
+    };
+    format!(
+        "{:<10} {what}: nothing lost, torn or foreign ({:.1} s, seed {:#x})\n",
+        run.name(),
+        time.as_secs_f64(),
+        run.seed
+    )
+}
+
+fn record(run: &Run, done: Done, time: Duration) -> Record {
+    let (runs, tally) = match done {
+        Done::Kills { nr_kills, nr_syncs } => {
+            let tally = Tally {
+                nr_crashes: nr_kills,
+                nr_syncs,
+                ..Tally::default()
+            };
+            (nr_kills, tally)
+        }
+        Done::Histories {
+            nr_histories,
+            tally,
+        } => (nr_histories, tally),
+    };
+    Record {
+        crash_test: run.name(),
+        seed: format!("{:#x}", run.seed),
+        runs,
+        crashes: tally.nr_crashes,
+        syncs: tally.nr_syncs,
+        changes: tally.nr_changes,
+        faults: tally.nr_faults,
+        seconds: time.as_secs_f64(),
+    }
+}

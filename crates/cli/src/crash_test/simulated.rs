@@ -1,0 +1,71 @@
+//! `pagewell crash-test simulated`: random histories on a simulated device that loses what was not synced.
+//!
+//! The histories and their checks are those of `pagewell_crash`, which the tests of the library run too.
+//! History number `n` of a run that began with seed `s` is that of seed `s + n`: so one that fails is the
+//! first of a run that begins with its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use pagewell::refcount::LockBit;
+use pagewell_crash::{Broken, History, Tally, run as run_history};
+
+use super::report::Done;
+use super::{Clock, Run};
+
+/// A history that takes so long does not end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs so many histories; returns what they did.
+///
+/// # Errors
+///
+/// What was found, with the command that finds it again.
+pub(super) fn run(run: &Run<'_>, clock: &Clock<'_>) -> Result<Done, String> {
+    let (seed, broken) = (run.seed, run.settings.broken);
+    let (sender, outcomes) = mpsc::sync_channel(64);
+    // A thread that nobody waits for if it gets stuck.
+    std::thread::spawn(move || {
+        for number in 0.. {
+            let outcome = run_one(&History::of(seed.wrapping_add(number)), broken);
+            let has_failed = outcome.is_err();
+            if sender.send(outcome).is_err() || has_failed {
+                return;
+            }
+        }
+    });
+    let mut nr_histories = 0;
+    let mut sum = Tally::default();
+    while nr_histories < run.settings.histories && !clock.is_over() {
+        let why = match outcomes.recv_timeout(PATIENCE) {
+            Ok(Ok(tally)) => {
+                sum += tally;
+                nr_histories += 1;
+                clock.step_to(nr_histories);
+                continue;
+            }
+            Ok(Err(why)) => shrink(seed.wrapping_add(nr_histories), broken, why),
+            Err(RecvTimeoutError::Timeout) => format!("not done after {PATIENCE:?}"),
+            Err(RecvTimeoutError::Disconnected) => "the histories have ended".to_owned(),
+        };
+        return Err(run.failure(&why, seed.wrapping_add(nr_histories), 1));
+    }
+    Ok(Done::Histories {
+        nr_histories,
+        tally: sum,
+    })
+}
+
+/// One history. A panic in it, a failed assertion of the library say, is a failure of it.
+fn run_one(history: &History, broken: Broken) -> Result<Tally, String> {
+    catch_unwind(AssertUnwindSafe(|| run_history::<LockBit>(history, broken)))
+        .unwrap_or_else(|_| Err("it has panicked".to_owned()))
+}
+
+/// What fails, in as few steps as are needed for that.
+fn shrink(seed: u64, broken: Broken, why: String) -> String {
+    let (history, why) =
+        History::of(seed).shrunk(why, |history| run_one(history, broken).map(drop));
+    format!("{why}; shrunk to {history:?}")
+}

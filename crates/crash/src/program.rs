@@ -1,0 +1,155 @@
+//! A program that has the file open, and its death.
+
+use std::sync::Arc;
+
+use pagewell::io::{Backend, FaultBackend, VolatileDevice, VolatileFile};
+use pagewell::refcount::RefScheme;
+use pagewell::{Cache, Error, File, Nodes, OpenOptions, OwnedPageGuard, Writeback};
+
+use crate::PAGE;
+use crate::history;
+use crate::log::{Hook, Log};
+use crate::plug::{Plug, Plugged};
+use crate::script::Script;
+
+/// Frames of a cache: room for all pins beside a file and a log that are dirty.
+const FRAMES: u64 = 176;
+
+/// What one frame costs of the capacity, at most: its bytes and its record.
+const FRAME_COST: u64 = PAGE as u64 + 64;
+
+/// Fails the history if `$so` is not so.
+macro_rules! check {
+    ($so:expr, $($why:tt)+) => {
+        if !$so {
+            return Err(format!($($why)+));
+        }
+    };
+}
+pub(crate) use check;
+
+/// An error, in full.
+pub(crate) fn text(error: impl std::fmt::Debug) -> String {
+    format!("{error:?}")
+}
+
+/// A pinned page, and what its bytes were then.
+pub(crate) struct Pin<S: RefScheme> {
+    pub(crate) guard: OwnedPageGuard<S>,
+    pub(crate) copy: Vec<u8>,
+}
+
+/// A page that the storage is not to be given.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) page: u64,
+    /// How many versions of the file there were.
+    pub(crate) nr_versions: usize,
+}
+
+/// A program that has the file open: what it is made of until it dies.
+pub(crate) struct Program<S: RefScheme> {
+    // Dropped in this order: what is pinned, the file, its log, the cache.
+    pub(crate) pins: Vec<Pin<S>>,
+    pub(crate) held: Vec<Held>,
+    pub(crate) file: File<S>,
+    pub(crate) log: Option<Arc<Log<S>>>,
+    pub(crate) cache: Cache<S>,
+    pub(crate) backend: Arc<FaultBackend<Plugged<VolatileFile>>>,
+    plug: Plug,
+}
+
+/// How a program opens the file.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) page_size: usize,
+    pub(crate) log: history::Log,
+    pub(crate) hook: Hook,
+    pub(crate) script: Script,
+}
+
+impl<S: RefScheme> Program<S> {
+    /// Opens the file and its log; returns the number of the last record of that, too.
+    pub(crate) fn start(device: &VolatileDevice, setup: &Setup) -> Result<(Self, u64), Error> {
+        let cache = Cache::builder()
+            .capacity(FRAMES * FRAME_COST)
+            .nodes(Nodes::Unbound(1))
+            .ref_scheme::<S>()
+            .build()?;
+        let plug = Plug::default();
+        let manual = OpenOptions::new().write().writeback(Writeback::Manual);
+        let mut options = manual.clone().page_size(setup.page_size);
+        let (mut log, mut last) = (None, u64::MAX);
+        if setup.log == history::Log::Ahead {
+            let file = plug.on(open_on(device, "log"));
+            let file = cache.open_backend_with(file, "log", &manual)?;
+            let (recovered, lsn) = Log::recover(file, setup.hook)?;
+            let recovered = Arc::new(recovered);
+            let hook = Arc::clone(&recovered);
+            options = options.before_write(move |_, lsn| hook.before_write(lsn));
+            (log, last) = (Some(recovered), lsn);
+        }
+        let backend = setup.script.on(plug.on(open_on(device, "file")));
+        let file = cache.open_backend_with(Arc::clone(&backend), "file", &options)?;
+        let program = Self {
+            pins: Vec::new(),
+            held: Vec::new(),
+            file,
+            log,
+            cache,
+            backend,
+            plug,
+        };
+        Ok((program, last))
+    }
+
+    /// Dies: none of its calls reaches the device any more. Its cache must be in order still.
+    pub(crate) fn die(mut self) -> Result<(), String> {
+        self.plug.pull();
+        self.release()?;
+        let Self {
+            pins,
+            file,
+            log,
+            cache,
+            backend,
+            ..
+        } = self;
+        drop((pins, file, log, backend));
+        cache.verify()?;
+        let stats = cache.stats();
+        check!(
+            stats.nr_free == stats.nr_frames,
+            "frames are lost: {stats:?}"
+        );
+        Ok(())
+    }
+
+    /// Ends all holds.
+    pub(crate) fn release(&mut self) -> Result<(), String> {
+        for Held { page, .. } in std::mem::take(&mut self.held) {
+            self.file.release(page).map_err(text)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn open_on(device: &VolatileDevice, name: &str) -> VolatileFile {
+    device
+        .open(name)
+        .expect("the names are durable, and the power is on")
+}
+
+/// All bytes that a storage has, read through another cache than the one that serves it.
+///
+/// # Errors
+///
+/// What the storage says.
+pub fn stored(backend: impl Backend) -> Result<Vec<u8>, Error> {
+    let cache = Cache::builder().capacity(FRAMES * FRAME_COST).build()?;
+    let file = cache.open_backend(backend, "stored")?;
+    let mut bytes = vec![0; file.size() as usize];
+    let n = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}

@@ -1,4 +1,4 @@
-//! The files that are read: the user's, or temporary ones.
+//! The files that are read, the user's or temporary ones, and those that are written to, which are temporary.
 //!
 //! A temporary file has no name: it is gone when the command ends, in whatever
 //! way. It is opened again through `/proc/self/fd`.
@@ -10,11 +10,11 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-pub(super) use self::mapped::Mapped;
+pub(super) use self::mapped::{Mapped, MappedMut};
 pub(super) use self::scratch::Scratch;
 use crate::failure::Failure;
 
-/// A file to read.
+/// A file to read, or to write to if it is a temporary one.
 #[derive(Debug)]
 pub(super) struct DataFile {
     /// Keeps a temporary file in being; what `pread` is asked for the truth.

@@ -117,8 +117,9 @@ impl<'a> Stage<'a> {
         };
         let cache = new_cache(capacity, settings)?;
         let mut subject = |bytes, seed| {
+            let ours = scratch.make_named(bytes, seed, &mut note)?;
             let make = |seed| scratch.make(bytes, bytes, seed, &mut note);
-            Subject::new(make, &cache, mode, seed)
+            Subject::new(ours, make, &cache, mode, seed)
         };
         let parts = match has_parts {
             true => Some(subject(plan.file_bytes, 1)?),
@@ -129,7 +130,7 @@ impl<'a> Stage<'a> {
             .collect::<Result<_, _>>()?;
         let throughput = match plan.has(Case::Writeback) {
             true => {
-                let data = scratch.make(plan.file_bytes, plan.file_bytes, 0, &mut note)?;
+                let data = scratch.make_named(plan.file_bytes, 0, &mut note)?;
                 Some(Throughput::new(data, settings, note)?)
             }
             false => None,
@@ -268,12 +269,12 @@ impl<'a> Stage<'a> {
 
 impl Subject {
     fn new(
+        ours: DataFile,
         mut make: impl FnMut(u64) -> Result<DataFile, Failure>,
         cache: &Cache,
         mode: Writeback,
         seed: u64,
     ) -> Result<Subject, Failure> {
-        let ours = make(seed)?;
         let options = OpenOptions::new().write().writeback(mode);
         let cached = cache.open_with(&ours.path, &options).map_err(|error| {
             Failure::because(

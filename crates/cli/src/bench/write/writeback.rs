@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn every_engine_writes_all_of_the_file_in_every_round() {
         let none = |note| panic!("{note}");
-        let data = Scratch::new(None).make(3_000_000, 3_000_000, 1, none).unwrap();
+        let data = Scratch::new(None).make_named(3_000_000, 1, none).unwrap();
         let mut throughput = Throughput::new(data, &default_bench(), |_| ()).unwrap();
         let schedule = Schedule::new(WRITEBACK_ENGINES.len(), 2, Duration::from_millis(2));
         let speeds = throughput.run(1 << 20, &schedule).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     fn a_block_that_is_not_what_was_written_is_told() {
         use std::os::unix::fs::FileExt;
         let none = |note| panic!("{note}");
-        let data = Scratch::new(None).make(300_000, 300_000, 1, none).unwrap();
+        let data = Scratch::new(None).make_named(300_000, 1, none).unwrap();
         let throughput = Throughput::new(data, &default_bench(), |_| ()).unwrap();
         let mut content = Content::new(65_536, 2);
         throughput.write(&mut content).unwrap();

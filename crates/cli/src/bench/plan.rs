@@ -234,11 +234,7 @@ impl Plan {
         let cases = wanted(settings, Bench::Write);
         let sizes = match settings.sizes.as_slice() {
             [] if settings.quick => {
-                vec![self.size_that_fits(
-                    limits.memory,
-                    MEMORY_PER_WRITTEN_BYTE,
-                    QUICK_WRITE_SIZE,
-                )]
+                vec![self.size_that_fits(limits.memory, MEMORY_PER_WRITTEN_BYTE, QUICK_WRITE_SIZE)]
             }
             [] => {
                 vec![self.size_that_fits(limits.memory, MEMORY_PER_WRITTEN_BYTE, RANDOM_SIZES[0])]

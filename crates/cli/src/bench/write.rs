@@ -63,7 +63,10 @@ pub(super) const LEGEND: [(&str, &str); 4] = [
         MMAP,
         "memcpy to a shared mapping, and msync: no cache can be faster than that",
     ),
-    (FIO, "the program fio: psync engine, same file and block, fsync at the end"),
+    (
+        FIO,
+        "the program fio: psync engine, same file and block, fsync at the end",
+    ),
 ];
 
 /// Files of a stage, and everything that writes to them.
@@ -99,7 +102,11 @@ impl<'a> Stage<'a> {
         let of_logs = |cell: &&Cell| cell.case.appends();
         let nr_logs = plan.cells.iter().filter(of_logs).map(|cell| cell.threads);
         let nr_logs = nr_logs.max().unwrap_or(0);
-        let log_bytes = plan.cells.iter().find(of_logs).map_or(0, |cell| cell.file_bytes);
+        let log_bytes = plan
+            .cells
+            .iter()
+            .find(of_logs)
+            .map_or(0, |cell| cell.file_bytes);
         let has_parts = plan.cells.iter().any(|cell| cell.case.writes_parts());
 
         let written = if has_parts { plan.file_bytes } else { 0 } + log_bytes * u64::from(nr_logs);
@@ -199,7 +206,8 @@ impl<'a> Stage<'a> {
                 seed: self.seed(worker),
             })
             .collect();
-        let tallies: Vec<[Tally; ENGINES.len()]> = parts.iter().map(|_| Default::default()).collect();
+        let tallies: Vec<[Tally; ENGINES.len()]> =
+            parts.iter().map(|_| Default::default()).collect();
         let mut workers: Vec<Vec<Box<dyn Lane + '_>>> = Vec::new();
         for (part, [ours, pwritten, mapped]) in parts.iter().zip(&tallies) {
             let range = part.start..part.start + part.len;
@@ -232,10 +240,10 @@ impl<'a> Stage<'a> {
         let logs: Vec<Log> = (0..u64::from(cell.threads))
             .map(|worker| Log::new(cell, self.seed(worker)))
             .collect();
-        let tallies: Vec<[Tally; ENGINES.len()]> = logs.iter().map(|_| Default::default()).collect();
+        let tallies: Vec<[Tally; ENGINES.len()]> =
+            logs.iter().map(|_| Default::default()).collect();
         let mut workers: Vec<Vec<Box<dyn Lane + '_>>> = Vec::new();
-        for ((log, subject), [ours, pwritten, mapped]) in
-            logs.iter().zip(&self.logs).zip(&tallies)
+        for ((log, subject), [ours, pwritten, mapped]) in logs.iter().zip(&self.logs).zip(&tallies)
         {
             let range = 0..subject.mapped.bytes;
             let map = MappedMut::new(&subject.mapped, range, self.settings.huge_pages)?;

@@ -90,8 +90,8 @@ impl Scratch {
     ) -> Result<DataFile, Failure> {
         let mut newly_failed = Vec::new();
         while let Some(place) = self.places.last() {
-            let made = make(place)
-                .and_then(|(file, name)| Ok((fill(file, bytes, filled, seed)?, name)));
+            let made =
+                make(place).and_then(|(file, name)| Ok((fill(file, bytes, filled, seed)?, name)));
             match made {
                 Ok((file, name)) => {
                     let label = place.describe(&file);

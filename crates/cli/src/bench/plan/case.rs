@@ -161,7 +161,9 @@ impl Case {
             Case::SameHot => "all threads read the block at offset 0 of one file",
             Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
             Case::SameRandom => "all threads read blocks at random positions of one file",
-            Case::WriteHot => "each thread writes the block at the beginning of its part of one file",
+            Case::WriteHot => {
+                "each thread writes the block at the beginning of its part of one file"
+            }
             Case::WriteRandom => {
                 "each thread writes blocks at random positions of its part of one file"
             }

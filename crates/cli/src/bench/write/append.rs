@@ -85,7 +85,9 @@ impl Log {
         let mut blocks = Blocks::new(self.block, self.seed);
         for (at, record) in (0..).zip(bytes.chunks_exact(self.block)) {
             if blocks.of(first + at) != record {
-                return Err(format!("record {at} of {nr} is not the one that was appended"));
+                return Err(format!(
+                    "record {at} of {nr} is not the one that was appended"
+                ));
             }
         }
         Ok(())
@@ -206,9 +208,17 @@ mod tests {
         let mut byte = [0];
         data.file.read_exact_at(&mut byte, 5555).unwrap();
         data.file.write_all_at(&[!byte[0]], 5555).unwrap();
-        assert!(log.check(&data, &tally, true).unwrap_err().contains("record 55"));
+        assert!(
+            log.check(&data, &tally, true)
+                .unwrap_err()
+                .contains("record 55")
+        );
         data.file.write_all_at(&byte, 5555).unwrap();
         data.file.set_len(9_999).unwrap();
-        assert!(log.check(&data, &tally, true).unwrap_err().contains("9999 bytes"));
+        assert!(
+            log.check(&data, &tally, true)
+                .unwrap_err()
+                .contains("9999 bytes")
+        );
     }
 }

@@ -24,8 +24,8 @@ impl Fio {
         version.status.success().then_some(Fio(()))
     }
 
-    /// Writes all of `data` in blocks of `block` bytes, and syncs it; how many nanoseconds that took.
-    pub(super) fn write(&self, data: &DataFile, block: usize) -> Result<u64, String> {
+    /// Writes the first `bytes` bytes of `data` in blocks of `block` bytes, and syncs it; how many nanoseconds that took.
+    pub(super) fn write(&self, data: &DataFile, bytes: u64, block: usize) -> Result<u64, String> {
         let path = format!("/proc/{}/fd/{}", std::process::id(), data.file.as_raw_fd());
         let output = Command::new("fio")
             .args(["--name=pagewell", "--rw=write", "--ioengine=psync"])
@@ -33,7 +33,7 @@ impl Fio {
             .args(["--thread", "--output-format=json"])
             .arg(format!("--filename={path}"))
             .arg(format!("--bs={block}"))
-            .arg(format!("--size={}", data.bytes))
+            .arg(format!("--size={bytes}"))
             .stdin(Stdio::null())
             .output()
             .map_err(|error| format!("cannot be started: {error}"))?;
@@ -42,7 +42,7 @@ impl Fio {
             let line = said.lines().next().unwrap_or_default();
             return Err(format!("it ended with {}: {line}", output.status));
         }
-        time_of(&output.stdout, data.bytes)
+        time_of(&output.stdout, bytes)
     }
 }
 
@@ -54,7 +54,10 @@ fn time_of(report: &[u8], bytes: u64) -> Result<u64, String> {
         .map_err(|error| format!("its report is no JSON: {error}"))?;
     let job = &report["jobs"][0];
     if job["error"] != 0 {
-        return Err(format!("it says that it failed, with error {}", job["error"]));
+        return Err(format!(
+            "it says that it failed, with error {}",
+            job["error"]
+        ));
     }
     let write = &job["write"];
     match (write["io_bytes"].as_u64(), write["runtime"].as_u64()) {

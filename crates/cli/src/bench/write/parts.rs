@@ -151,10 +151,7 @@ impl<W: Writer, P: Positions> Op for Committed<WriteOp<'_, W, P>> {
     fn batch(&mut self, times: u32) -> Result<(), String> {
         for _ in 0..times {
             self.op.batch(self.group)?;
-            self.op
-                .writer
-                .sync()
-                .map_err(|error| not_synced(&error))?;
+            self.op.writer.sync().map_err(|error| not_synced(&error))?;
         }
         Ok(())
     }
@@ -209,11 +206,7 @@ mod tests {
         Scratch::new(None).make(16_384, 16_384, 1, none).unwrap()
     }
 
-    fn op<'a, W: Writer>(
-        part: &Part,
-        writer: W,
-        tally: &'a Tally,
-    ) -> WriteOp<'a, W, Uniform> {
+    fn op<'a, W: Writer>(part: &Part, writer: W, tally: &'a Tally) -> WriteOp<'a, W, Uniform> {
         WriteOp {
             writer,
             positions: part.positions(),

@@ -1,6 +1,7 @@
 //! How fast a file larger than the limit of dirty memory gets to the storage.
 //!
-//! The file is overwritten from its first byte to its last, in blocks of one length, and synced; all of that is timed.
+//! All whole blocks of one length that the file has are overwritten, from the first to the last, and the file is synced;
+//! all of that is timed.
 //! The engines take turns on the same file, so that all write to the same places of the device. What the cache has of
 //! the file is dropped after its turn.
 
@@ -48,8 +49,9 @@ impl Throughput {
             .capacity
             .unwrap_or((data.bytes / CACHE_SHARE).max(LEAST_CAPACITY));
         let cache = new_cache(capacity, settings)?;
-        let cannot =
-            |cause: &dyn std::fmt::Display| Failure::because(format_args!("cannot open {}", data.label), cause);
+        let cannot = |cause: &dyn std::fmt::Display| {
+            Failure::because(format_args!("cannot open {}", data.label), cause)
+        };
         let cached = cache
             .open_with(&data.path, &OpenOptions::new().write())
             .map_err(|error| cannot(&chain(&error)))?;
@@ -101,20 +103,23 @@ impl Throughput {
     /// Has `engine` write the file once; MiB a second.
     fn turn(&mut self, engine: &str, block: usize) -> Result<f64, Failure> {
         self.nr_turns += 1;
-        let mut content = Content::new(block, self.nr_turns);
+        let bytes = self.data.bytes / block as u64 * block as u64;
+        let mut content = Content::new(block, bytes, self.nr_turns);
         let failed = |cause: String| Failure::because(engine, cause);
         let begin = clock::now_ns();
         let ns = match engine {
             PAGEWELL => {
-                self.write(&mut content).map_err(|error| failed(chain(&error)))?;
+                self.write(&mut content)
+                    .map_err(|error| failed(chain(&error)))?;
                 clock::now_ns() - begin
             }
             PWRITE => {
-                self.pwrite(&mut content).map_err(|error| failed(error.to_string()))?;
+                self.pwrite(&mut content)
+                    .map_err(|error| failed(error.to_string()))?;
                 clock::now_ns() - begin
             }
             _ => match &self.fio {
-                Some(fio) => fio.write(&self.data, block).map_err(failed)?,
+                Some(fio) => fio.write(&self.data, bytes, block).map_err(failed)?,
                 None => return Err(failed("not installed".to_owned())),
             },
         };
@@ -123,12 +128,12 @@ impl Throughput {
             super::FIO => {}
             _ => self.check(&mut content).map_err(failed)?,
         }
-        Ok(self.data.bytes as f64 / (1 << 20) as f64 / (ns.max(1) as f64 / 1e9))
+        Ok(bytes as f64 / (1 << 20) as f64 / (ns.max(1) as f64 / 1e9))
     }
 
     fn write(&self, content: &mut Content) -> Result<(), pagewell::Error> {
         let mut at = 0;
-        while let Some(block) = content.block(at, self.data.bytes) {
+        while let Some(block) = content.block(at) {
             at += self.cached.write_at(block, at)? as u64;
         }
         self.cached.sync_all()?;
@@ -139,7 +144,7 @@ impl Throughput {
 
     fn pwrite(&self, content: &mut Content) -> rustix::io::Result<()> {
         let mut at = 0;
-        while let Some(block) = content.block(at, self.data.bytes) {
+        while let Some(block) = content.block(at) {
             at += rustix::io::pwrite(&self.pwritten, block, at)? as u64;
         }
         rustix::fs::fsync(&self.pwritten)
@@ -149,11 +154,13 @@ impl Throughput {
     fn check(&self, content: &mut Content) -> Result<(), String> {
         let mut found = Vec::new();
         let mut at = 0;
-        while let Some(block) = content.block(at, self.data.bytes) {
+        while let Some(block) = content.block(at) {
             found.resize(block.len(), 0);
             read(&self.data, &mut found, at)?;
             if block != found {
-                return Err(format!("the bytes from {at} on are not those that were written"));
+                return Err(format!(
+                    "the bytes from {at} on are not those that were written"
+                ));
             }
             at += block.len() as u64;
         }
@@ -164,22 +171,27 @@ impl Throughput {
 /// What is written: the same pseudo-random bytes in each block, with where that is in its first ones.
 struct Content {
     block: Vec<u8>,
+    /// How many bytes there are in all.
+    bytes: u64,
 }
 
 impl Content {
-    fn new(len: usize, seed: u64) -> Content {
+    fn new(len: usize, bytes: u64, seed: u64) -> Content {
         let mut rng = Rng::new(seed);
         let mut block = vec![0; len];
         for word in block.chunks_mut(8) {
             word.copy_from_slice(&rng.next().to_le_bytes()[..word.len()]);
         }
-        Content { block }
+        Content { block, bytes }
     }
 
-    /// The block at `at` of a file of `bytes` bytes; none at its end.
-    fn block(&mut self, at: u64, bytes: u64) -> Option<&[u8]> {
-        let len = bytes.saturating_sub(at).min(self.block.len() as u64) as usize;
-        let block = self.block.get_mut(..len).filter(|block| !block.is_empty())?;
+    /// The block at `at`; none at the end.
+    fn block(&mut self, at: u64) -> Option<&[u8]> {
+        let len = self.bytes.saturating_sub(at).min(self.block.len() as u64) as usize;
+        let block = self
+            .block
+            .get_mut(..len)
+            .filter(|block| !block.is_empty())?;
         if let Some(stamp) = block.first_chunk_mut() {
             *stamp = at.to_le_bytes();
         }
@@ -214,11 +226,11 @@ mod tests {
         let none = |note| panic!("{note}");
         let data = Scratch::new(None).make_named(300_000, 1, none).unwrap();
         let throughput = Throughput::new(data, &default_bench(), |_| ()).unwrap();
-        let mut content = Content::new(65_536, 2);
+        let mut content = Content::new(65_536, 300_000, 2);
         throughput.write(&mut content).unwrap();
         throughput.check(&mut content).unwrap();
         // A block that was written in the place of another.
-        let block = content.block(0, 300_000).unwrap().to_vec();
+        let block = content.block(0).unwrap().to_vec();
         throughput.data.file.write_all_at(&block, 65_536).unwrap();
         let told = throughput.check(&mut content).unwrap_err();
         assert!(told.contains("from 65536 on"), "{told}");

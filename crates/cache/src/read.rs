@@ -196,11 +196,28 @@ impl<S: RefScheme> Mapping<S> {
         buf: &mut [u8],
         ahead: impl Fn() -> usize,
     ) -> Result<usize, Error> {
-        let Found { reference, end } = self.with_room(|| self.get(page, &ahead))?;
+        let Found { reference, end } = match self.get(page, &ahead) {
+            Ok(found) => found,
+            Err(error) => self.get_after(error, page, &ahead)?,
+        };
         let n = end.saturating_sub(pos).min(buf.len() as u64) as usize;
         let (now, past_end) = buf.split_at_mut(n);
         reference.bytes().copy_to(off, now);
         past_end.fill(0);
         Ok(n)
+    }
+
+    /// [`get`](Self::get) once more, if it has failed with `error` for lack of frames, and pages that are not clean
+    /// were in the way. Apart, so that lookups that succeed are compiled as if there were no second one.
+    #[cold]
+    #[inline(never)]
+    fn get_after(
+        &self,
+        error: Error,
+        page: PageNr,
+        ahead: &dyn Fn() -> usize,
+    ) -> Result<Found<'_, S>, Error> {
+        self.shared().make_room(error)?;
+        self.get(page, ahead)
     }
 }

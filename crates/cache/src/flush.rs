@@ -33,17 +33,16 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
-use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::lock;
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
-use crate::index::{Leaf, PageNr};
+use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::page_state::PageState;
-use crate::slot::{Slot, State};
+use crate::slot::State;
 use crate::writeback::InHook;
 use crate::writes::{Storage, Writes};
 
@@ -378,18 +377,15 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
         let mut backoff = Backoff::new();
         loop {
-            let leaf = self.index().leaf(self.shared(), page)?;
-            let position = Leaf::<S>::slot_of(page);
-            // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
-            let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
-            match seen.state() {
+            let seen = self.index().look(page)?;
+            match seen.slot.state() {
                 State::Empty => return None,
                 State::Present(_) => {
-                    if let Ok(claim) = Claim::try_new(self.shared(), leaf, position, seen) {
+                    if let Some(claim) = seen.claim_present(self.shared()) {
                         return Some(claim);
                     }
                 }
-                State::Busy => drop(leaf),
+                State::Busy => {}
             }
             self.wait_for_change(page, &mut backoff);
         }

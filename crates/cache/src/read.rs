@@ -206,18 +206,4 @@ impl<S: RefScheme> Mapping<S> {
         past_end.fill(0);
         Ok(n)
     }
-
-    /// [`get`](Self::get) once more, if it has failed with `error` for lack of frames, and pages that are not clean
-    /// were in the way. Apart, so that lookups that succeed are compiled as if there were no second one.
-    #[cold]
-    #[inline(never)]
-    fn get_after(
-        &self,
-        error: Error,
-        page: PageNr,
-        ahead: &dyn Fn() -> usize,
-    ) -> Result<Found<'_, S>, Error> {
-        self.shared().make_room(error)?;
-        self.get(page, ahead)
-    }
 }

@@ -224,8 +224,9 @@ impl OpenOptions {
     /// number that [`File::write_at_lsn`] was given for it (0 if it was given none). If it fails, the page is not
     /// given to the storage, and stays dirty.
     ///
-    /// It is called with the file's writeback lock held, so it must not flush or sync this file, give it a size, or
-    /// discard pages of it; it may write to others, and sync them: a log, say.
+    /// It is called with the file's writeback lock held, so it cannot flush or sync this file, make it longer or shorter,
+    /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](ErrorKind::Deadlock)). It may write to others, and
+    /// sync them: a log, say.
     #[must_use]
     pub fn before_write(
         mut self,
@@ -242,7 +243,7 @@ impl OpenOptions {
 pub struct Stats {
     /// How many frames the cache has.
     pub nr_frames: usize,
-    /// How many of them are free.
+    /// How many of them are free; 0 in a child made by `fork`, which cannot look.
     pub nr_free: usize,
     /// How many pages were read from files.
     pub nr_fills: u64,
@@ -287,6 +288,9 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let path = path.as_ref();
+        self.shared
+            .check_home(Op::Open)
+            .map_err(|error| error.with_path(path))?;
         // Before the file is made, or emptied.
         self.page_size_of(options, path)?;
         let backend = match options.write {
@@ -338,6 +342,9 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let path = path.into();
+        self.shared
+            .check_home(Op::Open)
+            .map_err(|error| error.with_path(&path))?;
         let page_size = self.page_size_of(options, &path)?;
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
@@ -434,16 +441,23 @@ impl<S: RefScheme> Cache<S> {
     /// Evicts up to `nr_pages` pages that nobody has pinned; returns how many. The ones that were not
     /// read lately go first.
     pub fn reclaim(&self, nr_pages: usize) -> usize {
+        if !self.shared.is_home() {
+            return 0;
+        }
         self.shared.evict_pages(nr_pages)
     }
 
     /// What the cache has done so far, and what it holds.
     pub fn stats(&self) -> Stats {
-        let pool = self.shared.pool.stats();
+        let nr_free = if self.shared.is_home() {
+            self.shared.pool.stats().nr_available()
+        } else {
+            0
+        };
         let counters = &self.shared.counters;
         Stats {
-            nr_frames: pool.nr_frames,
-            nr_free: pool.nr_available(),
+            nr_frames: self.shared.pool.nr_frames(),
+            nr_free,
             nr_fills: counters.get(Event::Fill),
             nr_failed_fills: counters.get(Event::FailedFill),
             nr_evictions: counters.get(Event::Eviction),
@@ -461,6 +475,9 @@ impl<S: RefScheme> Cache<S> {
     ///
     /// A sentence that says what is wrong.
     pub fn verify(&self) -> Result<(), String> {
+        self.shared
+            .check_home(Op::Build)
+            .map_err(|error| error.to_string())?;
         self.shared.pool.verify()
     }
 }

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+#[cfg(not(loom))]
+use pagewell_io::Forked;
+
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -37,6 +40,12 @@ pub enum ErrorKind {
     Busy,
     /// A page is kept from being written; the message says which.
     Held,
+    /// A page is pinned to be changed.
+    Locked,
+    /// The call waits for what this thread is in the middle of: it is in a hook of the file.
+    Deadlock,
+    /// The process is a child, made by `fork`, of the one that made the cache.
+    Forked,
     /// The storage failed; the source says how.
     Io,
 }
@@ -54,8 +63,9 @@ impl ErrorKind {
             Self::Truncated | Self::Io => libc::EIO,
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
             Self::TooManyPins => libc::EOVERFLOW,
-            Self::ReadOnly => libc::EBADF,
-            Self::Busy | Self::Held => libc::EBUSY,
+            Self::ReadOnly | Self::Forked => libc::EBADF,
+            Self::Deadlock => libc::EDEADLK,
+            Self::Busy | Self::Held | Self::Locked => libc::EBUSY,
         }
     }
 
@@ -76,6 +86,9 @@ impl ErrorKind {
             Self::ReadOnly => "the file is open for reading only",
             Self::Busy => "the file is open for writing elsewhere",
             Self::Held => "a page is held back from being written",
+            Self::Locked => "a page is pinned to be changed",
+            Self::Deadlock => "called from a hook of the same file, it would wait for itself",
+            Self::Forked => "this process was forked from the one that made the cache",
             Self::Io => "the storage failed",
         }
     }
@@ -148,7 +161,13 @@ impl Error {
     /// An error of the system, classified.
     #[cold]
     pub(crate) fn from_io(op: Op, source: io::Error) -> Self {
+        #[cfg(not(loom))]
+        let is_forked = source.get_ref().is_some_and(|inner| inner.is::<Forked>());
+        // A model has no processes.
+        #[cfg(loom)]
+        let is_forked = false;
         let kind = match source.kind() {
+            _ if is_forked => ErrorKind::Forked,
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput if op == Op::Open => {
@@ -259,8 +278,13 @@ impl From<Error> for io::Error {
             (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
             (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,
             (ErrorKind::ReadOnly, None) => io::ErrorKind::PermissionDenied,
-            (ErrorKind::Busy | ErrorKind::Held, None) => io::ErrorKind::ResourceBusy,
-            (ErrorKind::TooManyPins | ErrorKind::Io, None) => io::ErrorKind::Other,
+            (ErrorKind::Busy | ErrorKind::Held | ErrorKind::Locked, None) => {
+                io::ErrorKind::ResourceBusy
+            }
+            (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
+            (ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io, None) => {
+                io::ErrorKind::Other
+            }
         };
         Self::new(kind, error)
     }

@@ -26,6 +26,9 @@ use crate::writes::Writes;
 ///
 /// - A read within one page is atomic: it gives the page's bytes as they were at one moment. A read
 ///   of several pages is atomic for each page, not for all of them.
+/// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read that is a hit, and
+///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
+///   and locked if they are open for writing. A child that only calls `exec` has nothing of this.
 /// - Cached pages are as the file was when they were read in. Who changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
 pub struct File<S: RefScheme = LockBit> {
@@ -60,6 +63,7 @@ impl<S: RefScheme> File<S> {
 
     /// What the file has for being written to, if this handle may be used for it.
     fn writes(&self, op: Op) -> Result<&Writes, Error> {
+        self.mapping.check_home(op)?;
         match self.access {
             Handle::Write => self.mapping.writes(op),
             Handle::Read => Err(self.mapping.error(ErrorKind::ReadOnly, op)),
@@ -92,6 +96,7 @@ impl<S: RefScheme> File<S> {
     /// [`read_at`](Self::read_at) for reads of any length, hits or not.
     #[inline(never)]
     fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.mapping.check_home(Op::Read)?;
         self.mapping
             .read_pages(buf, offset, ReadPath::Optimistic, |page, wanted| {
                 self.sequence.on_miss(page, wanted)
@@ -105,6 +110,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// As [`read_at`](Self::read_at).
     pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.mapping.check_home(Op::Read)?;
         self.mapping
             .read_pages(buf, offset, ReadPath::Referenced, |page, wanted| {
                 self.sequence.on_miss(page, wanted)
@@ -138,6 +144,9 @@ impl<S: RefScheme> File<S> {
     /// them from the file. Guards of such pages keep the bytes that they have. Pages that the file does not
     /// have yet, because they were written to, stay.
     pub fn invalidate(&self, range: Range<u64>) {
+        if self.mapping.check_home(Op::Invalidate).is_err() {
+            return;
+        }
         let pages = self.pages_of(range);
         self.mapping.remove(pages.start, pages.end, Unclean::Keep);
     }
@@ -188,6 +197,17 @@ impl<S: RefScheme> File<S> {
     pub fn append(&self, buf: &[u8]) -> Result<u64, Error> {
         self.writes(Op::Write)?;
         self.mapping.append_bytes(buf, 0)
+    }
+
+    /// As [`append`](Self::append), with the log sequence number of the write, as
+    /// [`write_at_lsn`](Self::write_at_lsn).
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        self.writes(Op::Write)?;
+        self.mapping.append_bytes(buf, lsn)
     }
 
     /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
@@ -269,6 +289,27 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
+    /// Orders what was written to the file before against what is written to it after: nothing that is written after
+    /// this has returned is given to the storage, nor does the storage get a new size, before everything that was
+    /// written before is durable. What is written meanwhile is on either side.
+    ///
+    /// It does not wait for the storage, unless what was written before the *last* barrier is not durable yet: that is
+    /// made so first. Nor do writes after it, but for those to a page that was written to before it and is not
+    /// durable yet: everything before the barrier is made durable first, so whoever ends groups often does best to write
+    /// each to other pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Locked`](crate::ErrorKind::Locked) while a page is pinned to be
+    /// changed ([`pin_mut`](Self::pin_mut)), [`Io`](crate::ErrorKind::Io) when the storage fails, and
+    /// [`Held`](crate::ErrorKind::Held) when a page is held that was written to before the last barrier. No barrier
+    /// was made then.
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.writes(Op::Flush)?;
+        let result = self.mapping.barrier();
+        self.told(result, Op::Flush)
+    }
+
     /// `result`, or an error that this handle was not told of yet.
     fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
         let Some(writes) = self.mapping.writes_if_any() else {
@@ -330,6 +371,7 @@ impl<S: RefScheme> File<S> {
     /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file has grown to more than four times the
     /// size that it was opened with, and by more than 64 MiB: then drop all its handles and open it anew.
     pub fn refresh(&self) -> Result<u64, Error> {
+        self.mapping.check_home(Op::Invalidate)?;
         self.mapping.refresh(Op::Invalidate)
     }
 
@@ -355,6 +397,7 @@ impl<S: RefScheme> Drop for File<S> {
     fn drop(&mut self) {
         if let Some(writes) = self.mapping.writes_if_any()
             && writes.remove_handle()
+            && self.mapping.check_home(Op::Sync).is_ok()
         {
             self.mapping.save_at_the_end();
         }

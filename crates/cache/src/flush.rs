@@ -34,14 +34,13 @@ use std::ops::Range;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
 use pagewell_sync::bytes::RacyBytes;
-use pagewell_sync::lock;
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::PageNr;
 use crate::mapping::Mapping;
-use crate::page_state::PageState;
+use crate::page_state::{Group, PageState};
 use crate::slot::State;
 use crate::writeback::InHook;
 use crate::writes::{Storage, Writes};
@@ -77,10 +76,33 @@ struct Batch<'m, S: RefScheme> {
 
 impl<S: RefScheme> Drop for Batch<'_, S> {
     fn drop(&mut self) {
-        if self.is_given {
-            return;
+        if !self.is_given {
+            self.take_back(0);
         }
-        for outgoing in &self.outgoing {
+    }
+}
+
+impl<S: RefScheme> Batch<'_, S> {
+    /// Asks the program's hook. The first page that it refuses is taken out, and those after it.
+    fn ask_hook(&mut self) -> io::Result<()> {
+        let Some(before_write) = &self.writes.before_write else {
+            return Ok(());
+        };
+        let _in_hook = InHook::enter(self.writes);
+        for nr in 0..self.outgoing.len() {
+            let outgoing = &self.outgoing[nr];
+            let [_, lsn] = outgoing.reference.meta().private();
+            if let Err(error) = before_write(outgoing.page, lsn) {
+                self.take_back(nr);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the pages from number `first` of the batch on out: they are dirty again.
+    fn take_back(&mut self, first: usize) {
+        for outgoing in self.outgoing.drain(first..) {
             self.mapping
                 .change_state(self.writes, outgoing.page, PageState::failed);
         }
@@ -105,14 +127,14 @@ impl<S: RefScheme> Mapping<S> {
     /// pages it took. It may not have made them durable.
     pub(crate) fn flush(&self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.writes(Op::Flush)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Flush)?;
         self.flush_locked(writes, &mut storage, pages)
     }
 
     /// Makes everything that was written before durable.
     pub(crate) fn sync(&self, what: Sync) -> Result<(), Error> {
         let writes = self.writes(Op::Sync)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Sync)?;
         self.sync_locked(writes, &mut storage, what)
     }
 
@@ -124,7 +146,7 @@ impl<S: RefScheme> Mapping<S> {
         is_enough: impl Fn() -> bool,
     ) -> Result<(), Error> {
         let writes = self.writes(Op::Sync)?;
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Sync)?;
         if is_enough() || self.is_durable(writes, &storage) {
             return Ok(());
         }
@@ -136,7 +158,7 @@ impl<S: RefScheme> Mapping<S> {
         storage.is_synced
             && storage.is_size_known
             && self.size() == self.fill_size()
-            && writes.dirty.next(0, self.nr_pages()).is_none()
+            && writes.any_dirty(0..self.nr_pages()).is_none()
             && writes.written.next(0, self.nr_pages()).is_none()
     }
 
@@ -195,20 +217,22 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// How many pages the file has.
-    fn nr_pages(&self) -> PageNr {
+    pub(crate) fn nr_pages(&self) -> PageNr {
         self.size().div_ceil(self.page_size() as u64)
     }
 
     /// The first dirty page that is kept from being written.
     fn held_and_dirty(&self, writes: &Writes) -> Option<PageNr> {
-        let (mut from, end) = (0, self.nr_pages());
-        while let Some(page) = writes.dirty.next(from, end) {
-            if writes.is_held(page) {
-                return Some(page);
+        Group::BOTH.into_iter().find_map(|group| {
+            let (mut from, end) = (0, self.nr_pages());
+            while let Some(page) = writes.dirty(group).next(from, end) {
+                if writes.is_held(page) {
+                    return Some(page);
+                }
+                from = page + 1;
             }
-            from = page + 1;
-        }
-        None
+            None
+        })
     }
 
     /// Changes the state of all pages that are written.
@@ -248,10 +272,14 @@ impl<S: RefScheme> Mapping<S> {
         before: PageState,
         after: PageState,
     ) {
-        match (before.is_dirty(), after.is_dirty()) {
-            (false, true) => _ = writes.dirty.insert(page),
-            (true, false) => _ = writes.dirty.remove(page),
-            _ => {}
+        let sets = [before, after].map(|state| state.is_dirty().then(|| state.group()));
+        match sets {
+            [before, after] if before == after => {}
+            [before, after] => {
+                // In before out: a page that is dirty is found in one of the two.
+                _ = after.map(|group| writes.dirty(group).insert(page));
+                _ = before.map(|group| writes.dirty(group).remove(page));
+            }
         }
         match (before.is_written(), after.is_written()) {
             (false, true) => _ = writes.written.insert(page),
@@ -266,29 +294,52 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
+    /// Gives the dirty pages in `pages` to the storage, group by group; returns how many of them it took.
     fn flush_locked(
         &self,
         writes: &Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
     ) -> Result<usize, Error> {
+        // They stay the same while the writeback lock is held.
+        let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
+        let nr_earlier = self.give_dirty(writes, storage, pages.clone(), earlier)?;
+        // A write that was under way during the barrier may have stored its state after what was before was durable.
+        storage.is_split |= nr_earlier != 0;
+        let end = self.nr_pages().min(pages.end);
+        if storage.is_split && writes.dirty(current).next(pages.start, end).is_some() {
+            self.settle_earlier(writes, storage)?;
+        }
+        Ok(nr_earlier + self.give_dirty(writes, storage, pages, current)?)
+    }
+
+    /// Gives the dirty pages of `group` in `pages` to the storage, but for those that are held; returns how many it
+    /// took. After an error it goes on with the others, and tells the first one.
+    pub(crate) fn give_dirty(
+        &self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        group: Group,
+    ) -> Result<usize, Error> {
         let mut nr_taken = 0;
         let mut from = pages.start;
         let mut first_error = None;
         // Who makes the file longer all the time does not keep this from ending.
         let end = self.nr_pages().min(pages.end);
-        while let Some(first) = writes.dirty.next(from, end) {
-            let batch = self.gather(writes, first, end);
-            let Some(last) = batch.outgoing.last() else {
-                from = first + 1;
-                continue;
-            };
-            from = last.page + 1;
-            let nr_pages = batch.outgoing.len();
-            match self.give(writes, storage, batch) {
-                Ok(()) => nr_taken += nr_pages,
-                // The others may be luckier; the first error is told.
-                Err(error) => _ = first_error.get_or_insert(error),
+        while let Some(first) = writes.dirty(group).next(from, end) {
+            let (mut batch, gathered) = self.gather(writes, first..end, group);
+            let asked = batch.ask_hook();
+            // After the last page that is given, or after the one that is not.
+            let nr_given = batch.outgoing.len() as u64;
+            let is_refused = asked.is_err() || nr_given == 0;
+            from = first + nr_given + u64::from(is_refused);
+            let given = self.give(storage, &mut batch);
+            if given.is_ok() {
+                nr_taken += batch.outgoing.len();
+            }
+            if let Err(error) = gathered.and(asked).and(given) {
+                first_error.get_or_insert(error);
             }
         }
         match first_error {
@@ -297,8 +348,13 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Step 1 of the protocol, for dirty pages from `first` on without a gap.
-    fn gather<'m>(&'m self, writes: &'m Writes, first: PageNr, end: PageNr) -> Batch<'m, S> {
+    /// Step 1 of the protocol, for dirty pages of `group` from the first of `pages` on without a gap.
+    fn gather<'m>(
+        &'m self,
+        writes: &'m Writes,
+        pages: Range<PageNr>,
+        group: Group,
+    ) -> (Batch<'m, S>, io::Result<()>) {
         let most = (MOST_BYTES / self.page_size()).max(1);
         let mut batch = Batch {
             mapping: self,
@@ -306,61 +362,62 @@ impl<S: RefScheme> Mapping<S> {
             outgoing: Vec::new(),
             is_given: false,
         };
-        for page in (first..end).take(most) {
-            let Some(outgoing) = self.take_dirty(writes, page) else {
-                break;
-            };
-            batch.outgoing.push(outgoing);
+        for page in pages.take(most) {
+            match self.take_dirty(writes, page, group) {
+                Ok(Some(outgoing)) => batch.outgoing.push(outgoing),
+                Ok(None) => break,
+                Err(error) => return (batch, Err(error)),
+            }
         }
-        batch
+        (batch, Ok(()))
     }
 
-    fn take_dirty(&self, writes: &Writes, page: PageNr) -> Option<Outgoing<'_, S>> {
-        let claim = self.claim_present(page)?;
+    /// A page on its way to the storage, if it is a dirty one of `group`, and not held.
+    fn take_dirty(
+        &self,
+        writes: &Writes,
+        page: PageNr,
+        group: Group,
+    ) -> io::Result<Option<Outgoing<'_, S>>> {
+        let Some(claim) = self.claim_present(page) else {
+            return Ok(None);
+        };
         // With the claim in hand: what is written to the page after it was held is not in it yet then.
         if writes.is_held(page) {
-            return None;
+            return Ok(None);
         }
-        let frame = claim.frame()?;
+        let Some(frame) = claim.frame() else {
+            return Ok(None);
+        };
         let record = self.shared().pool.meta(frame);
         let before = PageState::of(record);
         // What is past the end is there because the file is just growing, or is being cut.
         let len = self.len_of(page, self.size());
-        if !before.is_dirty() || len == 0 {
-            return None;
+        if !before.is_dirty() || before.group() != group || len == 0 {
+            return Ok(None);
         }
         // The slot's reference keeps the frame; it is full only if somebody pins it without end.
         let TryGetFrame::Taken(reference) = self.shared().pool.try_get(frame) else {
-            return None;
+            return Err(io::Error::other(format!(
+                "page {page} has as many references as it can count"
+            )));
         };
         let after = before.written();
         self.note_state(writes, page, before, after);
         after.store(record);
         drop(claim);
-        Some(Outgoing {
+        Ok(Some(Outgoing {
             page,
             reference,
             len,
-        })
+        }))
     }
 
-    /// Steps 2 and 3 of the protocol.
-    fn give(
-        &self,
-        writes: &Writes,
-        storage: &mut Storage,
-        mut batch: Batch<'_, S>,
-    ) -> io::Result<()> {
+    /// The rest of step 2 of the protocol; step 3 is where the batch is dropped.
+    fn give(&self, storage: &mut Storage, batch: &mut Batch<'_, S>) -> io::Result<()> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());
         };
-        if let Some(before_write) = &writes.before_write {
-            let _in_hook = InHook::enter();
-            for outgoing in &batch.outgoing {
-                let [_, lsn] = outgoing.reference.meta().private();
-                before_write(outgoing.page, lsn)?;
-            }
-        }
         let bufs: Vec<RacyBytes<'_>> = batch
             .outgoing
             .iter()

@@ -35,6 +35,7 @@ fn pin<S: RefScheme>(
     mapping: &Mapping<S>,
     page: PageNr,
 ) -> Result<(FrameRef<'_, S>, usize), Error> {
+    mapping.check_home(Op::Pin)?;
     let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
     let start = page
         .checked_mul(mapping.page_size() as u64)
@@ -89,7 +90,11 @@ impl<S: RefScheme> Deref for OwnedPageGuard<S> {
 
 impl<S: RefScheme> Drop for OwnedPageGuard<S> {
     fn drop(&mut self) {
-        drop(raw::guards_reference(self.mapping.shared(), self.frame));
+        let reference = raw::guards_reference(self.mapping.shared(), self.frame);
+        if !self.mapping.shared().is_home() {
+            // Dropping the last one would wait for locks that nobody lets go of in a child.
+            reference.into_raw();
+        }
     }
 }
 

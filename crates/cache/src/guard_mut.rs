@@ -7,8 +7,10 @@ use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::{LockBit, RefScheme};
 
 use crate::error::{Error, Op};
+use crate::groups::Undecided;
 use crate::index::PageNr;
 use crate::mapping::Mapping;
+use crate::write::Edit;
 
 /// A page that is about to be replaced: derefs to a copy of its bytes, which becomes the page when the guard is
 /// dropped.
@@ -23,12 +25,17 @@ pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
     /// Memory of the guard's own, and not the frame: stale optimistic readers may be copying from any frame, which
     /// a plain slice does not allow for.
     bytes: Box<[u8]>,
+    /// The log sequence number of the change.
+    lsn: u64,
     /// Set aside, so that dropping the guard cannot fail: used if somebody holds the page then.
     spare: Option<UniqueFrame<'f, S>>,
+    /// Dropped after the page was replaced.
+    undecided: Option<Undecided<'f>>,
 }
 
 impl<'f, S: RefScheme> PageGuardMut<'f, S> {
     pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
+        let undecided = mapping.writes(Op::Pin)?.groups.keep_open();
         let holder = mapping.shared().next_holder();
         let (bytes, spare) = mapping
             .with_room(|| mapping.lock_page(page, holder))
@@ -38,8 +45,16 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
             page,
             holder,
             bytes,
+            lsn: 0,
             spare: Some(spare),
+            undecided: Some(undecided),
         })
+    }
+
+    /// Gives the change a log sequence number, which a hook is told before the page is given to the storage
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)): the highest one of each page.
+    pub fn set_lsn(&mut self, lsn: u64) {
+        self.lsn = lsn;
     }
 }
 
@@ -59,8 +74,18 @@ impl<S: RefScheme> DerefMut for PageGuardMut<'_, S> {
 
 impl<S: RefScheme> Drop for PageGuardMut<'_, S> {
     fn drop(&mut self) {
+        if !self.mapping.shared().is_home() {
+            // In a child this changes nothing, and its locks may never be let go of.
+            std::mem::forget(self.undecided.take());
+            return;
+        }
+        let edit = Edit {
+            off: 0,
+            bytes: &self.bytes,
+            lsn: self.lsn,
+        };
         self.mapping
-            .replace_locked(self.page, self.holder, &self.bytes, self.spare.take());
+            .replace_locked(self.page, self.holder, edit, self.spare.take());
     }
 }
 

@@ -2,10 +2,15 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `cache`, `file`, `guard`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`Error`] |
+//! | `cache`, `file`, `guard`, `guard_mut`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`PageGuardMut`], [`Error`] |
 //! | `read` | the optimistic and the referenced read |
 //! | `lookup` | from a page to a reference to its frame |
 //! | `fill`, `ahead`, `in_flight` | reading missing pages; how many at a time; how many at once |
+//! | `write` | changing bytes of pages in the cache |
+//! | `page_state`, `page_set` | whether the storage has a page's bytes (pure); which pages it has not |
+//! | `flush`, `groups`, `storage_size`, `writes` | giving pages to the storage and making them durable; in which order; the size of the file there; what a file has for that |
+//! | `writeback` | who writes back, and when |
+//! | `home` | the process that made the cache, and no other |
 //! | `budget` | what is used outside of frames, counted all the same |
 //! | `reclaim` | evicting pages when there are no free frames |
 //! | `claim` | the one choke point that changes a slot |
@@ -31,10 +36,12 @@ mod error;
 mod file;
 mod fill;
 mod flush;
+mod groups;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod guard_mut;
+mod home;
 mod in_flight;
 mod index;
 mod leaf_stock;

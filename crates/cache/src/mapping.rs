@@ -136,6 +136,14 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
+    /// Whether this process is the one that made the cache.
+    #[inline]
+    pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
+        self.shared
+            .check_home(op)
+            .map_err(|error| error.with_path(&self.path))
+    }
+
     /// What the mapping has for being written to, if it may be.
     pub(crate) fn writes_if_any(&self) -> Option<&Writes> {
         self.writes.as_deref()
@@ -354,6 +362,10 @@ impl<S: RefScheme> Drop for Mapping<S> {
     /// Gives all frames back. No handle is left, so nothing is filled or pinned any more; evictions may
     /// be under way, and are waited for. The last handle has made everything durable.
     fn drop(&mut self) {
+        if !self.shared.is_home() {
+            // Nothing that another thread of the parent was changing will ever be done.
+            return;
+        }
         self.shared.forget(self.id, self.number);
         let mut from = 0;
         while let Some(leaf) = self.index.next_leaf(from) {

@@ -1,8 +1,8 @@
 //! What becomes of a page's bytes: whether the storage has them. Pure.
 //!
 //! ```text
-//! 63     3      2         1        0
-//! [ holder ][ locked ][ written ][ dirty ]
+//! 63      4     3       2         1        0
+//! [ holder ][ group ][ locked ][ written ][ dirty ]
 //! ```
 //!
 //! | state | the storage | may be evicted |
@@ -15,6 +15,9 @@
 //! The state is in the record of the page's frame, and is changed by the holder of the slot's claim alone; a page
 //! that moves to another frame takes its state along.
 //!
+//! `group` says in which of two groups that are written in order the bytes are ([`crate::groups`]); of a clean page it
+//! says nothing.
+//!
 //! `locked` is no state of the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace the page. Its number is
 //! that of the lock: a page that was cut off, and is there again, may have been locked by somebody else.
 
@@ -25,8 +28,28 @@ use pagewell_sync::atomic::Ordering;
 const DIRTY: u64 = 1 << 0;
 const WRITTEN: u64 = 1 << 1;
 const LOCKED: u64 = 1 << 2;
-const HOLDER_SHIFT: u32 = 3;
-const OF_BYTES: u64 = DIRTY | WRITTEN;
+const GROUP_SHIFT: u32 = 3;
+const GROUP: u64 = 1 << GROUP_SHIFT;
+const HOLDER_SHIFT: u32 = 4;
+const OF_BYTES: u64 = DIRTY | WRITTEN | GROUP;
+
+/// Which of two groups a page is in: the parity of the number of barriers before it was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group(u64);
+
+impl Group {
+    /// The group of what is written after so many barriers.
+    pub(crate) const fn after(nr_barriers: u64) -> Self {
+        Self(nr_barriers & 1)
+    }
+
+    /// Both of them.
+    pub(crate) const BOTH: [Self; 2] = [Self(0), Self(1)];
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +57,6 @@ pub(crate) struct PageState(u64);
 
 impl PageState {
     pub(crate) const CLEAN: Self = Self(0);
-    pub(crate) const DIRTY: Self = Self(DIRTY);
 
     /// The state of the page in a frame, whose slot the caller has claimed; to others it is a hint.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
@@ -70,7 +92,7 @@ impl PageState {
 
     /// Whether the page can go: the storage has its bytes, and nobody is about to replace it.
     pub(crate) const fn may_go(self) -> bool {
-        self.0 == 0
+        self.0 & (DIRTY | WRITTEN | LOCKED) == 0
     }
 
     /// Whether the storage is not known to have the bytes.
@@ -78,9 +100,20 @@ impl PageState {
         self.0 & (DIRTY | WRITTEN) != 0
     }
 
+    /// The group of the bytes that the storage is not known to have.
+    pub(crate) const fn group(self) -> Group {
+        Group((self.0 & GROUP) >> GROUP_SHIFT)
+    }
+
+    /// Whether something that the storage is not known to have is not of `group`: then it is to be made durable
+    /// before the page is written to.
+    pub(crate) fn is_unclean_of_other(self, group: Group) -> bool {
+        self.is_unclean() && self.group() != group
+    }
+
     /// After a write to the page.
-    pub(crate) const fn dirtied(self) -> Self {
-        Self(self.0 | DIRTY)
+    pub(crate) const fn dirtied(self, group: Group) -> Self {
+        Self(self.0 & !GROUP | DIRTY | group.0 << GROUP_SHIFT)
     }
 
     /// When the page is being given to the storage.
@@ -103,7 +136,7 @@ impl PageState {
         }
     }
 
-    /// When `holder`, of which the low 61 bits count, is about to replace the page.
+    /// When `holder`, of which the low 60 bits count, is about to replace the page.
     pub(crate) const fn locked_by(self, holder: u64) -> Self {
         Self(self.0 & OF_BYTES | LOCKED | holder << HOLDER_SHIFT)
     }
@@ -122,8 +155,8 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = PageState> {
-        (0..4).flat_map(|bits| {
-            let state = PageState(bits);
+        (0..8).flat_map(|bits| {
+            let state = PageState(bits & (DIRTY | WRITTEN) | (bits >> 2) << GROUP_SHIFT);
             [
                 state,
                 state.locked_by(0),
@@ -142,10 +175,12 @@ mod tests {
 
     #[test]
     fn a_write_makes_dirty_whatever_happens_to_older_bytes() {
-        for state in all() {
-            assert!(state.dirtied().is_dirty());
+        let groups = [Group::after(0), Group::after(1)];
+        for (state, group) in all().flat_map(|state| groups.map(|group| (state, group))) {
+            let dirtied = state.dirtied(group);
+            assert!(dirtied.is_dirty());
             // Written while older bytes are on their way: what was synced is not what was written last.
-            assert!(state.dirtied().synced().is_dirty());
+            assert!(dirtied.synced().is_dirty());
             assert!(!state.written().is_dirty() && state.written().is_unclean());
             assert!(!state.failed().is_written());
             assert_eq!(state.failed().is_dirty(), state.is_unclean());
@@ -157,7 +192,8 @@ mod tests {
     fn the_lock_is_no_state_of_the_bytes() {
         for state in all() {
             for after in [
-                state.dirtied(),
+                state.dirtied(Group::after(0)),
+                state.dirtied(Group::after(1)),
                 state.written(),
                 state.synced(),
                 state.failed(),
@@ -168,9 +204,32 @@ mod tests {
             assert_eq!(locked.unlocked(), state.unlocked());
             assert_eq!(locked.is_unclean(), state.is_unclean());
             assert!(locked.is_locked_by(9) && !locked.is_locked_by(8));
-            assert!(locked.dirtied().is_locked_by(9));
+            assert!(locked.dirtied(Group::after(1)).is_locked_by(9));
             assert!(state.locked_by(u64::MAX).is_locked_by(u64::MAX));
             assert!(!state.unlocked().is_locked());
+        }
+    }
+
+    #[test]
+    fn the_group_is_that_of_the_last_write_until_the_storage_has_it() {
+        for state in all() {
+            for nr in 0..4 {
+                let group = Group::after(nr);
+                let dirtied = state.dirtied(group);
+                for after in [
+                    dirtied,
+                    dirtied.written(),
+                    dirtied.written().failed(),
+                    dirtied.locked_by(u64::MAX),
+                    dirtied.locked_by(0).unlocked(),
+                ] {
+                    assert_eq!(after.group(), group);
+                    assert!(!after.is_unclean_of_other(group));
+                    assert!(after.is_unclean_of_other(Group::after(nr + 1)));
+                }
+                let clean = dirtied.written().synced();
+                assert!(!clean.is_unclean_of_other(Group::after(nr + 1)));
+            }
         }
     }
 }

@@ -11,16 +11,20 @@ use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
 use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Op};
+use crate::home::Home;
 use crate::in_flight::InFlight;
 use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
+use crate::writeback::LastFailure;
 use crate::writes::UncleanFrames;
 
 /// What the files of one cache share.
 #[derive(Debug)]
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
+    home: Home,
     pub(crate) waits: WaitTable,
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
@@ -38,6 +42,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
     pub(crate) unclean: UncleanFrames,
+    pub(crate) last_failure: LastFailure,
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
 }
@@ -100,6 +105,7 @@ impl<S: RefScheme> Shared<S> {
         let nr_frames = pool.nr_frames();
         Self {
             pool,
+            home: Home::here(),
             waits: WaitTable::new(),
             clock: Clock::default(),
             counters: Counters::default(),
@@ -113,12 +119,37 @@ impl<S: RefScheme> Shared<S> {
             in_flight: InFlight::new(nr_frames),
             leaf_stock: LeafStock::default(),
             unclean: UncleanFrames::new(nr_frames),
+            last_failure: LastFailure::default(),
             has_writeback: Mutex::new(false),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
             }),
         }
+    }
+
+    /// Whether this process is the one that made the cache, and no child of it: only that one changes anything.
+    #[inline]
+    pub(crate) fn is_home(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// As [`is_home`](Self::is_home).
+    #[inline]
+    pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
+        if self.is_home() {
+            return Ok(());
+        }
+        Err(self.forked(op))
+    }
+
+    #[cold]
+    fn forked(&self, op: Op) -> Error {
+        Error::new(ErrorKind::Forked, op).with_detail(format!(
+            "process {}; made by process {}",
+            std::process::id(),
+            self.home.process()
+        ))
     }
 
     /// A version above all that slots of leaves that were taken out of use have had.

@@ -47,7 +47,6 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameKind, FrameMeta, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
-use pagewell_sync::lock;
 use pagewell_sync::thread::Backoff;
 
 use crate::error::{Error, ErrorKind, Op};
@@ -114,6 +113,8 @@ enum Attempt {
     NeedsFrame,
     /// The page is locked; it was in this frame.
     Locked(FrameNr),
+    /// The page is of the earlier group, which is to be durable first.
+    OfEarlierGroup,
     /// The page is not cached.
     Missing,
 }
@@ -175,7 +176,10 @@ impl<S: RefScheme> Mapping<S> {
         let off = pos as usize & (self.page_size() - 1);
         let most = self.most_pages() * self.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        let _resize = lock(self.resize_lock());
+        let _resize = match self.lock_size(writes, Op::Write) {
+            Ok(lock) => lock,
+            Err(error) => return (0, Err(error)),
+        };
         let old = self.size();
         if pos > old
             && let Err(error) = self.zero_tail(writes, pos)
@@ -199,7 +203,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     fn try_append(&self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<u64, Error> {
-        let _resize = lock(self.resize_lock());
+        let _resize = self.lock_size(writes, Op::Write)?;
         let pos = self.size();
         self.checked_end(pos, buf.len())?;
         let (written, result) = self.write_pages(writes, buf, pos, lsn, Bound::Growing);
@@ -264,19 +268,28 @@ impl<S: RefScheme> Mapping<S> {
     /// Gives the file a new size. What is cut off is gone; what is added is zeros.
     pub(crate) fn resize(&self, new: u64) -> Result<(), Error> {
         let writes = self.writes(Op::Resize)?;
+        self.with_room(|| self.try_resize(writes, new))
+    }
+
+    fn try_resize(&self, writes: &Writes, new: u64) -> Result<(), Error> {
         if new > self.reach() {
             return Err(self
                 .error(ErrorKind::FileTooLarge, Op::Resize)
                 .with_detail(format!("{new} bytes; indexed up to {}", self.reach())));
         }
-        let _resize = lock(self.resize_lock());
+        let _resize = self.lock_size(writes, Op::Resize)?;
         let old = self.size();
         if new > old {
             self.zero_tail(writes, new)
                 .map_err(|error| error.with_op(Op::Resize))?;
         }
         // No page is on its way to the storage, where it would make the file longer again.
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Resize)?;
+        if storage.is_split {
+            // The storage is told the size now, so what is to be durable before that is made so now.
+            self.settle_earlier(writes, &mut storage)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
         if new < old {
             // Readers must not go beyond an end that has come nearer.
             self.store_size(new);
@@ -310,13 +323,13 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn discard(&self, pages: Range<PageNr>) -> Result<(), Error> {
         let writes = self.writes(Op::Invalidate)?;
         // No page is on its way to the storage, where it would be changed after others have read it.
-        let mut storage = lock(&writes.writeback);
+        let mut storage = self.lock_storage(writes, Op::Invalidate)?;
         // What the storage was given is still to be made durable; once the page is gone it could not be given again.
         if writes.written.next(pages.start, pages.end).is_some() {
             self.sync_storage(writes, &mut storage, Sync::Data)
                 .map_err(|error| self.write_failed(writes, Op::Invalidate, error))?;
         }
-        if storage.is_doubtful && writes.dirty.next(pages.start, pages.end).is_some() {
+        if storage.is_doubtful && writes.any_dirty(pages.clone()).is_some() {
             return Err(self.error(ErrorKind::Io, Op::Invalidate).with_detail(
                 "a sync has failed: what the storage has is not known before one succeeds",
             ));
@@ -371,6 +384,7 @@ impl<S: RefScheme> Mapping<S> {
                 Attempt::Raced => self.wait_for_change(page, &mut backoff),
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
                 Attempt::Locked(frame) => self.wait_while_locked(frame),
+                Attempt::OfEarlierGroup => self.settle_groups(writes)?,
                 Attempt::Missing => {
                     if self.is_whole(page, edit) {
                         if spare.is_none() {
@@ -444,11 +458,16 @@ impl<S: RefScheme> Mapping<S> {
         if state.is_locked() {
             return Ok(Attempt::Locked(frame));
         }
+        let group = writes.groups.current();
+        if state.is_unclean_of_other(group) {
+            return Ok(Attempt::OfEarlierGroup);
+        }
+        let after = state.dirtied(group);
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);
-            self.note_state(writes, page, state, state.dirtied());
-            claim.rewrite(unique, state.dirtied(), lsn);
+            self.note_state(writes, page, state, after);
+            claim.rewrite(unique, after, lsn);
             return Ok(Attempt::Done);
         }
         let Some(unique) = spare.take() else {
@@ -457,9 +476,9 @@ impl<S: RefScheme> Mapping<S> {
         let old = self.shared().pool.bytes(frame, self.page_size());
         copy_around(old, unique.bytes(), edit.range());
         edit.apply(&unique);
-        self.note_state(writes, page, state, state.dirtied());
+        self.note_state(writes, page, state, after);
         // Dropping the slot's reference leaves the old frame to who holds it.
-        drop(claim.replace(unique, state.dirtied(), lsn));
+        drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
@@ -507,20 +526,22 @@ impl<S: RefScheme> Mapping<S> {
         edit.apply(&unique);
         let end = edit.range().end;
         bytes.zero(end, bytes.len() - end);
-        self.note_state(writes, page, PageState::CLEAN, PageState::DIRTY);
-        let private = [PageState::DIRTY.bits(), edit.lsn];
+        let state = PageState::CLEAN.dirtied(writes.groups.current());
+        self.note_state(writes, page, PageState::CLEAN, state);
+        let private = [state.bits(), edit.lsn];
         let frame = unique.publish_with(FrameKind::Page, place, private, 1);
         claim.fill(frame);
         Ok(Attempt::Done)
     }
 
-    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame.
+    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame. The
+    /// caller keeps barriers from being made until the page is unlocked.
     pub(crate) fn lock_page(
         &self,
         page: PageNr,
         holder: u64,
     ) -> Result<(Box<[u8]>, UniqueFrame<'_, S>), Error> {
-        self.writes(Op::Pin)?;
+        let writes = self.writes(Op::Pin)?;
         self.throttle();
         let spare = self.frame_for_write()?;
         loop {
@@ -539,6 +560,11 @@ impl<S: RefScheme> Mapping<S> {
                 self.wait_while_locked(frame);
                 continue;
             }
+            if state.is_unclean_of_other(writes.groups.current()) {
+                drop(claim);
+                self.settle_groups(writes)?;
+                continue;
+            }
             let len = self.len_of(page, self.size().max(end));
             if len == 0 {
                 return Err(self.error(ErrorKind::OutOfRange, Op::Pin));
@@ -555,13 +581,13 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Puts `bytes` in place of a locked page's, and unlocks it. If the page is not there any more, because the
+    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it. If the page is not there any more, because the
     /// file was cut or the page discarded, there is nothing to replace.
     pub(crate) fn replace_locked<'m>(
         &'m self,
         page: PageNr,
         holder: u64,
-        bytes: &[u8],
+        edit: Edit<'_>,
         spare: Option<UniqueFrame<'m, S>>,
     ) {
         let (Some(writes), Some(claim)) = (self.writes_if_any(), self.claim_present(page)) else {
@@ -576,12 +602,7 @@ impl<S: RefScheme> Mapping<S> {
             // The page was discarded, and is another one now.
             return;
         }
-        let after = before.unlocked().dirtied();
-        let edit = Edit {
-            off: 0,
-            bytes,
-            lsn: 0,
-        };
+        let after = before.unlocked().dirtied(writes.groups.current());
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);

@@ -5,29 +5,48 @@
 //! durable, since only then they can be evicted. Before it comes to that, a thread of the cache gives dirty pages
 //! to the storage, five times a second.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 #[cfg(not(loom))]
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
-#[cfg(not(loom))]
-use pagewell_sync::lock;
+use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Op};
 use crate::flush::Sync;
 #[cfg(not(loom))]
 use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::shared::Shared;
-use crate::writes::Writeback;
+use crate::writes::{Storage, Writeback, Writes};
 
 /// How often the thread of the cache looks for dirty pages.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// How long writers go on without asking a storage again that has failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// When the storage of some file has failed last while writers were throttled.
+#[derive(Debug, Default)]
+pub(crate) struct LastFailure(Mutex<Option<Instant>>);
+
+impl LastFailure {
+    fn note(&self) {
+        // A model has no time.
+        if !cfg!(loom) {
+            *lock(&self.0) = Some(Instant::now());
+        }
+    }
+
+    fn is_recent(&self) -> bool {
+        lock(&self.0).is_some_and(|at| at.elapsed() < PAUSE)
+    }
+}
+
 thread_local! {
-    /// How many hooks this thread is in.
-    static HOOKS: Cell<u32> = const { Cell::new(0) };
+    /// The files in whose hooks this thread is, by the addresses of their [`Writes`].
+    static HOOKS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// This thread is in a hook of the program: it holds the writeback lock of a file, so what it writes to other files
@@ -35,30 +54,72 @@ thread_local! {
 pub(crate) struct InHook(());
 
 impl InHook {
-    pub(crate) fn enter() -> Self {
-        HOOKS.set(HOOKS.get() + 1);
+    pub(crate) fn enter(writes: &Writes) -> Self {
+        HOOKS.with_borrow_mut(|hooks| hooks.push(std::ptr::from_ref(writes).addr()));
         Self(())
     }
 
     fn is_so() -> bool {
-        HOOKS.get() != 0
+        HOOKS.with_borrow(|hooks| !hooks.is_empty())
+    }
+
+    /// Whether this thread is in a hook of the file: then it holds the file's writeback lock.
+    fn is_of(writes: &Writes) -> bool {
+        let address = std::ptr::from_ref(writes).addr();
+        HOOKS.with_borrow(|hooks| hooks.contains(&address))
     }
 }
 
 impl Drop for InHook {
     fn drop(&mut self) {
-        HOOKS.set(HOOKS.get() - 1);
+        HOOKS.with_borrow_mut(|hooks| _ = hooks.pop());
+    }
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// Takes the file's writeback lock.
+    ///
+    /// # Errors
+    ///
+    /// If this thread holds it, because it is in a hook of the file.
+    pub(crate) fn lock_storage<'w>(
+        &self,
+        writes: &'w Writes,
+        op: Op,
+    ) -> Result<MutexGuard<'w, Storage>, Error> {
+        self.check_no_hook(writes, op)?;
+        Ok(lock(&writes.writeback))
+    }
+
+    /// Takes the lock of the file's size, which comes before the writeback lock.
+    ///
+    /// # Errors
+    ///
+    /// If this thread is in a hook of the file: who has the lock of the size may be waiting for it.
+    pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<MutexGuard<'_, ()>, Error> {
+        self.check_no_hook(writes, op)?;
+        Ok(lock(self.resize_lock()))
+    }
+
+    fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
+        if InHook::is_of(writes) {
+            return Err(self.error(ErrorKind::Deadlock, op));
+        }
+        Ok(())
     }
 }
 
 impl<S: RefScheme> Shared<S> {
     /// Makes pages clean until fewer than the limit are not, as far as the storage lets it. Errors are told by the
-    /// files' next syncs. No lock of any file is held.
+    /// files' next syncs, and keep other writers from asking for a while: they go on, as far as there are frames. No lock of any file is held.
     #[cold]
     pub(crate) fn make_clean(&self) {
-        if !InHook::is_so() {
-            // An error is kept for the handles of the file.
-            let _ = self.make_clean_until(|| !self.unclean.is_over());
+        if InHook::is_so() || self.last_failure.is_recent() {
+            return;
+        }
+        // The error is kept for the handles of the file.
+        if self.make_clean_until(|| !self.unclean.is_over()).is_some() {
+            self.last_failure.note();
         }
     }
 

@@ -4,13 +4,16 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, lock};
 
+use crate::groups::Groups;
 use crate::index::PageNr;
 use crate::page_set::PageSet;
+use crate::page_state::Group;
 
 /// Called with a page's number and the highest log sequence number that was written to it, before the page
 /// is given to the storage. An error keeps it from being written.
@@ -41,8 +44,8 @@ pub(crate) struct WriteOptions {
 
 /// What a file has that is written to.
 pub(crate) struct Writes {
-    /// The pages that the storage does not have.
-    pub(crate) dirty: PageSet,
+    /// The pages that the storage does not have, by group.
+    dirty: [PageSet; 2],
     /// The pages that the storage was given, and has not said that they are durable.
     pub(crate) written: PageSet,
     /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
@@ -51,6 +54,7 @@ pub(crate) struct Writes {
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
+    pub(crate) groups: Groups,
     holds: Mutex<HashMap<PageNr, usize>>,
     nr_handles: AtomicUsize,
 }
@@ -65,6 +69,8 @@ pub(crate) struct Storage {
     /// Whether a sync has failed since the last one that did not. Then what the storage gives to who reads what it
     /// was given need not be what it keeps, whatever it says of later syncs.
     pub(crate) is_doubtful: bool,
+    /// Whether a group was ended by a barrier and is not known to be durable: G2 of [`crate::groups`].
+    pub(crate) is_split: bool,
 }
 
 impl Writes {
@@ -84,19 +90,32 @@ impl Writes {
     pub(crate) fn new(nr_pages: u64, options: WriteOptions) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;
         Some(Self {
-            dirty: PageSet::new(nr_pages)?,
+            dirty: [PageSet::new(nr_pages)?, PageSet::new(nr_pages)?],
             written: PageSet::new(nr_pages)?,
             writeback: Mutex::new(Storage {
                 is_size_known: true,
                 is_synced: true,
                 is_doubtful: false,
+                is_split: false,
             }),
             nr_handles: AtomicUsize::new(0),
             errors: Errors::default(),
             mode,
             before_write,
+            groups: Groups::default(),
             holds: Mutex::new(HashMap::new()),
         })
+    }
+
+    /// The pages of `group` that the storage does not have.
+    pub(crate) fn dirty(&self, group: Group) -> &PageSet {
+        &self.dirty[group.index()]
+    }
+
+    /// A dirty page in `pages`, if there is one.
+    pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
+        let mut sets = self.dirty.iter();
+        sets.find_map(|set| set.next(pages.start, pages.end))
     }
 
     /// Keeps `page` from being written until [`release`](Self::release) was called as often.

@@ -23,7 +23,11 @@
 //! # }
 //! ```
 //!
-//! What it promises and what it does not is said at [`File`]; how it works, in `docs/ARCHITECTURE.md`.
+//! Files can be written to through the cache too ([`OpenOptions`]): writes are in memory at once, and durable after
+//! [`File::sync_data`].
+//!
+//! What it promises and what it does not is said at [`File`] and, for writes, in `docs/durability.md`; how it works, in
+//! `docs/ARCHITECTURE.md`.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +36,10 @@ pub use pagewell_cache::{
     OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/durability.md")]
+struct Durability;
 
 /// The page reference count, in two schemes behind one interface.
 pub mod refcount {

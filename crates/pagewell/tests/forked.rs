@@ -1,0 +1,122 @@
+//! A child made by `fork` gets errors, and changes nothing of its parent's. Apart from other tests, since a child keeps
+//! their files open, and locked, while it runs.
+
+#![allow(unsafe_code)] // Forking.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pagewell::refcount::{LockBit, RefScheme};
+use pagewell::{Cache, Error, ErrorKind, OpenOptions, Writeback};
+use pagewell_testkit::content;
+use tempfile::TempDir;
+
+use support::{PAGE, assert_all_free, cache};
+
+mod support;
+
+support::for_both_schemes! {
+    a_child_gets_errors_and_changes_nothing
+    a_cache_that_the_child_makes_is_its_own
+}
+
+/// Runs `body` in a child made by `fork`; whether it returned, within a minute.
+fn in_child(body: impl FnOnce()) -> bool {
+    // SAFETY: the child runs the body, which takes no lock that another thread of this process may have had (but
+    // the allocator's, which the C library sees to), and ends without returning from here.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        // SAFETY: no memory is touched; a child that waits for something for ever is ended by the signal.
+        unsafe { libc::alarm(60) };
+        let code = i32::from(catch_unwind(AssertUnwindSafe(body)).is_err());
+        // SAFETY: ends the process without running what the test harness would do at its end.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is ours, and `status` outlives the call.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[track_caller]
+fn is_forked<T>(result: Result<T, Error>) {
+    match result {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Forked, "{error}"),
+        Ok(_) => panic!("this was to fail in a child"),
+    }
+}
+
+fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    let expected = content(1, 3 * PAGE);
+    std::fs::write(&path, &expected).unwrap();
+    let cache = cache::<S>(64);
+    let options = OpenOptions::new().write().writeback(Writeback::Manual);
+    let file = cache.open_with(&path, &options).unwrap();
+    let pin = file.pin_owned(0).unwrap();
+    file.write_at(b"dirty", 100).unwrap();
+    let other = file.clone();
+    let locked = other.pin_mut(1).unwrap();
+
+    // A hit: it is marked as used by the first read, and read without a lock by the second.
+    let mut buf = [0; 5];
+    for _ in 0..2 {
+        file.read_at(&mut buf, 100).unwrap();
+    }
+    assert!(in_child(|| {
+        let mut buf = [0; 5];
+        assert_eq!(file.read_at(&mut buf, 100).unwrap(), 5);
+        assert_eq!(&buf, b"dirty");
+        is_forked(file.read_at(&mut buf, 2 * PAGE as u64));
+        is_forked(file.read_at_referenced(&mut buf, 0));
+        is_forked(file.pin(0).map(drop));
+        is_forked(file.pin_owned(2).map(drop));
+        is_forked(file.write_at(b"child", 0));
+        is_forked(file.write_at_lsn(b"child", 0, 1));
+        is_forked(file.append(b"child"));
+        is_forked(file.pin_mut(0).map(drop));
+        is_forked(file.set_len(0));
+        is_forked(file.discard(0..u64::MAX));
+        is_forked(file.flush(0..u64::MAX));
+        is_forked(file.barrier());
+        is_forked(file.sync_data());
+        is_forked(file.sync_all());
+        is_forked(file.hold(0));
+        is_forked(file.refresh());
+        file.invalidate(0..u64::MAX);
+        is_forked(cache.open(&path));
+        is_forked(cache.open_with(&path, &options));
+        assert_eq!(cache.reclaim(100), 0);
+        let _ = format!("{cache:?} {file:?}");
+        is_forked(file.clone().close().map_err(|(_, error)| error));
+        // A guard is dropped as it is everywhere: what it would change is a copy.
+        drop(locked);
+        drop(pin);
+        // The last handles.
+        drop(file);
+        drop(cache);
+    }));
+    // Nothing has reached the file.
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+}
+
+fn a_cache_that_the_child_makes_is_its_own<S: RefScheme>() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    let parents = cache::<S>(64);
+    assert!(in_child(|| {
+        let cache: Cache<LockBit> = cache(64);
+        let options = OpenOptions::new().create().writeback(Writeback::Manual);
+        let file = cache.open_with(&path, &options).unwrap();
+        file.append(b"child").unwrap();
+        file.sync_data().unwrap();
+        drop(file);
+        assert_all_free(&cache);
+    }));
+    let file = parents.open(&path).unwrap();
+    let mut buf = [0; 5];
+    file.read_at(&mut buf, 0).unwrap();
+    assert_eq!(&buf, b"child");
+}

@@ -57,6 +57,15 @@ pub(crate) enum Sync {
     All,
 }
 
+/// What follows when pages were given to the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing now: what is written to them until then need not be written twice.
+    Nothing,
+    /// A sync. The storage begins with what it was given while the rest is given to it.
+    Sync,
+}
+
 /// A page on its way to the storage.
 struct Outgoing<'m, S: RefScheme> {
     page: PageNr,
@@ -128,7 +137,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn flush(&self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.writes(Op::Flush)?;
         let mut storage = self.lock_storage(writes, Op::Flush)?;
-        self.flush_locked(writes, &mut storage, pages)
+        self.flush_locked(writes, &mut storage, pages, Next::Nothing)
     }
 
     /// Makes everything that was written before durable.
@@ -176,7 +185,7 @@ impl<S: RefScheme> Mapping<S> {
     fn sync_locked(&self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         // Of before: pages that make the file longer from now on are not waited for.
         let size = self.size();
-        self.flush_locked(writes, storage, 0..PageNr::MAX)?;
+        self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
         let held = self.held_and_dirty(writes);
         self.tell_size(storage, size)
             .and_then(|()| self.sync_storage(writes, storage, what))
@@ -300,17 +309,18 @@ impl<S: RefScheme> Mapping<S> {
         writes: &Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
+        next: Next,
     ) -> Result<usize, Error> {
         // They stay the same while the writeback lock is held.
         let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
-        let nr_earlier = self.give_dirty(writes, storage, pages.clone(), earlier)?;
+        let nr_earlier = self.give_dirty(writes, storage, pages.clone(), (earlier, next))?;
         // A write that was under way during the barrier may have stored its state after what was before was durable.
         storage.is_split |= nr_earlier != 0;
         let end = self.nr_pages().min(pages.end);
         if storage.is_split && writes.dirty(current).next(pages.start, end).is_some() {
             self.settle_earlier(writes, storage)?;
         }
-        Ok(nr_earlier + self.give_dirty(writes, storage, pages, current)?)
+        Ok(nr_earlier + self.give_dirty(writes, storage, pages, (current, next))?)
     }
 
     /// Gives the dirty pages of `group` in `pages` to the storage, but for those that are held; returns how many it
@@ -320,7 +330,7 @@ impl<S: RefScheme> Mapping<S> {
         writes: &Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
-        group: Group,
+        (group, next): (Group, Next),
     ) -> Result<usize, Error> {
         let mut nr_taken = 0;
         let mut from = pages.start;
@@ -334,7 +344,7 @@ impl<S: RefScheme> Mapping<S> {
             let nr_given = batch.outgoing.len() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
-            let given = self.give(storage, &mut batch);
+            let given = self.give(storage, &mut batch, next);
             if given.is_ok() {
                 nr_taken += batch.outgoing.len();
             }
@@ -414,7 +424,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// The rest of step 2 of the protocol; step 3 is where the batch is dropped.
-    fn give(&self, storage: &mut Storage, batch: &mut Batch<'_, S>) -> io::Result<()> {
+    fn give(&self, storage: &mut Storage, batch: &mut Batch<'_, S>, next: Next) -> io::Result<()> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());
         };
@@ -426,6 +436,9 @@ impl<S: RefScheme> Mapping<S> {
         let start = first.page * self.page_size() as u64;
         let end = start + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
         self.write_storage(storage, &bufs, start, end)?;
+        if next == Next::Sync {
+            self.backend().begin_sync(start..end)?;
+        }
         batch.is_given = true;
         Ok(())
     }

@@ -5,7 +5,8 @@
 //!
 //! Protocol.
 //! 1. Get hold of the leaf ([`Leaf`]), look at the slot, and swap it for the same word with `busy`
-//!    set. Who succeeds has the claim; nobody else can change the slot until the claim ends.
+//!    set. Who succeeds has the claim; nobody else can change the slot until the claim ends. A slot with a page
+//!    can be claimed without a hold of its leaf ([`Claim::try_present`]): it has one itself.
 //! 2. Do what is to be done: read the page into a new frame, or freeze the frame.
 //! 3. End the claim: [`Claim::fill`], [`Claim::empty`], or drop it, which restores the slot.
 //!
@@ -23,7 +24,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
-use pagewell_sync::atomic::Ordering;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::index::Leaf;
 use crate::page_state::PageState;
@@ -31,14 +32,50 @@ use crate::raw;
 use crate::shared::Shared;
 use crate::slot::{Slot, State};
 
+/// The slot has changed, or is claimed by someone else.
+struct Lost;
+
+/// Step 1 of the protocol.
+#[inline]
+fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
+    debug_assert!(!seen.is_busy());
+    // ORDERING: Acquire on success; pairs with the release that ended the last claim, so that the
+    // frame's record is seen as its publisher left it. Nothing before the claim needs to be seen by
+    // who sees it: bytes are written behind a fence of their own (`UniqueFrame::bytes`).
+    let claimed = word.compare_exchange(
+        seen.bits(),
+        seen.claimed().bits(),
+        Ordering::Acquire,
+        Ordering::Relaxed,
+    );
+    claimed.map(|_| ()).map_err(|_| Lost)
+}
+
 /// The right to change one slot.
 #[derive(Debug)]
 pub(crate) struct Claim<'s, S: RefScheme> {
     shared: &'s Shared<S>,
     /// Some until the claim ends.
-    leaf: Option<Leaf<'s, S>>,
-    position: usize,
+    place: Option<Place<'s, S>>,
     before: Slot,
+}
+
+/// Where a claimed slot is, and what keeps its leaf.
+#[derive(Debug)]
+enum Place<'s, S: RefScheme> {
+    /// Our hold of the leaf, and the slot's position in it.
+    InLeaf(Leaf<'s, S>, usize),
+    /// The slot, which has a page, and so a reference to its leaf.
+    Present(&'s AtomicU64),
+}
+
+impl<S: RefScheme> Place<'_, S> {
+    fn word(&self) -> &AtomicU64 {
+        match self {
+            Self::InLeaf(leaf, position) => leaf.slot(*position),
+            Self::Present(word) => word,
+        }
+    }
 }
 
 impl<'s, S: RefScheme> Claim<'s, S> {
@@ -53,24 +90,36 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         position: usize,
         seen: Slot,
     ) -> Result<Self, Leaf<'s, S>> {
-        debug_assert!(!seen.is_busy());
-        // ORDERING: Acquire on success; pairs with the release that ended the last claim, so that the
-        // frame's record is seen as its publisher left it. Nothing before the claim needs to be seen by
-        // who sees it: bytes are written behind a fence of their own (`UniqueFrame::bytes`).
-        let claimed = leaf.slot(position).compare_exchange(
-            seen.bits(),
-            seen.claimed().bits(),
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        );
-        match claimed {
-            Ok(_) => Ok(Self {
+        match swap_for_claimed(leaf.slot(position), seen) {
+            Ok(()) => Ok(Self {
                 shared,
-                leaf: Some(leaf),
-                position,
+                place: Some(Place::InLeaf(leaf, position)),
                 before: seen,
             }),
-            Err(_) => Err(leaf),
+            Err(Lost) => Err(leaf),
+        }
+    }
+
+    /// Claims a slot of the caller's index, without a hold of its leaf, if it still is as it was `seen`, present.
+    ///
+    /// By I5 of the index the word of a slot with a page does not come again once the page is out. So if the swap
+    /// succeeds, the page was there all along, and the slot's reference to the leaf (C2), which nobody but us can give
+    /// up from now on (C1), has kept the leaf and keeps it until the claim ends. If it fails it has changed nothing; if
+    /// the leaf was taken out since the look, the attempt may leave a page of zeros where memory was given back, which
+    /// is given back again when the leaf is taken out the next time.
+    pub(crate) fn try_present(
+        shared: &'s Shared<S>,
+        word: &'s AtomicU64,
+        seen: Slot,
+    ) -> Option<Self> {
+        debug_assert!(matches!(seen.state(), State::Present(_)));
+        match swap_for_claimed(word, seen) {
+            Ok(()) => Some(Self {
+                shared,
+                place: Some(Place::Present(word)),
+                before: seen,
+            }),
+            Err(Lost) => None,
         }
     }
 
@@ -78,7 +127,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// the slot's.
     pub(crate) fn fill(mut self, frame: FrameNr) {
         debug_assert_eq!(self.before.state(), State::Empty);
-        if let Some(leaf) = self.end(self.before.filled(frame)) {
+        if let Some(Place::InLeaf(leaf, _)) = self.end(self.before.filled(frame)) {
             // C2: the claim's reference to the leaf becomes the slot's.
             leaf.reference.into_raw();
         }
@@ -90,7 +139,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
-        self.end_empty();
+        self.end_empty(frame);
         Some(raw::slots_reference(self.shared, frame))
     }
 
@@ -106,7 +155,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         match raw::slots_reference(self.shared, frame).try_unique() {
             Ok(unique) => {
                 // The frame is frozen and not yet anyone's: the version moves before it can be reused.
-                self.end_empty();
+                self.end_empty(frame);
                 Some(unique)
             }
             Err(still_shared) => {
@@ -142,8 +191,9 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// Ends the claim of a present slot whose bytes were changed where they are: `unique` is the page's own
     /// frame, from [`freeze`](Self::freeze).
     pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
-        debug_assert_eq!(self.frame(), Some(unique.frame()));
-        self.publish(unique, state, lsn);
+        let frame = unique.frame();
+        debug_assert_eq!(self.frame(), Some(frame));
+        self.publish(frame, unique, state, lsn);
         drop(self.end(self.before.rewritten()));
     }
 
@@ -156,7 +206,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         lsn: u64,
     ) -> Option<FrameRef<'s, S>> {
         let old = self.frame()?;
-        let frame = self.publish(unique, state, lsn);
+        let frame = self.publish(old, unique, state, lsn);
         // Who waits for the lock of the page waits at its old frame's record, and is to look again.
         PageState::CLEAN.store(self.shared.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
@@ -164,33 +214,39 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.shared, old))
     }
 
-    /// Publishes a frame as the page's, with the slot's reference.
-    fn publish(&self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) -> FrameNr {
-        let owner = self
-            .leaf
-            .as_ref()
-            .map_or(0, |leaf| leaf.reference.frame().get());
-        let place = (u64::from(owner), self.position as u64);
+    /// Publishes a frame as that of a page which is in `old`, with the slot's reference.
+    fn publish(
+        &self,
+        old: FrameNr,
+        unique: UniqueFrame<'s, S>,
+        state: PageState,
+        lsn: u64,
+    ) -> FrameNr {
+        let place = self.shared.pool.meta(old).owner();
         unique.publish_with(FrameKind::Page, place, [state.bits(), lsn], 1)
     }
 
-    fn end_empty(&mut self) {
-        if let Some(leaf) = self.end(self.before.emptied()) {
-            // C2: the slot's reference to the leaf is due, besides our own.
-            drop(raw::leafs_reference(self.shared, leaf.reference.frame()));
+    /// Ends the claim of a present slot whose page in `frame` goes.
+    fn end_empty(&mut self, frame: FrameNr) {
+        let (leaf, _) = self.shared.pool.meta(frame).owner();
+        drop(self.end(self.before.emptied()));
+        // C2: the slot's reference to the leaf is due, besides our own if we have one. Until it is given up the leaf
+        // is the one that the page's record names, which was read while the frame was ours.
+        if let Ok(leaf) = u32::try_from(leaf) {
+            drop(raw::leafs_reference(self.shared, FrameNr::new(leaf)));
         }
     }
 
     /// Stores the slot's new word and wakes who waits for it.
-    fn end(&mut self, after: Slot) -> Option<Leaf<'s, S>> {
-        let leaf = self.leaf.take()?;
-        let word = leaf.slot(self.position);
+    fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
+        let place = self.place.take()?;
+        let word = place.word();
         // ORDERING: Release; publishes the page's bytes and the frame's record to who loads the slot
         // (`FrameView::load`), and to the next claim. A restored slot is published anew for the same
         // reason: this store hides its publisher's.
         word.store(after.bits(), Ordering::Release);
         self.shared.waits.wake(word);
-        Some(leaf)
+        Some(place)
     }
 }
 

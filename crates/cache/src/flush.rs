@@ -33,16 +33,15 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
-use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
-use crate::index::{Leaf, PageNr};
+use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::page_state::{Group, PageState};
-use crate::slot::{Slot, State};
+use crate::slot::State;
 use crate::writeback::InHook;
 use crate::writes::{Storage, Writes};
 
@@ -56,6 +55,15 @@ pub(crate) enum Sync {
     Data,
     /// That, and what else the system keeps of the file.
     All,
+}
+
+/// What follows when pages were given to the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing now: what is written to them until then need not be written twice.
+    Nothing,
+    /// A sync. The storage begins with what it was given while the rest is given to it.
+    Sync,
 }
 
 /// A page on its way to the storage.
@@ -129,7 +137,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn flush(&self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.writes(Op::Flush)?;
         let mut storage = self.lock_storage(writes, Op::Flush)?;
-        self.flush_locked(writes, &mut storage, pages)
+        self.flush_locked(writes, &mut storage, pages, Next::Nothing)
     }
 
     /// Makes everything that was written before durable.
@@ -177,7 +185,7 @@ impl<S: RefScheme> Mapping<S> {
     fn sync_locked(&self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         // Of before: pages that make the file longer from now on are not waited for.
         let size = self.size();
-        self.flush_locked(writes, storage, 0..PageNr::MAX)?;
+        self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
         let held = self.held_and_dirty(writes);
         self.tell_size(storage, size)
             .and_then(|()| self.sync_storage(writes, storage, what))
@@ -302,10 +310,11 @@ impl<S: RefScheme> Mapping<S> {
         writes: &Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
+        next: Next,
     ) -> Result<usize, Error> {
         // They stay the same while the writeback lock is held.
         let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
-        let nr_earlier = self.give_dirty(writes, storage, pages.clone(), earlier)?;
+        let nr_earlier = self.give_dirty(writes, storage, pages.clone(), (earlier, next))?;
         // A write that was under way during the barrier may have stored its state after what was before was durable.
         storage.is_split |= nr_earlier != 0;
         let end = self.nr_pages().min(pages.end);
@@ -316,7 +325,7 @@ impl<S: RefScheme> Mapping<S> {
             }
             self.settle_earlier(writes, storage)?;
         }
-        Ok(nr_earlier + self.give_dirty(writes, storage, pages, current)?)
+        Ok(nr_earlier + self.give_dirty(writes, storage, pages, (current, next))?)
     }
 
     /// Gives the dirty pages of `group` in `pages` to the storage, but for those that are held; returns how many it
@@ -326,7 +335,7 @@ impl<S: RefScheme> Mapping<S> {
         writes: &Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
-        group: Group,
+        (group, next): (Group, Next),
     ) -> Result<usize, Error> {
         let mut nr_taken = 0;
         let mut from = pages.start;
@@ -340,7 +349,7 @@ impl<S: RefScheme> Mapping<S> {
             let nr_given = batch.outgoing.len() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
-            let given = self.give(storage, &mut batch);
+            let given = self.give(storage, &mut batch, next);
             if given.is_ok() {
                 nr_taken += batch.outgoing.len();
             }
@@ -420,7 +429,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// The rest of step 2 of the protocol; step 3 is where the batch is dropped.
-    fn give(&self, storage: &mut Storage, batch: &mut Batch<'_, S>) -> io::Result<()> {
+    fn give(&self, storage: &mut Storage, batch: &mut Batch<'_, S>, next: Next) -> io::Result<()> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());
         };
@@ -432,6 +441,12 @@ impl<S: RefScheme> Mapping<S> {
         let start = first.page * self.page_size() as u64;
         let end = start + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
         self.write_storage(storage, &bufs, start, end)?;
+        if next == Next::Sync {
+            let begun = self.backend().begin_sync(start..end);
+            // The storage has the pages, which are dirty again after an error.
+            storage.may_have_dirty |= begun.is_err();
+            begun?;
+        }
         batch.is_given = true;
         Ok(())
     }
@@ -440,18 +455,15 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
         let mut backoff = Backoff::new();
         loop {
-            let leaf = self.index().leaf(self.shared(), page)?;
-            let position = Leaf::<S>::slot_of(page);
-            // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
-            let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
-            match seen.state() {
+            let seen = self.index().look(page)?;
+            match seen.slot.state() {
                 State::Empty => return None,
                 State::Present(_) => {
-                    if let Ok(claim) = Claim::try_new(self.shared(), leaf, position, seen) {
+                    if let Some(claim) = seen.claim_present(self.shared()) {
                         return Some(claim);
                     }
                 }
-                State::Busy => drop(leaf),
+                State::Busy => {}
             }
             self.wait_for_change(page, &mut backoff);
         }

@@ -33,7 +33,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{Mutex, lock};
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::flush::Sync;
+use crate::flush::{Next, Sync};
 use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::page_state::Group;
@@ -117,7 +117,7 @@ impl<S: RefScheme> Mapping<S> {
         storage: &mut Storage,
     ) -> Result<(), Error> {
         let earlier = writes.groups.earlier();
-        let nr_given = self.give_dirty(writes, storage, 0..PageNr::MAX, earlier)?;
+        let nr_given = self.give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
         storage.is_split |= nr_given != 0;
         // All that was given before may be durable already.
         if storage.is_split && !storage.is_synced {

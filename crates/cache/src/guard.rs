@@ -41,7 +41,10 @@ fn pin<S: RefScheme>(
         .checked_mul(mapping.page_size() as u64)
         .filter(|start| *start < mapping.size())
         .ok_or_else(past_end)?;
-    let Found { reference, end } = mapping.with_room(|| mapping.get(page, || 1))?;
+    let Found { reference, end } = match mapping.get(page, || 1) {
+        Ok(found) => found,
+        Err(error) => mapping.get_after(error, page, &|| 1)?,
+    };
     // The file may have been found to be shorter meanwhile.
     let rest = end.saturating_sub(start);
     if rest == 0 {

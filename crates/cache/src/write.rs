@@ -49,14 +49,13 @@ use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
 
-use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::flush::Sync;
-use crate::index::{Leaf, PageNr};
+use crate::index::PageNr;
 use crate::lookup::Found;
 use crate::mapping::{MAX_FILE_BYTES, Mapping, Unclean};
 use crate::page_state::PageState;
-use crate::slot::{Slot, State};
+use crate::slot::State;
 use crate::writes::Writes;
 
 /// What is written to one page: `bytes`, from byte `off` of it on.
@@ -448,18 +447,15 @@ impl<S: RefScheme> Mapping<S> {
         bound: Bound,
         spare: &mut Option<UniqueFrame<'m, S>>,
     ) -> Result<Attempt, Error> {
-        let Some(leaf) = self.index().leaf(self.shared(), page) else {
+        let Some(seen) = self.index().look(page) else {
             return Ok(Attempt::Missing);
         };
-        let position = Leaf::<S>::slot_of(page);
-        // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
-        let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
-        match seen.state() {
+        match seen.slot.state() {
             State::Empty => return Ok(Attempt::Missing),
             State::Busy => return Ok(Attempt::Raced),
             State::Present(_) => {}
         }
-        let Ok(claim) = Claim::try_new(self.shared(), leaf, position, seen) else {
+        let Some(claim) = seen.claim_present(self.shared()) else {
             return Ok(Attempt::Raced);
         };
         let Some(frame) = claim.frame() else {

@@ -81,7 +81,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// Few and short measurements: blocks of 64 and 4096 bytes, 1 and all threads
+    /// Few and short measurements: few sizes of blocks, 1 and all threads
     #[arg(long)]
     quick: bool,
 
@@ -97,11 +97,11 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PATH", conflicts_with = "sizes")]
     file: Option<PathBuf>,
 
-    /// Bytes a read, such as 64,4K [default: 1,32,64,256,1K,4K,32K; --quick: 64,4K]
+    /// Bytes a read or write, such as 64,4K [default: by case; see docs/benchmarks.md]
     #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = parse_block)]
     blocks: Vec<u64>,
 
-    /// Sizes of the temporary files [default: 4K,1M,256M; --quick: 1M for hot and 256M for random reads]
+    /// Sizes of the temporary files [default: 4K,1M,256M to read, 256M to write; --quick: 1M for hot and 256M for random reads, 64M to write]
     #[arg(long = "size", value_name = "LIST", value_delimiter = ',', value_parser = parse_file_size)]
     sizes: Vec<u64>,
 
@@ -128,6 +128,8 @@ enum What {
     Refcount,
     /// Cached reads: optimistic, referenced, pread, memcpy from a mapping
     Read,
+    /// Writes to cached pages, appends, syncs and writeback: Pagewell, pwrite, memcpy to a mapping, fio
+    Write,
     /// Contiguous ranges of frames: freed as large blocks, or one by one
     Contig,
     /// Frames and large blocks: allocated and freed by Pagewell's pool, and by its peers
@@ -141,6 +143,7 @@ impl What {
         match self {
             What::Refcount => vec![Bench::Refcount],
             What::Read => vec![Bench::Read],
+            What::Write => vec![Bench::Write],
             What::Contig => vec![Bench::Contig],
             What::Alloc => vec![Bench::Alloc],
             What::All => Bench::ALL.to_vec(),
@@ -266,7 +269,17 @@ impl BenchArgs {
     fn refuse_unused(&self) -> Result<(), clap::Error> {
         let benches = self.what.benches();
         if let [bench] = benches.as_slice()
-            && *bench != Bench::Read
+            && *bench == Bench::Write
+            && self.file.is_some()
+        {
+            return Err(usage(
+                ErrorKind::ArgumentConflict,
+                "--file is of no use to `bench write`, which writes to temporary files only"
+                    .to_owned(),
+            ));
+        }
+        if let [bench] = benches.as_slice()
+            && !matches!(bench, Bench::Read | Bench::Write)
         {
             let unused = [
                 ("--file", self.file.is_some()),
@@ -281,7 +294,7 @@ impl BenchArgs {
                 return Err(usage(
                     ErrorKind::ArgumentConflict,
                     format!(
-                        "{flag} is of no use to `bench {}`, which reads no file",
+                        "{flag} is of no use to `bench {}`, which has no file",
                         bench.name()
                     ),
                 ));
@@ -486,7 +499,10 @@ mod tests {
             "bench contig --case order-8",
             "bench alloc --case lengths",
             "bench alloc --page-size 4K",
-            "bench write",
+            "bench write --file x",
+            "bench write --case same-hot",
+            "bench read --case writeback",
+            "bench alloc --case append",
             "bench --format xml",
         ] {
             assert!(settings(line).is_err(), "{line}");

@@ -2,12 +2,13 @@
 //!
 //! The life of a run: [`plan`] says which cells are measured. For reads,
 //! [`stage`] makes the files ([`data`]) and opens them in every engine
-//! ([`engine`]); the engines of the other benchmarks are in [`refcount`], [`contig`]
-//! and [`alloc`]. A [`crew`] of pinned workers runs the engines of a cell in
+//! ([`engine`]); the engines of the other benchmarks are in [`refcount`], [`write`],
+//! [`contig`] and [`alloc`]. A [`crew`] of pinned workers runs the engines of a cell in
 //! turns, round by round. [`results`] compares the speeds of the same round, and
 //! [`record`] or [`table`] prints them.
 
 mod alloc;
+mod buffer;
 mod clock;
 mod contig;
 mod crew;
@@ -22,6 +23,7 @@ mod rng;
 mod stage;
 mod stats;
 mod table;
+mod write;
 
 use std::time::Duration;
 
@@ -75,6 +77,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
         run.report(&cells, &files)?;
         measured.extend(cells);
     }
+    if !plan.write.is_empty() {
+        let (cells, files) = run.write(&plan)?;
+        run.report(&cells, &files)?;
+        measured.extend(cells);
+    }
     measured.extend(run.each(&plan.contig, |cell, schedule, cpus, watch| {
         contig::run(cell, settings, schedule, cpus, watch)
     })?);
@@ -96,8 +103,8 @@ fn schedule_for(cell: &Cell, settings: &Settings) -> Schedule {
 
 fn planned_duration(cell: &Cell, settings: &Settings) -> Duration {
     match cell.case {
-        // Its histories have a number of steps, and take what they take: little.
-        Case::Fragmentation => Duration::ZERO,
+        // They have a number of steps, or of bytes, and take what they take: little, as a rule.
+        Case::Fragmentation | Case::Writeback => Duration::ZERO,
         _ => schedule_for(cell, settings).duration(),
     }
 }
@@ -150,6 +157,26 @@ impl Run<'_> {
                 let workers = stage.lanes(cell)?;
                 measured.push(self.measure(cell, |schedule, cpus, watch| {
                     run_threads(schedule, cpus, workers, watch)
+                })?);
+            }
+        }
+        Ok((measured, files.join(", ")))
+    }
+
+    /// The cells, and what files they have written to.
+    fn write(&mut self, plan: &Plan) -> Result<(Vec<Measured>, String), Failure> {
+        let mut scratch = Scratch::new(self.settings.dir.clone());
+        let mut measured = Vec::new();
+        let mut files = Vec::new();
+        for planned in &plan.write {
+            self.progress
+                .say(format!("preparing {} of data", Bytes(planned.file_bytes)));
+            let note = |text: String| self.progress.note(&text);
+            let mut stage = write::Stage::new(planned, self.settings, &mut scratch, note)?;
+            files.push(stage.describe());
+            for cell in &planned.cells {
+                measured.push(self.measure(cell, |schedule, cpus, watch| {
+                    stage.run(cell, schedule, cpus, watch)
                 })?);
             }
         }

@@ -16,7 +16,7 @@
 //! | `progress` | the progress bar                                                       |
 //!
 //! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker
-//! processes), `bench/data/mapped.rs` (the mapping of a file), `info/io_uring.rs`
+//! processes), `bench/data/mapped.rs` (mappings of files), `info/io_uring.rs`
 //! (one system call), and in `bench/alloc` those of the allocators whose
 //! interface asks for it, and of blocks that threads pass on as numbers.
 

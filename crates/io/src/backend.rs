@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_sync::bytes::RacyBytes;
@@ -107,6 +108,18 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
+    /// What was written to the bytes in `range` of the file is about to be made durable by a sync: the storage may
+    /// begin with it now, while more is written. Nothing is promised before the sync.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the storage says that keeps it from taking what was written; [nothing may be
+    /// concluded](Self#what-may-be-concluded-from-a-sync-that-failed) then, as from a sync that failed.
+    fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
+        let _ = range;
+        Ok(())
+    }
+
     /// Waits until everything that was written, and the size needed to read it, is durable: survives a
     /// loss of power.
     ///
@@ -193,6 +206,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         (**self).set_size(size)
+    }
+
+    fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
+        (**self).begin_sync(range)
     }
 
     fn sync_data(&self) -> io::Result<()> {

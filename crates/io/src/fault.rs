@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_sync::bytes::RacyBytes;
@@ -260,6 +261,10 @@ impl<B: Backend> Backend for FaultBackend<B> {
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.simple(&Operation::SetSize { size }, |inner| inner.set_size(size))
+    }
+
+    fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
+        self.inner.begin_sync(range)
     }
 
     fn sync_data(&self) -> io::Result<()> {

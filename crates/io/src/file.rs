@@ -34,6 +34,7 @@ mod transfer;
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -294,6 +295,11 @@ impl Backend for FileBackend {
         }
         // This is taken up again by the standard library if it is interrupted.
         self.file.set_len(size)
+    }
+
+    fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
+        self.check_writable()?;
+        sync::begin(&self.file, range)
     }
 
     fn sync_data(&self) -> io::Result<()> {

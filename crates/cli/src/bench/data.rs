@@ -1,7 +1,8 @@
-//! The files that are read: the user's, or temporary ones.
+//! The files that are read, the user's or temporary ones, and those that are written to, which are temporary.
 //!
-//! A temporary file has no name: it is gone when the command ends, in whatever
-//! way. It is opened again through `/proc/self/fd`.
+//! A temporary file that is only read has no name: it is gone when the command ends, in whatever
+//! way. It is opened again through `/proc/self/fd`. A file that the cache writes to needs a name, which must lead to
+//! it until it is closed; it is removed when the run ends, unless that is by a signal.
 
 mod mapped;
 mod scratch;
@@ -10,17 +11,21 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-pub(super) use self::mapped::Mapped;
+use tempfile::TempPath;
+
+pub(super) use self::mapped::{Mapped, MappedMut};
 pub(super) use self::scratch::Scratch;
 use crate::failure::Failure;
 
-/// A file to read.
+/// A file to read, or to write to if it is a temporary one.
 #[derive(Debug)]
 pub(super) struct DataFile {
     /// Keeps a temporary file in being; what `pread` is asked for the truth.
     pub(super) file: File,
     /// How to open it once more.
     pub(super) path: PathBuf,
+    /// Removes the name of a temporary file that has one.
+    _name: Option<TempPath>,
     /// What to call it when talking to people.
     pub(super) label: String,
     pub(super) bytes: u64,
@@ -45,14 +50,20 @@ impl DataFile {
         Ok(DataFile {
             file,
             path: path.to_owned(),
+            _name: None,
             label: path.display().to_string(),
             bytes,
         })
     }
 
-    fn temporary(file: File, bytes: u64, label: String) -> DataFile {
+    fn temporary(file: File, name: Option<TempPath>, bytes: u64, label: String) -> DataFile {
+        let path = match &name {
+            Some(name) => name.to_path_buf(),
+            None => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+        };
         DataFile {
-            path: PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+            path,
+            _name: name,
             file,
             label,
             bytes,

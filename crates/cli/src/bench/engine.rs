@@ -16,6 +16,7 @@ pub(super) use self::optimistic::Optimistic;
 pub(super) use self::pread::Pread;
 pub(super) use self::referenced::Referenced;
 
+use super::buffer::Buffer;
 use super::crew::Op;
 use super::positions::Positions;
 
@@ -117,36 +118,6 @@ fn failed(wanted: usize, offset: u64, error: &dyn Display) -> String {
     format!("a read of {wanted} bytes at offset {offset} failed: {error}")
 }
 
-/// What is read into.
-struct Buffer {
-    bytes: Vec<u8>,
-    start: usize,
-    len: usize,
-}
-
-/// Buffers begin at this offset in a page. A file's pages and blocks begin at
-/// offset 0 in theirs; were the buffer's offset the same, loads of one read would
-/// look to the processor as if they might depend on the stores of the one before,
-/// of which it compares only the lower 12 bits.
-const OFFSET_IN_PAGE: usize = 2048 + 64;
-const PAGE: usize = 4096;
-
-impl Buffer {
-    fn new(len: usize) -> Buffer {
-        let bytes = vec![0; len + 2 * PAGE];
-        let to_page = (bytes.as_ptr() as usize).wrapping_neg() % PAGE;
-        Buffer {
-            bytes,
-            start: to_page + OFFSET_IN_PAGE,
-            len,
-        }
-    }
-
-    fn block(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + self.len]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::positions::Fixed;
@@ -174,14 +145,5 @@ mod tests {
             run(Err("disk on fire")),
             Err("a read of 64 bytes at offset 5 failed: disk on fire".to_owned())
         );
-    }
-
-    #[test]
-    fn buffers_have_the_length_and_place_that_they_should() {
-        for len in [1, 64, 4096, 100_000] {
-            let mut buffer = Buffer::new(len);
-            assert_eq!(buffer.block().len(), len);
-            assert_eq!(buffer.block().as_ptr() as usize % PAGE, OFFSET_IN_PAGE);
-        }
     }
 }

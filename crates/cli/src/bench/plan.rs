@@ -2,7 +2,7 @@
 //!
 //! A *cell* is one row of a table: a case with a block size, a file size and a
 //! number of workers. All engines are measured in each cell. A *stage* is the
-//! cells that read the same file, so that files and caches are made once.
+//! cells that read or write the same file, so that files and caches are made once.
 
 mod case;
 
@@ -16,14 +16,14 @@ use crate::args::Settings;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Cell {
     pub(super) case: Case,
-    /// Bytes a read; of `contig` and `alloc`, bytes of a range or block; 0 for counts.
+    /// Bytes a read or a write; of `contig` and `alloc`, bytes of a range or block; 0 for counts.
     pub(super) block: u64,
-    /// 0 where nothing is read.
+    /// 0 where there is no file. Files that are appended to have that many at most.
     pub(super) file_bytes: u64,
     pub(super) threads: u32,
 }
 
-/// The cells that read the same file.
+/// The cells that read, or write, the same file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Stage {
     pub(super) file_bytes: u64,
@@ -64,6 +64,7 @@ pub(super) struct Limits {
 pub(super) struct Plan {
     pub(super) refcount: Vec<Cell>,
     pub(super) read: Vec<Stage>,
+    pub(super) write: Vec<Stage>,
     pub(super) contig: Vec<Cell>,
     pub(super) alloc: Vec<Cell>,
     pub(super) notes: Vec<String>,
@@ -76,6 +77,18 @@ const QUICK_HOT_SIZE: u64 = 1 << 20;
 /// The file for random reads: larger than the processor's caches. The next ones
 /// are for machines without the memory.
 const RANDOM_SIZES: [u64; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
+/// Bytes of the writes at random positions, of those that are synced, and of records that are appended.
+const FULL_WRITES: [u64; 5] = [64, 512, 4096, 16 << 10, 64 << 10];
+const QUICK_WRITES: [u64; 2] = [64, 4096];
+const FULL_COMMITS: [u64; 2] = [64, 4096];
+const QUICK_COMMITS: [u64; 1] = [64];
+const FULL_RECORDS: [u64; 2] = [128, 4096];
+const QUICK_RECORDS: [u64; 1] = [128];
+/// Bytes of the writes of a file from end to end.
+const WRITEBACK_BLOCK: u64 = 1 << 20;
+/// A file that is appended to is cut when it has that many bytes.
+const LARGEST_LOG: u64 = 1 << 20;
+const QUICK_WRITE_SIZE: u64 = 64 << 20;
 /// Frames of the ranges that are freed.
 const FULL_LENGTHS: [u64; 14] = [
     1, 2, 3, 7, 8, 63, 64, 511, 512, 513, 4095, 4096, 16_384, 65_536,
@@ -83,6 +96,8 @@ const FULL_LENGTHS: [u64; 14] = [
 const QUICK_LENGTHS: [u64; 4] = [1, 63, 513, 4096];
 /// The operating system's pages of a file, and two caches with some room.
 const MEMORY_PER_FILE_BYTE: u64 = 4;
+/// The operating system's pages of a file for each engine, and a cache that may hold all of it dirty.
+const MEMORY_PER_WRITTEN_BYTE: u64 = 6;
 
 impl Plan {
     /// Plans the cells of a run.
@@ -110,6 +125,9 @@ impl Plan {
         if settings.asks_for(Bench::Read) {
             plan.plan_reads(settings, limits, &threads);
         }
+        if settings.asks_for(Bench::Write) {
+            plan.plan_writes(settings, limits, &threads);
+        }
         if settings.asks_for(Bench::Contig) {
             plan.plan_contig(settings, &threads);
         }
@@ -121,9 +139,12 @@ impl Plan {
 
     /// All cells, in the order in which they are measured.
     pub(super) fn cells(&self) -> impl Iterator<Item = &Cell> {
-        let read = self.read.iter().flat_map(|stage| &stage.cells);
+        let files = self.read.iter().chain(&self.write);
         let frames = self.contig.iter().chain(&self.alloc);
-        self.refcount.iter().chain(read).chain(frames)
+        self.refcount
+            .iter()
+            .chain(files.flat_map(|stage| &stage.cells))
+            .chain(frames)
     }
 
     fn plan_contig(&mut self, settings: &Settings, threads: &[u32]) {
@@ -204,6 +225,44 @@ impl Plan {
         }
     }
 
+    fn plan_writes(&mut self, settings: &Settings, limits: Limits, threads: &[u32]) {
+        if limits.users_file.is_some() {
+            self.notes
+                .push("bench write is left out: it does not write to a file of yours".to_owned());
+            return;
+        }
+        let cases = wanted(settings, Bench::Write);
+        let sizes = match settings.sizes.as_slice() {
+            [] if settings.quick => {
+                vec![self.size_that_fits(limits.memory, MEMORY_PER_WRITTEN_BYTE, QUICK_WRITE_SIZE)]
+            }
+            [] => {
+                vec![self.size_that_fits(limits.memory, MEMORY_PER_WRITTEN_BYTE, RANDOM_SIZES[0])]
+            }
+            chosen => chosen.to_vec(),
+        };
+        for file_bytes in sizes {
+            let mut cells = Vec::new();
+            for &case in &cases {
+                let blocks = match settings.blocks.as_slice() {
+                    [] => blocks_to_write(case, settings.quick),
+                    chosen => chosen,
+                };
+                cells.extend(cells_of_writes(settings, case, file_bytes, blocks, threads));
+            }
+            if !cells.is_empty() {
+                self.write.push(Stage { file_bytes, cells });
+            }
+        }
+        if self.write.is_empty() {
+            self.notes.push(
+                "no write is measured: every block is larger than a thread's part of the file, \
+                 or its case is left out"
+                    .to_owned(),
+            );
+        }
+    }
+
     /// The sizes of the files, each with the cases that read it.
     fn files(&mut self, settings: &Settings, limits: Limits) -> Vec<(u64, Vec<Case>)> {
         let cases = wanted(settings, Bench::Read);
@@ -225,7 +284,7 @@ impl Plan {
                 .map(|&size| (size, cases.clone()))
                 .collect();
         }
-        let large = self.size_that_fits(limits.memory);
+        let large = self.size_that_fits(limits.memory, MEMORY_PER_FILE_BYTE, RANDOM_SIZES[0]);
         if settings.quick {
             let (random, hot): (Vec<Case>, Vec<Case>) = cases
                 .into_iter()
@@ -241,11 +300,12 @@ impl Plan {
         files
     }
 
-    /// The largest of [`RANDOM_SIZES`] for which the memory suffices.
-    fn size_that_fits(&mut self, memory: Option<u64>) -> u64 {
-        let [wanted, .., least] = RANDOM_SIZES;
+    /// The largest of [`RANDOM_SIZES`], at most `wanted`, for which the memory suffices: so many bytes for each of
+    /// the file's.
+    fn size_that_fits(&mut self, memory: Option<u64>, per_byte: u64, wanted: u64) -> u64 {
         let memory = memory.unwrap_or(u64::MAX);
-        let fits = |size: &u64| size * MEMORY_PER_FILE_BYTE <= memory;
+        let [.., least] = RANDOM_SIZES;
+        let fits = |size: &u64| *size <= wanted && size * per_byte <= memory;
         let size = RANDOM_SIZES.into_iter().find(fits).unwrap_or(least);
         if size < wanted {
             self.notes.push(format!(
@@ -257,6 +317,60 @@ impl Plan {
         }
         size
     }
+}
+
+/// What is written at a time, if nobody asks for something else.
+fn blocks_to_write(case: Case, is_quick: bool) -> &'static [u64] {
+    match (case, is_quick) {
+        (Case::Writeback, _) => &[WRITEBACK_BLOCK],
+        (case, true) if case.appends() => &QUICK_RECORDS,
+        (case, false) if case.appends() => &FULL_RECORDS,
+        (case, true) if case.group().is_some() => &QUICK_COMMITS,
+        (case, false) if case.group().is_some() => &FULL_COMMITS,
+        (_, true) => &QUICK_WRITES,
+        (_, false) => &FULL_WRITES,
+    }
+}
+
+/// The cells of a case in which a thread has room for a block.
+fn cells_of_writes(
+    settings: &Settings,
+    case: Case,
+    file_bytes: u64,
+    blocks: &[u64],
+    threads: &[u32],
+) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for &block in blocks {
+        let cell = |file_bytes, block, threads| Cell {
+            case,
+            block,
+            file_bytes,
+            threads,
+        };
+        if case == Case::Writeback {
+            let cell = cell(file_bytes, block.min(file_bytes), 1);
+            if !cells.contains(&cell) {
+                cells.push(cell);
+            }
+        } else if case.appends() {
+            let log = file_bytes.min(LARGEST_LOG);
+            let fitting = threads.iter().filter(|_| block <= log);
+            cells.extend(fitting.map(|&threads| cell(log, block, threads)));
+        } else {
+            let fitting = threads
+                .iter()
+                .filter(|&&threads| block <= part_of(file_bytes, threads, settings.page_size));
+            cells.extend(fitting.map(|&threads| cell(file_bytes, block, threads)));
+        }
+    }
+    cells
+}
+
+/// How many bytes of a file each of `threads` workers writes to: whole pages of the cache.
+pub(super) fn part_of(file_bytes: u64, threads: u32, page_size: usize) -> u64 {
+    let page_size = page_size as u64;
+    file_bytes / u64::from(threads) / page_size * page_size
 }
 
 /// The cases of a benchmark that were asked for.
@@ -352,9 +466,30 @@ mod tests {
         assert!(plan.contig.contains(&of(Case::Lengths, 63 << 12, 1)));
         assert!(plan.alloc.contains(&of(Case::Order0Private, 4096, 1)));
         assert!(plan.alloc.contains(&of(Case::Order9Mixed, page_block, 6)));
+        for (case, block, file_bytes, threads) in [
+            (Case::WriteHot, 64, 64 << 20, 6),
+            (Case::WriteRandom, 4096, 64 << 20, 1),
+            (Case::WriteCommit64, 64, 64 << 20, 6),
+            (Case::Append, 128, 1 << 20, 6),
+            (Case::AppendCommit64, 128, 1 << 20, 1),
+            (Case::Writeback, 1 << 20, 64 << 20, 1),
+        ] {
+            let cell = Cell {
+                case,
+                block,
+                file_bytes,
+                threads,
+            };
+            assert!(plan.cells().any(|planned| *planned == cell), "{cell:?}");
+        }
+        // Write: two cases with two blocks and three with one, each with two numbers of threads, and one more.
         // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
         // with two numbers of threads, two mixed ones with one.
-        assert_eq!(plan.cells().count(), 6 + 12 + (2 + 4 + 1) + (4 + 2));
+        let nr_writes = (2 * 2 + 3) * 2 + 1;
+        assert_eq!(
+            plan.cells().count(),
+            6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2)
+        );
         assert!(plan.notes.is_empty());
     }
 
@@ -383,7 +518,9 @@ mod tests {
         let plan = Plan::new(&full(), limits);
         let sizes: Vec<u64> = plan.read.iter().map(|stage| stage.file_bytes).collect();
         assert_eq!(sizes, [4 << 10, 1 << 20, 16 << 20]);
-        assert_eq!(plan.notes.len(), 1);
+        assert_eq!(plan.write[0].file_bytes, 16 << 20);
+        // One for the files that are read, one for those that are written.
+        assert_eq!(plan.notes.len(), 2);
     }
 
     #[test]
@@ -397,6 +534,42 @@ mod tests {
         assert!(plan.read[0].cells.iter().all(|cell| cell.block <= 5000));
         assert!(!plan.read[0].has(Case::DiffHot));
         assert!(plan.notes[0].contains("diff-hot"));
+        assert!(plan.write.is_empty(), "a user's file is not written to");
+    }
+
+    #[test]
+    fn a_block_that_a_threads_part_has_no_room_for_is_left_out() {
+        let settings = Settings {
+            benches: vec![Bench::Write],
+            cases: vec![Case::WriteRandom, Case::Append],
+            sizes: vec![64 << 10],
+            threads: vec![1, 2, 40],
+            ..full()
+        };
+        let plan = Plan::new(&settings, ROOMY);
+        let of = |case, block| {
+            let cells = plan.cells();
+            let wanted = cells.filter(|cell| cell.case == case && cell.block == block);
+            wanted.map(|cell| cell.threads).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Case::WriteRandom, 64 << 10), [1]);
+        assert_eq!(of(Case::WriteRandom, 16 << 10), [1, 2]);
+        // A page for each of 40 threads is more than the file has.
+        assert_eq!(of(Case::WriteRandom, 64), [1, 2]);
+        assert_eq!(of(Case::Append, 128), [1, 2, 40]);
+    }
+
+    #[test]
+    fn a_file_is_written_from_end_to_end_by_one_thread() {
+        let settings = Settings {
+            cases: vec![Case::Writeback],
+            blocks: vec![64 << 10, 1 << 20, 2 << 20],
+            sizes: vec![1 << 20],
+            ..full()
+        };
+        let plan = Plan::new(&settings, ROOMY);
+        let blocks: Vec<(u64, u32)> = plan.cells().map(|c| (c.block, c.threads)).collect();
+        assert_eq!(blocks, [(64 << 10, 1), (1 << 20, 1)]);
     }
 
     #[test]

@@ -14,9 +14,9 @@ struct Figure {
     bench: &'static str,
     engine: &'static str,
     case: &'static str,
-    /// Bytes a read, or of the range or block; 0 for counts.
+    /// Bytes a read or write, or of the range or block; 0 for counts.
     block: u64,
-    /// 0 where nothing is read.
+    /// 0 where there is no file.
     file_bytes: u64,
     /// Workers: threads, or processes in one-count-processes.
     threads: u32,

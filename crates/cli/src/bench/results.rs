@@ -3,7 +3,7 @@
 use super::crew::Speeds;
 use super::plan::{Bench, Case, Cell};
 use super::stats::Spread;
-use super::{alloc, contig, engine, refcount};
+use super::{alloc, contig, engine, refcount, write};
 
 /// A cell with the figures of all engines.
 #[derive(Debug)]
@@ -13,11 +13,13 @@ pub(super) struct Measured {
     figures: Vec<Vec<f64>>,
 }
 
-/// The engines of a case, in the order of their lanes.
+/// The engines of a case, in the order of their lanes. The last ones may not have been there to be measured.
 pub(super) fn engines(case: Case) -> &'static [&'static str] {
     match case.bench() {
         Bench::Refcount => &refcount::ENGINES,
         Bench::Read => &engine::ENGINES,
+        Bench::Write if case == Case::Writeback => &write::WRITEBACK_ENGINES,
+        Bench::Write => &write::ENGINES,
         Bench::Contig if case == Case::Fragmentation => &contig::STRATEGIES,
         Bench::Contig => &contig::ENGINES,
         Bench::Alloc => &alloc::ENGINES,
@@ -29,6 +31,8 @@ pub(super) fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
     match case.bench() {
         Bench::Refcount => &refcount::RATIOS,
         Bench::Read => &engine::RATIOS,
+        Bench::Write if case == Case::Writeback => &write::WRITEBACK_RATIOS,
+        Bench::Write => &write::RATIOS,
         // Shares are no speeds.
         Bench::Contig if case == Case::Fragmentation => &[],
         Bench::Contig => &contig::RATIOS,

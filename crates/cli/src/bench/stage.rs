@@ -318,7 +318,7 @@ fn open_in<S: RefScheme>(cache: &Cache<S>, data: &DataFile) -> Result<pagewell::
 }
 
 /// An error with what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

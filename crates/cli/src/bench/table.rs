@@ -12,7 +12,7 @@ use self::scaling::scaling_table;
 use super::plan::{Bench, Case, Cell};
 use super::results::{Measured, engines, ratios};
 use super::stats::Spread;
-use super::{alloc, contig, engine, refcount};
+use super::{alloc, contig, engine, refcount, write};
 use pagewell_frame::FRAME_BYTES;
 
 use crate::args::Settings;
@@ -50,7 +50,7 @@ pub(super) fn cell_name(cell: &Cell) -> String {
     );
     let name = cell.case.name();
     match cell.case.bench() {
-        Bench::Read => format!(
+        Bench::Read | Bench::Write => format!(
             "{name}, {} of {}, {workers}",
             Bytes(cell.block),
             Bytes(cell.file_bytes)
@@ -63,7 +63,7 @@ pub(super) fn cell_name(cell: &Cell) -> String {
 }
 
 /// The tables of one benchmark: one for each case, and one for how the engines
-/// scale. `files` says what was read.
+/// scale. `files` says what was read or written.
 pub(super) fn report(measured: &[Measured], files: &str) -> String {
     let Some(first) = measured.first() else {
         return String::new();
@@ -75,6 +75,7 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
     let legend: &[(&str, &str)] = match bench {
         Bench::Refcount => &refcount::LEGEND,
         Bench::Read => &engine::LEGEND,
+        Bench::Write => &write::LEGEND,
         Bench::Contig => &contig::LEGEND,
         Bench::Alloc => &alloc::LEGEND,
     };
@@ -103,13 +104,16 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
     text
 }
 
-/// What is measured, and how it is given. `files` says what was read.
+/// What is measured, and how it is given. `files` says what was read or written.
 fn title(bench: Bench, files: &str) -> String {
     match bench {
         Bench::Refcount => {
             "REFCOUNT: one reference taken and dropped, time per pair and thread".to_owned()
         }
         Bench::Read => format!("READ: cached reads of {files}, time per read and thread"),
+        Bench::Write => {
+            format!("WRITE: writes to cached pages of {files}, time per write and thread")
+        }
         Bench::Contig => {
             "CONTIG: single frames freed as contiguous ranges, time per range and thread".to_owned()
         }
@@ -140,11 +144,13 @@ pub(super) fn summary(measured: &[Measured]) -> String {
     text
 }
 
-/// Whether a cell stands in the summary: shared data, reads of 64 bytes, and the frame pool's main cases.
+/// Whether a cell stands in the summary: shared data, reads and writes of 64 bytes, what gets to the storage, and the
+/// frame pool's main cases.
 fn is_telling(measured: &Measured) -> bool {
     match measured.cell.case {
         Case::OneCount | Case::Order9 | Case::Order0Private | Case::Order9Private => true,
-        Case::SameHot | Case::SameRandom => measured.cell.block == 64,
+        Case::SameHot | Case::SameRandom | Case::WriteRandom => measured.cell.block == 64,
+        Case::WriteCommit64 | Case::Writeback => true,
         _ => false,
     }
 }
@@ -186,7 +192,7 @@ impl Column {
 /// The columns that a benchmark's tables have besides workers and engines.
 fn columns(bench: Bench) -> &'static [Column] {
     match bench {
-        Bench::Read => &[Column::Block, Column::File],
+        Bench::Read | Bench::Write => &[Column::Block, Column::File],
         Bench::Contig => &[Column::Frames],
         Bench::Refcount | Bench::Alloc => &[],
     }
@@ -232,7 +238,10 @@ fn in_table(measured: &Measured, engine: &str) -> String {
     if case == Case::Fragmentation {
         return format!("{:.1} %", 100.0 * figure.median);
     }
-    let time = time(f64::from(threads) * 1e9 / figure.median);
+    let time = match case {
+        Case::Writeback => format!("{:.0} MiB/s", figure.median),
+        _ => time(f64::from(threads) * 1e9 / figure.median),
+    };
     let first = engines(case)[0];
     match measured.ratio(first, engine) {
         Some(ratio) if engine != first => format!("{time} {:>6}", times(ratio.median)),
@@ -253,7 +262,9 @@ fn noise(measured: &[Measured]) -> Option<String> {
         .filter(|measured| measured.cell.case != Case::Fragmentation);
     for measured in speeds {
         for engine in engines(measured.cell.case) {
-            let speed = measured.figure(engine)?;
+            let Some(speed) = measured.figure(engine) else {
+                continue;
+            };
             let off = (speed.max / speed.median - 1.0).max(1.0 - speed.min / speed.median);
             all.push(off);
             if widest.as_ref().is_none_or(|(most, _)| off > *most) {
@@ -279,7 +290,7 @@ mod tests {
         let cell = Cell {
             case,
             block,
-            file_bytes: if case.bench() == Bench::Read {
+            file_bytes: if matches!(case.bench(), Bench::Read | Bench::Write) {
                 256 << 20
             } else {
                 0
@@ -303,6 +314,13 @@ mod tests {
             }
         }
         let mut text = report(&cells, "256 MiB in /tmp (overlayfs)");
+        let writes: Vec<Measured> = Bench::Write
+            .cases()
+            .iter()
+            .flat_map(|&case| [measured(case, 64, 1), measured(case, 65_536, 128)])
+            .collect();
+        text += &report(&writes, "256 MiB in /tmp (overlayfs)");
+        text += &summary(&writes);
         for bench in [Bench::Refcount, Bench::Contig, Bench::Alloc] {
             let cells: Vec<Measured> = bench
                 .cases()

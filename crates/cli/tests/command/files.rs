@@ -153,3 +153,46 @@ fn nothing_is_left_in_the_folder_for_temporary_files() {
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn writes_leave_no_file_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = pagewell(&format!(
+        "bench write --quick --size 64K --case write-random,append,writeback {SHORT} --dir"
+    ));
+    command.arg(folder.path());
+    run(&mut command).succeeded();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_users_file_is_not_written_to() {
+    let file = file_of(100_000);
+    let before = fs::read(file.path()).unwrap();
+    let mut command = pagewell(&format!(
+        "bench all --quick {SHORT} --case same-hot,append --file"
+    ));
+    command.arg(file.path());
+    let finished = run(&mut command).succeeded();
+    assert!(
+        finished.stderr.contains("bench write is left out"),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(fs::read(file.path()).unwrap(), before);
+}
+
+#[test]
+fn a_cache_that_holds_few_dirty_pages_is_written_back_meanwhile() {
+    let finished = run(&mut pagewell(&format!(
+        "bench write --quick --size 1M --capacity 1M --case write-random {SHORT}"
+    )))
+    .succeeded();
+    assert!(
+        finished
+            .stderr
+            .contains("writing them back is measured too"),
+        "{}",
+        finished.stderr
+    );
+}

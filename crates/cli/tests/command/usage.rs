@@ -7,7 +7,9 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
     for (arguments, word) in [
         ("--nonsense", "--nonsense"),
         ("walk", "walk"),
-        ("bench write", "write"),
+        ("bench write --file x", "--file"),
+        ("bench write --case same-random", "bench read"),
+        ("bench read --case writeback", "bench write"),
         ("bench --nonsense", "--nonsense"),
         ("bench read --threads 0", "--threads"),
         ("bench read --threads two", "two"),

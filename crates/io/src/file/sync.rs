@@ -4,11 +4,47 @@
 //! the first has already given up what it could not write. So here an interruption is an error, after
 //! which the caller writes everything again, as after any other.
 
-#![allow(unsafe_code)] // Two system calls.
+#![allow(unsafe_code)] // Three system calls.
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
+
+/// Has the system begin to write the bytes in `range` to the device, and does not wait for that.
+///
+/// It does not take errors of the device off the file, which are for the next sync to tell; what the call itself says
+/// is an error, since the system may have dropped what it could not write.
+#[cfg(target_os = "linux")]
+pub(super) fn begin(file: &File, range: Range<u64>) -> io::Result<()> {
+    let (Ok(start), Ok(len)) = (
+        libc::off64_t::try_from(range.start),
+        libc::off64_t::try_from(range.end.saturating_sub(range.start)),
+    ) else {
+        return Ok(());
+    };
+    let how = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: the descriptor is open.
+    let begun = result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) });
+    match begun {
+        // Not every file system, and not every sandbox, has the call; the sync does without it.
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOSYS | libc::EPERM | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP)
+            ) =>
+        {
+            Ok(())
+        }
+        begun => begun,
+    }
+}
+
+/// Other systems begin when they are told to sync.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn begin(_: &File, _: Range<u64>) -> io::Result<()> {
+    Ok(())
+}
 
 /// Makes the data durable, and of the metadata what is needed to read it.
 pub(super) fn data(file: &File) -> io::Result<()> {

@@ -17,9 +17,9 @@ pub(in crate::bench) struct Schedule {
 
 /// One slice of time: which lane, in which round.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Step {
-    pub(super) round: u32,
-    pub(super) lane: u32,
+pub(in crate::bench) struct Step {
+    pub(in crate::bench) round: u32,
+    pub(in crate::bench) lane: u32,
 }
 
 /// A warm-up refills what the engine before has pushed out of the processor's
@@ -41,7 +41,7 @@ impl Schedule {
     /// All slices in order. Each round begins with another lane than the one
     /// before, and every other round runs backwards, so that no engine always
     /// comes after the same one.
-    pub(super) fn steps(&self) -> impl Iterator<Item = Step> + use<> {
+    pub(in crate::bench) fn steps(&self) -> impl Iterator<Item = Step> + use<> {
         let Schedule { lanes, rounds, .. } = *self;
         (0..rounds).flat_map(move |round| {
             (0..lanes).map(move |place| {

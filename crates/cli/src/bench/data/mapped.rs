@@ -1,8 +1,10 @@
-//! A file mapped into memory, to copy from.
+//! A file mapped into memory, to copy from, or to.
 
 #![allow(unsafe_code)]
 
-use memmap2::{Advice, Mmap};
+use std::ops::Range;
+
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
 use super::DataFile;
 use crate::failure::Failure;
@@ -32,5 +34,49 @@ impl Mapped {
 
     pub(in crate::bench) fn bytes(&self) -> &[u8] {
         &self.map
+    }
+}
+
+/// A part of a file, mapped to be written to.
+#[derive(Debug)]
+pub(in crate::bench) struct MappedMut {
+    map: MmapMut,
+}
+
+impl MappedMut {
+    /// Maps the bytes in `range`, which begins at a page of the system's, of `data`, which is a temporary file. Every
+    /// page is written to once, with the byte that it has, so that the system knows it to be changed.
+    pub(in crate::bench) fn new(
+        data: &DataFile,
+        range: Range<u64>,
+        huge_pages: bool,
+    ) -> Result<MappedMut, Failure> {
+        let cannot = |error| Failure::because(format_args!("cannot map {}", data.label), error);
+        let len = usize::try_from(range.end - range.start)
+            .map_err(|error| Failure::because(format_args!("cannot map {}", data.label), error))?;
+        let mut options = MmapOptions::new();
+        options.offset(range.start).len(len);
+        // SAFETY: nobody else may change the bytes of the mapping while it exists. Nobody but this process knows a
+        // temporary file, and in this process each part of a file that is written to through mappings belongs to one
+        // worker; the file is read for checks only when the workers are through.
+        let mut map = unsafe { options.map_mut(&data.file) }.map_err(cannot)?;
+        let _ = map.advise(if huge_pages {
+            Advice::HugePage
+        } else {
+            Advice::NoHugePage
+        });
+        for first in map.iter_mut().step_by(4096) {
+            *first = std::hint::black_box(*first);
+        }
+        Ok(MappedMut { map })
+    }
+
+    pub(in crate::bench) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+
+    /// Makes what was written durable.
+    pub(in crate::bench) fn sync(&self) -> std::io::Result<()> {
+        self.map.flush()
     }
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use tempfile::TempPath;
 
 use super::{DataFile, file_system};
 use crate::bench::rng::Rng;
@@ -64,15 +65,35 @@ impl Scratch {
         bytes: u64,
         filled: u64,
         seed: u64,
+        note: impl FnMut(String),
+    ) -> Result<DataFile, Failure> {
+        self.make_by(Place::file, bytes, filled, seed, note)
+    }
+
+    /// Makes a file of pseudo-random bytes that has a name, so that the cache can write to it.
+    pub(in crate::bench) fn make_named(
+        &mut self,
+        bytes: u64,
+        seed: u64,
+        note: impl FnMut(String),
+    ) -> Result<DataFile, Failure> {
+        self.make_by(Place::named_file, bytes, bytes, seed, note)
+    }
+
+    fn make_by(
+        &mut self,
+        make: impl Fn(&Place) -> io::Result<(File, Option<TempPath>)>,
+        bytes: u64,
+        filled: u64,
+        seed: u64,
         mut note: impl FnMut(String),
     ) -> Result<DataFile, Failure> {
         let mut newly_failed = Vec::new();
         while let Some(place) = self.places.last() {
-            match place
-                .file()
-                .and_then(|file| fill(file, bytes, filled, seed))
-            {
-                Ok(file) => {
+            let made =
+                make(place).and_then(|(file, name)| Ok((fill(file, bytes, filled, seed)?, name)));
+            match made {
+                Ok((file, name)) => {
                     let label = place.describe(&file);
                     if !newly_failed.is_empty() {
                         note(format!(
@@ -81,7 +102,7 @@ impl Scratch {
                             newly_failed.join(", in "),
                         ));
                     }
-                    return Ok(DataFile::temporary(file, bytes, label));
+                    return Ok(DataFile::temporary(file, name, bytes, label));
                 }
                 Err(error) => {
                     let failed = format!("{} ({error})", place.name());
@@ -100,13 +121,25 @@ impl Scratch {
 }
 
 impl Place {
-    fn file(&self) -> io::Result<File> {
+    fn file(&self) -> io::Result<(File, Option<TempPath>)> {
+        let file = match self {
+            Place::Folder(folder) => tempfile::tempfile_in(folder)?,
+            Place::Memory => File::from(memfd_create("pagewell-bench", MemfdFlags::CLOEXEC)?),
+        };
+        Ok((file, None))
+    }
+
+    fn named_file(&self) -> io::Result<(File, Option<TempPath>)> {
         match self {
-            Place::Folder(folder) => tempfile::tempfile_in(folder),
-            Place::Memory => Ok(File::from(memfd_create(
-                "pagewell-bench",
-                MemfdFlags::CLOEXEC,
-            )?)),
+            Place::Folder(folder) => {
+                let (file, name) = tempfile::Builder::new()
+                    .prefix("pagewell-bench-")
+                    .tempfile_in(folder)?
+                    .into_parts();
+                Ok((file, Some(name)))
+            }
+            // Memory files have no names.
+            Place::Memory => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -168,6 +201,18 @@ mod tests {
         assert_eq!(make(1).len(), 100_003);
         assert_eq!(make(1), make(1));
         assert_ne!(make(1), make(2));
+    }
+
+    #[test]
+    fn a_name_leads_to_its_file_and_goes_with_it() {
+        let data = Scratch::new(None).make_named(100_003, 1, |note| panic!("{note}"));
+        let data = data.unwrap();
+        let path = data.path.clone();
+        let inode = data.file.metadata().unwrap().ino();
+        let named = fs::symlink_metadata(&path).unwrap();
+        assert_eq!((named.ino(), named.len()), (inode, 100_003));
+        drop(data);
+        assert!(!path.exists());
     }
 
     #[test]

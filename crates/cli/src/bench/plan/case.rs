@@ -7,18 +7,26 @@ use clap::ValueEnum;
 pub(crate) enum Bench {
     Refcount,
     Read,
+    Write,
     Contig,
     Alloc,
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 4] = [Bench::Refcount, Bench::Read, Bench::Contig, Bench::Alloc];
+    pub(crate) const ALL: [Bench; 5] = [
+        Bench::Refcount,
+        Bench::Read,
+        Bench::Write,
+        Bench::Contig,
+        Bench::Alloc,
+    ];
 
     /// The name in the JSON format and on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Bench::Refcount => "refcount",
             Bench::Read => "read",
+            Bench::Write => "write",
             Bench::Contig => "contig",
             Bench::Alloc => "alloc",
         }
@@ -29,6 +37,16 @@ impl Bench {
         match self {
             Bench::Refcount => &[Case::OneCount, Case::OwnCount, Case::OneCountProcesses],
             Bench::Read => &[Case::SameHot, Case::DiffHot, Case::SameRandom],
+            Bench::Write => &[
+                Case::WriteHot,
+                Case::WriteRandom,
+                Case::WriteCommit1,
+                Case::WriteCommit64,
+                Case::Append,
+                Case::AppendCommit1,
+                Case::AppendCommit64,
+                Case::Writeback,
+            ],
             Bench::Contig => &[Case::Order9, Case::Lengths, Case::Fragmentation],
             Bench::Alloc => &[
                 Case::Order0Private,
@@ -57,6 +75,26 @@ pub(crate) enum Case {
     DiffHot,
     /// All threads read blocks at random positions of one file
     SameRandom,
+    /// Each thread writes the block at the beginning of a part of its own of one file
+    WriteHot,
+    /// Each thread writes blocks at random positions of its part of one file
+    WriteRandom,
+    /// As write-random, and a sync after each write
+    #[value(name = "write-commit-1")]
+    WriteCommit1,
+    /// As write-random, and a sync after 64 writes
+    #[value(name = "write-commit-64")]
+    WriteCommit64,
+    /// Each thread writes records at the end of a file of its own
+    Append,
+    /// As append, and a sync after each record
+    #[value(name = "append-commit-1")]
+    AppendCommit1,
+    /// As append, and a sync after 64 records
+    #[value(name = "append-commit-64")]
+    AppendCommit64,
+    /// A file larger than the limit of dirty memory is written from end to end, and synced
+    Writeback,
     /// A block of 2 MiB is allocated, split, and freed as a range of 512 frames
     #[value(name = "order-9")]
     Order9,
@@ -94,6 +132,14 @@ impl Case {
             Case::SameHot => "same-hot",
             Case::DiffHot => "diff-hot",
             Case::SameRandom => "same-random",
+            Case::WriteHot => "write-hot",
+            Case::WriteRandom => "write-random",
+            Case::WriteCommit1 => "write-commit-1",
+            Case::WriteCommit64 => "write-commit-64",
+            Case::Append => "append",
+            Case::AppendCommit1 => "append-commit-1",
+            Case::AppendCommit64 => "append-commit-64",
+            Case::Writeback => "writeback",
             Case::Order9 => "order-9",
             Case::Lengths => "lengths",
             Case::Fragmentation => "fragmentation",
@@ -115,6 +161,20 @@ impl Case {
             Case::SameHot => "all threads read the block at offset 0 of one file",
             Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
             Case::SameRandom => "all threads read blocks at random positions of one file",
+            Case::WriteHot => {
+                "each thread writes the block at the beginning of its part of one file"
+            }
+            Case::WriteRandom => {
+                "each thread writes blocks at random positions of its part of one file"
+            }
+            Case::WriteCommit1 => "as write-random, and a sync after each write",
+            Case::WriteCommit64 => "as write-random, and a sync after 64 writes",
+            Case::Append => "each thread writes records at the end of a file of its own",
+            Case::AppendCommit1 => "as append, and a sync after each record",
+            Case::AppendCommit64 => "as append, and a sync after 64 records",
+            Case::Writeback => {
+                "a file larger than the limit of dirty memory, written from end to end and synced"
+            }
             Case::Order9 => "2 MiB allocated, split, and freed as a range of 512 frames",
             Case::Lengths => "a range freed that begins at an odd frame (only that is timed)",
             Case::Fragmentation => {
@@ -134,6 +194,14 @@ impl Case {
         match self {
             Case::OneCount | Case::OwnCount | Case::OneCountProcesses => Bench::Refcount,
             Case::SameHot | Case::DiffHot | Case::SameRandom => Bench::Read,
+            Case::WriteHot
+            | Case::WriteRandom
+            | Case::WriteCommit1
+            | Case::WriteCommit64
+            | Case::Append
+            | Case::AppendCommit1
+            | Case::AppendCommit64
+            | Case::Writeback => Bench::Write,
             Case::Order9 | Case::Lengths | Case::Fragmentation => Bench::Contig,
             Case::Order0Private
             | Case::Order9Private
@@ -156,7 +224,35 @@ impl Case {
 
     /// Whether the quick run leaves it out, unless it is asked for.
     pub(in crate::bench) const fn is_only_in_full_run(self) -> bool {
-        matches!(self, Case::Order0Burst | Case::Order9Burst)
+        matches!(
+            self,
+            Case::WriteCommit1 | Case::AppendCommit1 | Case::Order0Burst | Case::Order9Burst
+        )
+    }
+
+    /// After how many writes there is a sync, if there is one.
+    pub(in crate::bench) const fn group(self) -> Option<u32> {
+        match self {
+            Case::WriteCommit1 | Case::AppendCommit1 => Some(1),
+            Case::WriteCommit64 | Case::AppendCommit64 => Some(64),
+            _ => None,
+        }
+    }
+
+    /// Whether each worker appends to a file of its own.
+    pub(in crate::bench) const fn appends(self) -> bool {
+        matches!(
+            self,
+            Case::Append | Case::AppendCommit1 | Case::AppendCommit64
+        )
+    }
+
+    /// Whether the workers write to one file, each to a part of its own.
+    pub(in crate::bench) const fn writes_parts(self) -> bool {
+        matches!(
+            self,
+            Case::WriteHot | Case::WriteRandom | Case::WriteCommit1 | Case::WriteCommit64
+        )
     }
 
     /// What a worker is.
@@ -171,6 +267,7 @@ impl Case {
     pub(in crate::bench) const fn unit(self) -> &'static str {
         match self {
             Case::Fragmentation => "share",
+            Case::Writeback => "MiB/s",
             _ => "ops/s",
         }
     }

@@ -12,6 +12,7 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
     match bench {
         Bench::Refcount => Some(("lock-bit", "bare", "lock-bit/bare")),
         Bench::Read => Some(("optimistic", "mmap", "opt./mmap")),
+        Bench::Write => Some(("pagewell", "mmap", "pagewell/mmap")),
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
         Bench::Alloc => None,
     }

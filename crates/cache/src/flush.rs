@@ -298,7 +298,11 @@ impl<S: RefScheme> Mapping<S> {
         }
         let nr_frames = self.order().frames() as usize;
         match (before.is_unclean(), after.is_unclean()) {
-            (false, true) => self.shared().unclean.add(nr_frames),
+            (false, true) => {
+                if self.shared().unclean.add(nr_frames) {
+                    self.shared().bell.ring();
+                }
+            }
             (true, false) => self.shared().unclean.sub(nr_frames),
             _ => {}
         }

@@ -17,7 +17,7 @@ use crate::in_flight::InFlight;
 use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
-use crate::writeback::LastFailure;
+use crate::writeback::{Bell, LastFailure};
 use crate::writes::UncleanFrames;
 
 /// What the files of one cache share.
@@ -43,6 +43,8 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) leaf_stock: LeafStock,
     pub(crate) unclean: UncleanFrames,
     pub(crate) last_failure: LastFailure,
+    /// Wakes the thread that writes back.
+    pub(crate) bell: Arc<Bell>,
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
 }
@@ -119,6 +121,7 @@ impl<S: RefScheme> Shared<S> {
             in_flight: InFlight::new(nr_frames),
             leaf_stock: LeafStock::default(),
             unclean: UncleanFrames::new(nr_frames),
+            bell: Arc::default(),
             last_failure: LastFailure::default(),
             has_writeback: Mutex::new(false),
             registry: Mutex::new(Registry {

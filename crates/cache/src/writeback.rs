@@ -3,7 +3,8 @@
 //! At most half of the frames may hold bytes that the storage is not known to have. A writer that would exceed
 //! that makes pages clean first, of its own file or of others: their pages are given to the storage, and made
 //! durable, since only then they can be evicted. Before it comes to that, a thread of the cache gives dirty pages
-//! to the storage, five times a second.
+//! to the storage, five times a second; and when a quarter of the frames are not clean it is woken, and makes pages
+//! durable. So while the storage is at work on one quarter, writers fill the next.
 
 use std::cell::RefCell;
 #[cfg(not(loom))]
@@ -26,6 +27,41 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long writers go on without asking a storage again that has failed.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the thread of the cache sleeps by. It is shared with the thread, which does not keep the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    has_rung: std::sync::Mutex<bool>,
+    rings: std::sync::Condvar,
+}
+
+impl Bell {
+    /// Wakes the thread, or keeps it from going to sleep. Claims may be held: nobody waits for anything with the lock.
+    #[cold]
+    pub(crate) fn ring(&self) {
+        // In a model there is no thread.
+        if !cfg!(loom) {
+            *self.lock() = true;
+            self.rings.notify_one();
+        }
+    }
+
+    /// Sleeps until somebody rings, or has rung since the last time, or an interval is over.
+    #[cfg(not(loom))]
+    fn wait(&self) {
+        let waited = self
+            .rings
+            .wait_timeout_while(self.lock(), INTERVAL, |has_rung| !*has_rung);
+        let (mut has_rung, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+        *has_rung = false;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.has_rung
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
 
 /// When the storage of some file has failed last while writers were throttled.
 #[derive(Debug, Default)]
@@ -161,9 +197,19 @@ impl<S: RefScheme> Shared<S> {
         first_error
     }
 
-    /// Gives the dirty pages of all files to the storage that are written back in the background.
+    /// Gives the dirty pages of all files to the storage that are written back in the background, or makes them durable
+    /// as long as there are many.
     #[cfg(not(loom))]
     fn write_back(&self) {
+        let mut is_failing = self.last_failure.is_recent();
+        while self.unclean.is_high() && !is_failing {
+            let before = self.unclean.nr();
+            is_failing = self.make_clean_until(|| !self.unclean.is_high()).is_some();
+            if self.unclean.nr() >= before {
+                // Of files that are not ours to write, or writers are as fast: they come to the limit then.
+                break;
+            }
+        }
         for mapping in self.mappings() {
             if is_background(&mapping) {
                 // An error is kept for the handles of the file.
@@ -172,9 +218,6 @@ impl<S: RefScheme> Shared<S> {
             self.let_go(mapping);
         }
         self.bury();
-        if self.unclean.is_over() {
-            self.make_clean();
-        }
     }
 }
 
@@ -194,19 +237,20 @@ pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
 pub(crate) fn start<S: RefScheme>(shared: &Arc<Shared<S>>) -> std::io::Result<()> {
     let mut is_started = lock(&shared.has_writeback);
     if !*is_started {
+        let bell = Arc::clone(&shared.bell);
         let shared = Arc::downgrade(shared);
         std::thread::Builder::new()
             .name("pagewell-writeback".into())
-            .spawn(move || run(&shared))?;
+            .spawn(move || run(&shared, &bell))?;
         *is_started = true;
     }
     Ok(())
 }
 
 #[cfg(not(loom))]
-fn run<S: RefScheme>(shared: &Weak<Shared<S>>) {
+fn run<S: RefScheme>(shared: &Weak<Shared<S>>, bell: &Bell) {
     loop {
-        std::thread::sleep(INTERVAL);
+        bell.wait();
         match shared.upgrade() {
             Some(shared) => {
                 // A backend or a hook that panics has said so; the pages are dirty again, and the others are not

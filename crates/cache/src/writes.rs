@@ -206,6 +206,8 @@ pub(crate) struct UncleanFrames {
     nr: AtomicUsize,
     /// From here on writers write pages back themselves before they make more dirty.
     limit: usize,
+    /// From here on the thread of the cache makes pages clean, so that writers do not come to the limit.
+    high: usize,
 }
 
 impl UncleanFrames {
@@ -214,12 +216,16 @@ impl UncleanFrames {
         Self {
             nr: AtomicUsize::new(0),
             limit: (nr_frames / 2).max(1),
+            high: (nr_frames / 4).max(1),
         }
     }
 
-    pub(crate) fn add(&self, nr: usize) {
+    /// Counts `nr` more; whether it is time that the thread of the cache makes pages clean. One caller is told so.
+    #[must_use]
+    pub(crate) fn add(&self, nr: usize) -> bool {
         // ORDERING: Relaxed, here and below; a number that limits, and guards nothing.
-        self.nr.fetch_add(nr, Ordering::Relaxed);
+        let before = self.nr.fetch_add(nr, Ordering::Relaxed);
+        before < self.high && before + nr >= self.high
     }
 
     pub(crate) fn sub(&self, nr: usize) {
@@ -232,5 +238,10 @@ impl UncleanFrames {
 
     pub(crate) fn is_over(&self) -> bool {
         self.nr() >= self.limit
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn is_high(&self) -> bool {
+        self.nr() >= self.high
     }
 }

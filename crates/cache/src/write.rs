@@ -453,7 +453,11 @@ impl<S: RefScheme> Mapping<S> {
         match seen.slot.state() {
             State::Empty => return Ok(Attempt::Missing),
             State::Busy => return Ok(Attempt::Raced),
-            State::Present(_) => {}
+            // The page's bytes are on their way while the slot and the frame are claimed.
+            State::Present(frame) => {
+                let bytes = self.shared().pool.bytes(frame, self.page_size());
+                bytes.slice(edit.off, edit.bytes.len()).expect_write();
+            }
         }
         let Some(claim) = seen.claim_present(self.shared()) else {
             return Ok(Attempt::Raced);

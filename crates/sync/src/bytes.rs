@@ -145,6 +145,12 @@ impl<'a> RacyBytes<'a> {
         }
     }
 
+    /// Asks the processor for the first cache line, which is about to be written to. Changes nothing.
+    #[inline]
+    pub fn expect_write(self) {
+        native::expect_write(self.ptr.as_ptr().cast());
+    }
+
     /// The first byte, for system calls.
     #[must_use]
     #[inline]

@@ -134,3 +134,8 @@ fn store(word: &AtomicU64, bytes: [u8; WORD]) {
     // it (E2 and E1 of the parent module).
     word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }
+
+/// Would ask the processor for a cache line; it is left to find out by itself.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+#[inline]
+pub(super) fn expect_write(_: *const u8) {}

@@ -662,3 +662,12 @@ mod tests {
         }
     }
 }
+
+/// Asks the processor for the cache line of `address`, to be written to.
+#[inline]
+pub(super) fn expect_write(address: *const u8) {
+    // SAFETY: a prefetch has no effect on memory, whatever the address.
+    unsafe {
+        asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, nomem));
+    }
+}

@@ -26,7 +26,8 @@
 //! - W2: the set `written` grows only with the writeback lock held.
 //! - W3: one version of a page is on its way to the storage at a time, and versions go in order.
 //!
-//! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_write`; `crates/pagewell/tests/durability.rs`.
+//! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_*`, `loom_sync_vs_write`, `loom_sync_fails_vs_*`, `loom_hold_vs_flush`,
+//! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability.rs`; `pagewell crash-test`.
 
 use std::io;
 use std::ops::Range;
@@ -298,11 +299,7 @@ impl<S: RefScheme> Mapping<S> {
         }
         let nr_frames = self.order().frames() as usize;
         match (before.is_unclean(), after.is_unclean()) {
-            (false, true) => {
-                if self.shared().unclean.add(nr_frames) {
-                    self.shared().bell.ring();
-                }
-            }
+            (false, true) => self.shared().count_unclean(nr_frames),
             (true, false) => self.shared().unclean.sub(nr_frames),
             _ => {}
         }

@@ -38,8 +38,9 @@
 //! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
 //! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
 //!
-//! Proved by `loom_read_vs_write`, `loom_write_vs_write`, `loom_write_vs_pin`, `loom_write_vs_flush`,
-//! `loom_write_vs_truncate`; the litmus tests `optimistic-read-vs-write*`.
+//! Proved by `loom_read_vs_write`, `loom_read_vs_two_moves`, `loom_write_vs_*`, `loom_pin_mut_vs_*`, `loom_create_vs_truncate`,
+//! `loom_append_vs_*`, `loom_gap_vs_read`, `loom_*_vs_whole_write`; the litmus tests `optimistic-read-vs-write*`,
+//! `optimistic-read-vs-move*`, `pin-vs-rewrite*`, `write-vs-truncate*`, `append-vs-read*`.
 
 use std::ops::Range;
 

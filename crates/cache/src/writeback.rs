@@ -146,6 +146,13 @@ impl<S: RefScheme> Mapping<S> {
 }
 
 impl<S: RefScheme> Shared<S> {
+    /// Counts frames that are not clean any more.
+    pub(crate) fn count_unclean(&self, nr_frames: usize) {
+        if self.unclean.add(nr_frames) {
+            self.bell.ring();
+        }
+    }
+
     /// Makes pages clean until fewer than the limit are not, as far as the storage lets it. Errors are told by the
     /// files' next syncs, and keep other writers from asking for a while: they go on, as far as there are frames. No lock of any file is held.
     #[cold]

@@ -11,8 +11,8 @@ use pagewell_sync::bytes::RacyBytes;
 
 use crate::backend::{too_large, total_len};
 
-/// How many buffers one system call takes; a longer list takes several.
-const MOST_BUFFERS: usize = 64;
+/// How many buffers one system call takes; a longer list takes several. A mebibyte of the smallest pages.
+const MOST_BUFFERS: usize = 256;
 
 /// No file has bytes at or beyond this position: it is the highest that the system knows.
 pub(super) const MOST_BYTES: u64 = libc::off_t::MAX as u64;

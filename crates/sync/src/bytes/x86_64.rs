@@ -617,6 +617,15 @@ unsafe fn zero_long(dst: *mut u8, len: usize) {
     }
 }
 
+/// Asks the processor for the cache line of `address`, to be written to.
+#[inline]
+pub(super) fn expect_write(address: *const u8) {
+    // SAFETY: a prefetch has no effect on memory, whatever the address.
+    unsafe {
+        asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -660,14 +669,5 @@ mod tests {
             copies(copy_backward, 160..=1000);
             copies(copy_with_avx, 65..=1000);
         }
-    }
-}
-
-/// Asks the processor for the cache line of `address`, to be written to.
-#[inline]
-pub(super) fn expect_write(address: *const u8) {
-    // SAFETY: a prefetch has no effect on memory, whatever the address.
-    unsafe {
-        asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, nomem));
     }
 }

@@ -36,11 +36,30 @@ MUTANTS = {
         "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
         "{ atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED); return true; }",
     ),
-    # The exact put leaves a bare 0.
+    # The exact put leaves a bare 0, where its guess is right and where it is not.
     "exact-put-to-bare-zero": (
         HEADER,
+        "atomic_try_cmpxchg(ref, &guess, PAGE_REF_LOCKED)",
+        "atomic_try_cmpxchg(ref, &guess, 0)",
+    ),
+    "looped-put-to-bare-zero": (
+        SLOW,
         "atomic_try_cmpxchg(ref, &old, new ?: PAGE_REF_LOCKED)",
         "atomic_try_cmpxchg(ref, &old, new)",
+    ),
+    # An exchange forgets the references of others.
+    "exact-put-by-exchange": (
+        HEADER,
+        "likely(atomic_try_cmpxchg(ref, &guess, PAGE_REF_LOCKED))",
+        "atomic_xchg(ref, PAGE_REF_LOCKED) == guess",
+    ),
+    # To have looked is not to own: a try may come between.
+    "seen-put-with-store": (
+        HEADER,
+        "if (seen == nr &&\n"
+        "\t    likely(atomic_try_cmpxchg(ref, &seen, PAGE_REF_LOCKED)))\n\t\treturn true;",
+        "if (seen == nr) {"
+        " atomic_set(ref, PAGE_REF_LOCKED); return true; }",
     ),
     # Two steps where one is needed.
     "freeze-in-two-steps": (

@@ -5,6 +5,10 @@
 The kernels with an option off and on were booted in turn, so the n-th line of a
 case from the one is compared with the n-th from the other. Prints tables in
 Markdown, all cases and then the targets; appends the ratio lines to the file.
+
+    tables.py FILE             what `lab bench` measured
+    tables.py layouts FILE     what `lab layouts` measured: the baseline against itself
+                               with its code at other places, and on / off place by place
 """
 import json
 import statistics
@@ -86,7 +90,39 @@ def main(path):
             out.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
+def layouts(path):
+    with open(path) as lines:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    figures = {}
+    for row in rows:
+        by_pad = figures.setdefault(key(row), {}).setdefault(row["engine"], {})
+        by_pad.setdefault(row["pad"], []).append(row["value"])
+
+    def span(ratios):
+        return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+
+    print("| bench | case | block | file | threads | off / off's median, low to high, places "
+          "| off / off, low to high, boots of one place | on / off, same place, median (low to high) |")
+    print("|---|---|---|---|---|---|---|---|")
+    for where, engines in figures.items():
+        places = {engine: {pad: statistics.median(values) for pad, values in by_pad.items()}
+                  for engine, by_pad in engines.items()}
+        base = places.pop(BASELINE, None)
+        if not base:
+            continue
+        middle = statistics.median(base.values())
+        boots = [value / base[pad] for pad, values in engines[BASELINE].items() for value in values]
+        for other in places.values():
+            print("| " + " | ".join(str(part) for part in where)
+                  + f" | {min(base.values()) / middle:.3f} to {max(base.values()) / middle:.3f}"
+                  + f" | {min(boots):.3f} to {max(boots):.3f}"
+                  + f" | {span([other[pad] / base[pad] for pad in other if pad in base])} |")
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) == 3 and sys.argv[1] == "layouts":
+        layouts(sys.argv[2])
+    elif len(sys.argv) == 2:
+        main(sys.argv[1])
+    else:
         sys.exit(__doc__)
-    main(sys.argv[1])

@@ -74,6 +74,8 @@ pub(crate) struct Storage {
     pub(crate) may_have_dirty: bool,
     /// Whether a group was ended by a barrier and is not known to be durable: G2 of [`crate::groups`].
     pub(crate) is_split: bool,
+    /// A dirty page that was passed over since the last sync began, because it was held then.
+    pub(crate) passed_over: Option<PageNr>,
 }
 
 impl Storage {
@@ -85,6 +87,7 @@ impl Storage {
             is_doubtful: false,
             may_have_dirty: false,
             is_split: false,
+            passed_over: None,
         }
     }
 }

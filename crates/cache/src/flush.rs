@@ -189,6 +189,10 @@ impl<S: RefScheme> Mapping<S> {
         self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
         // Those that were held when they were looked at: they may have been released since.
         let held = storage.passed_over;
+        if storage.is_split && self.fill_size() != size {
+            // The size is that of the current group.
+            self.settle_earlier(writes, storage)?;
+        }
         self.tell_size(storage, size)
             .and_then(|()| self.sync_storage(writes, storage, what))
             .map_err(|error| self.write_failed(writes, Op::Sync, error))?;
@@ -347,7 +351,11 @@ impl<S: RefScheme> Mapping<S> {
         }
         match first_error {
             None => Ok(nr_taken),
-            Some(error) => Err(self.write_failed(writes, Op::Flush, error)),
+            Some(error) => {
+                // G3, though not all of it was given.
+                storage.is_split |= nr_taken != 0 && group == writes.groups.earlier();
+                Err(self.write_failed(writes, Op::Flush, error))
+            }
         }
     }
 

@@ -83,7 +83,8 @@ impl Storage {
     pub(crate) fn in_step() -> Self {
         Self {
             is_size_known: true,
-            is_synced: true,
+            // Opening may have emptied or made it, and who wrote it last may not have synced it.
+            is_synced: false,
             is_doubtful: false,
             may_have_dirty: false,
             is_split: false,

@@ -749,3 +749,54 @@ fn a_page_that_is_released_during_a_sync_is_not_taken_for_durable<S: RefScheme>(
         assert!(stored(backend) == [1; 2 * PAGE], "the sync has said Ok");
     }
 }
+
+/// What was written before a barrier was not durable when the storage was given the size of after it.
+#[test]
+fn a_size_of_after_a_barrier_comes_after_what_was_written_before() {
+    let cache = cache::<LockBit>(64);
+    let (file, _, script) = open_scripted(&cache, &[0; PAGE], &manual());
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&log);
+    script.set(move |operation| {
+        noted.lock().unwrap().push(*operation);
+        Fault::None
+    });
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.barrier().unwrap();
+    file.write_at(&[2; PAGE], 5 * PAGE as u64).unwrap();
+    file.discard(5 * PAGE as u64..6 * PAGE as u64).unwrap();
+    file.sync_data().unwrap();
+    let log = log.lock().unwrap();
+    let size = log.iter().position(|op| matches!(op, Operation::SetSize { .. }));
+    let sync = log.iter().position(|op| *op == Operation::SyncData);
+    assert!(sync < size, "{log:?}");
+}
+
+/// A failure that a write has told of was told by the next sync again, which had succeeded.
+#[test]
+#[ignore = "review: not fixed on this branch"]
+fn an_error_that_a_write_has_told_of_is_not_told_again() {
+    let cache = cache::<LockBit>(64);
+    let (file, _, script) = open_scripted(&cache, &[0; PAGE], &manual());
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.barrier().unwrap();
+    script.set(|operation| match operation {
+        Operation::SyncData => Fault::Fail(errno(EIO)),
+        _ => Fault::None,
+    });
+    assert_eq!(file.write_at(&[2; PAGE], 0).unwrap_err().kind(), ErrorKind::Io);
+    script.heal();
+    file.sync_data().unwrap();
+}
+
+/// The truncation by opening is before a barrier, and was not durable before what was written after it.
+#[test]
+fn a_truncation_by_opening_is_durable_before_what_is_written_after_a_barrier() {
+    let cache = cache::<LockBit>(64);
+    let (file, backend, _) = open_scripted(&cache, &[1; 2 * PAGE], &manual());
+    // As `FileBackend::open_writable` does before the mapping is made: a size that is not durable.
+    file.barrier().unwrap();
+    file.write_at(&[2; PAGE], 0).unwrap();
+    file.flush(0..u64::MAX).unwrap();
+    assert_eq!(backend.nr_sync_datas(), 1);
+}

@@ -186,8 +186,14 @@ impl<S: RefScheme> Mapping<S> {
     fn sync_locked(&self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         // Of before: pages that make the file longer from now on are not waited for.
         let size = self.size();
+        storage.passed_over = None;
         self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
-        let held = self.held_and_dirty(writes);
+        // Those that were held when they were looked at: they may have been released since.
+        let held = storage.passed_over;
+        if storage.is_split && self.fill_size() != size {
+            // The size is that of the current group.
+            self.settle_earlier(writes, storage)?;
+        }
         self.tell_size(storage, size)
             .and_then(|()| self.sync_storage(writes, storage, what))
             .map_err(|error| self.write_failed(writes, Op::Sync, error))?;
@@ -230,20 +236,6 @@ impl<S: RefScheme> Mapping<S> {
     /// How many pages the file has.
     pub(crate) fn nr_pages(&self) -> PageNr {
         self.size().div_ceil(self.page_size() as u64)
-    }
-
-    /// The first dirty page that is kept from being written.
-    fn held_and_dirty(&self, writes: &Writes) -> Option<PageNr> {
-        Group::BOTH.into_iter().find_map(|group| {
-            let (mut from, end) = (0, self.nr_pages());
-            while let Some(page) = writes.dirty(group).next(from, end) {
-                if writes.is_held(page) {
-                    return Some(page);
-                }
-                from = page + 1;
-            }
-            None
-        })
     }
 
     /// Changes the state of all pages that are written.
@@ -344,7 +336,7 @@ impl<S: RefScheme> Mapping<S> {
         // Who makes the file longer all the time does not keep this from ending.
         let end = self.nr_pages().min(pages.end);
         while let Some(first) = writes.dirty(group).next(from, end) {
-            let (mut batch, gathered) = self.gather(writes, first..end, group);
+            let (mut batch, gathered) = self.gather(writes, storage, first..end, group);
             let asked = batch.ask_hook();
             // After the last page that is given, or after the one that is not.
             let nr_given = batch.outgoing.len() as u64;
@@ -360,7 +352,11 @@ impl<S: RefScheme> Mapping<S> {
         }
         match first_error {
             None => Ok(nr_taken),
-            Some(error) => Err(self.write_failed(writes, Op::Flush, error)),
+            Some(error) => {
+                // G3, though not all of it was given.
+                storage.is_split |= nr_taken != 0 && group == writes.groups.earlier();
+                Err(self.write_failed(writes, Op::Flush, error))
+            }
         }
     }
 
@@ -368,6 +364,7 @@ impl<S: RefScheme> Mapping<S> {
     fn gather<'m>(
         &'m self,
         writes: &'m Writes,
+        storage: &mut Storage,
         pages: Range<PageNr>,
         group: Group,
     ) -> (Batch<'m, S>, io::Result<()>) {
@@ -379,7 +376,7 @@ impl<S: RefScheme> Mapping<S> {
             is_given: false,
         };
         for page in pages.take(most) {
-            match self.take_dirty(writes, page, group) {
+            match self.take_dirty(writes, storage, page, group) {
                 Ok(Some(outgoing)) => batch.outgoing.push(outgoing),
                 Ok(None) => break,
                 Err(error) => return (batch, Err(error)),
@@ -392,16 +389,13 @@ impl<S: RefScheme> Mapping<S> {
     fn take_dirty(
         &self,
         writes: &Writes,
+        storage: &mut Storage,
         page: PageNr,
         group: Group,
     ) -> io::Result<Option<Outgoing<'_, S>>> {
         let Some(claim) = self.claim_present(page) else {
             return Ok(None);
         };
-        // With the claim in hand: what is written to the page after it was held is not in it yet then.
-        if writes.is_held(page) {
-            return Ok(None);
-        }
         let Some(frame) = claim.frame() else {
             return Ok(None);
         };
@@ -410,6 +404,11 @@ impl<S: RefScheme> Mapping<S> {
         // What is past the end is there because the file is just growing, or is being cut.
         let len = self.len_of(page, self.size());
         if !before.is_dirty() || before.group() != group || len == 0 {
+            return Ok(None);
+        }
+        // With the claim in hand: what is written to the page after it was held is not in it yet then.
+        if writes.is_held(page) {
+            storage.passed_over = Some(page);
             return Ok(None);
         }
         // The slot's reference keeps the frame; it is full only if somebody pins it without end.
@@ -445,7 +444,12 @@ impl<S: RefScheme> Mapping<S> {
         if next == Next::Sync {
             let begun = self.backend().begin_sync(start..end);
             // The storage has the pages, which are dirty again after an error.
-            storage.may_have_dirty |= begun.is_err();
+            if begun.is_err() {
+                storage.may_have_dirty = true;
+                // Nothing may be concluded, as from a sync that failed, of all that it was given since the last one.
+                storage.is_doubtful = true;
+                self.settle_written(batch.writes, PageState::failed);
+            }
             begun?;
         }
         batch.is_given = true;

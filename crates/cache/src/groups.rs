@@ -117,22 +117,32 @@ impl<S: RefScheme> Mapping<S> {
         storage: &mut Storage,
     ) -> Result<(), Error> {
         let earlier = writes.groups.earlier();
-        let nr_given = self.give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
-        storage.is_split |= nr_given != 0;
-        // All that was given before may be durable already.
-        if storage.is_split && !storage.is_synced {
-            self.sync_storage(writes, storage, Sync::Data)
-                .map_err(|error| self.write_failed(writes, Op::Sync, error))?;
-        }
-        match writes.dirty(earlier).next(0, self.nr_pages()) {
-            None => {
-                storage.is_split = false;
-                Ok(())
+        loop {
+            storage.passed_over = None;
+            let nr_given =
+                self.give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
+            storage.is_split |= nr_given != 0;
+            // All that was given before may be durable already.
+            if storage.is_split && !storage.is_synced {
+                self.sync_storage(writes, storage, Sync::Data)
+                    .map_err(|error| self.write_failed(writes, Op::Sync, error))?;
             }
-            // It was not given, and no error was told: it is held.
-            Some(page) => Err(self
-                .error(ErrorKind::Held, Op::Flush)
-                .with_detail(format!("page {page}, which is to be written before others"))),
+            match (
+                writes.dirty(earlier).next(0, self.nr_pages()),
+                storage.passed_over,
+            ) {
+                (None, _) => {
+                    storage.is_split = false;
+                    return Ok(());
+                }
+                (Some(_), Some(page)) => {
+                    return Err(self
+                        .error(ErrorKind::Held, Op::Flush)
+                        .with_detail(format!("page {page}, which is to be written before others")));
+                }
+                // A write that was under way during the barrier has stored its state since. There are only so many.
+                (Some(_), None) => {}
+            }
         }
     }
 }

@@ -77,6 +77,7 @@ impl<S: RefScheme> Drop for PageGuardMut<'_, S> {
         if !self.mapping.shared().is_home() {
             // In a child this changes nothing, and its locks may never be let go of.
             std::mem::forget(self.undecided.take());
+            std::mem::forget(self.spare.take());
             return;
         }
         let edit = Edit::whole(&self.bytes, self.lsn);

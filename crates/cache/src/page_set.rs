@@ -52,12 +52,12 @@ impl PageSet {
         // ORDERING: Release, so that who clears the bit above (acquire) and looks again sees this one; E.g.
         // Relaxed would do for the claim, which publishes the bit as it does the page.
         let before = self.pages[at].fetch_or(bit, Ordering::Release);
-        if before == 0 {
-            let (at, bit) = place(at as u64);
-            // ORDERING: AcqRel. Read-modify-writes of one word are in one order: if ours comes before the
-            // clearing, that one acquires the page's bit and finds it; if after, it stays.
-            self.words[at].fetch_or(bit, Ordering::AcqRel);
-        }
+        let (at, above) = place(at as u64);
+        // Also if the word was not empty: who has put the first page in may not have come to this yet, and our page is
+        // to be found when we are done.
+        // ORDERING: AcqRel. Read-modify-writes of one word are in one order: if ours comes before the
+        // clearing, that one acquires the page's bit and finds it; if after, it stays.
+        self.words[at].fetch_or(above, Ordering::AcqRel);
         before & bit == 0
     }
 

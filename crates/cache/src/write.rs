@@ -98,6 +98,15 @@ pub(crate) enum Bound {
     Within,
     /// Yes: the lock of the file's size is held, so nobody cuts it.
     Growing,
+    /// The same; with the page that the old end is in, this becomes the size.
+    GrowingTo(u64),
+}
+
+/// What becomes of whole pages that were written when a later one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Kept,
+    Dropped,
 }
 
 /// What came of writing within a page.
@@ -194,12 +203,61 @@ impl<S: RefScheme> Mapping<S> {
         {
             return (0, Err(error));
         }
-        let (written, result) = self.write_pages(writes, buf, pos, lsn, Bound::Growing);
-        if written != 0 {
-            // The pages are there; who sees the size sees them.
-            self.store_size(old.max(pos + written as u64));
+        self.write_growing(writes, buf, pos, lsn, Part::Kept)
+    }
+
+    /// Writes `buf` from byte `pos` on and makes the file longer. The lock of the size is held.
+    ///
+    /// The page that the old end is in comes last, and the size is stored before its claim ends. Otherwise it could be
+    /// given to the storage up to the old end, and be taken for written.
+    fn write_growing(
+        &self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+        part: Part,
+    ) -> (usize, Result<(), Error>) {
+        let old = self.size();
+        let last_end = old.next_multiple_of(self.page_size() as u64);
+        let in_last = last_end.saturating_sub(pos).min(buf.len() as u64) as usize;
+        let (nr_past, past) = self.write_pages(
+            writes,
+            &buf[in_last..],
+            pos + in_last as u64,
+            lsn,
+            Bound::Growing,
+        );
+        if part == Part::Dropped && past.is_err() {
+            self.drop_past_end(old);
+            return (0, past);
         }
-        (written, result)
+        // The pages are there; who sees the size sees them.
+        let size = old.max(pos + (in_last + nr_past) as u64);
+        if in_last == 0 {
+            if nr_past != 0 {
+                self.store_size(size);
+            }
+            return (nr_past, past);
+        }
+        let bound = Bound::GrowingTo(size);
+        let (nr, result) = self.write_pages(writes, &buf[..in_last], pos, lsn, bound);
+        if nr < in_last {
+            self.drop_past_end(old);
+            return (nr, result);
+        }
+        // Where the old end is that of a page, no page has stored it.
+        self.store_size(size);
+        (in_last + nr_past, past)
+    }
+
+    /// Stores the size with the page that the old end is in, whose slot is claimed.
+    fn grow(&self, page: PageNr, bound: Bound) {
+        if let Bound::GrowingTo(size) = bound
+            && page == self.size() >> self.page_shift()
+        {
+            self.store_size(size);
+        }
     }
 
     /// Writes `buf` at the end of the file; returns where that was.
@@ -214,14 +272,9 @@ impl<S: RefScheme> Mapping<S> {
         let _resize = self.lock_size(writes, Op::Write)?;
         let pos = self.size();
         self.checked_end(pos, buf.len())?;
-        let (written, result) = self.write_pages(writes, buf, pos, lsn, Bound::Growing);
-        if let Err(error) = result {
-            // All or nothing: what was placed past the end is dropped.
-            self.drop_past_end(pos);
-            return Err(error);
-        }
-        self.store_size(pos + written as u64);
-        Ok(pos)
+        // All or nothing: what was placed past the end is dropped.
+        let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
+        result.map(|()| pos)
     }
 
     /// Does `what`, and once more if it failed for lack of frames: pages that are not clean may have been in the way,
@@ -483,6 +536,7 @@ impl<S: RefScheme> Mapping<S> {
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);
             self.note_state(writes, page, state, after);
+            self.grow(page, bound);
             claim.rewrite(unique, after, lsn);
             return Ok(Attempt::Done);
         }
@@ -493,6 +547,7 @@ impl<S: RefScheme> Mapping<S> {
         copy_around(old, unique.bytes(), edit.range());
         edit.apply(&unique);
         self.note_state(writes, page, state, after);
+        self.grow(page, bound);
         // Dropping the slot's reference leaves the old frame to who holds it.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
@@ -546,6 +601,7 @@ impl<S: RefScheme> Mapping<S> {
         self.note_state(writes, page, PageState::CLEAN, state);
         let private = [state.bits(), edit.lsn];
         let frame = unique.publish_with(FrameKind::Page, place, private, 1);
+        self.grow(page, bound);
         claim.fill(frame);
         Ok(Attempt::Done)
     }

@@ -74,6 +74,8 @@ pub(crate) struct Storage {
     pub(crate) may_have_dirty: bool,
     /// Whether a group was ended by a barrier and is not known to be durable: G2 of [`crate::groups`].
     pub(crate) is_split: bool,
+    /// A dirty page that was passed over since the last sync began, because it was held then.
+    pub(crate) passed_over: Option<PageNr>,
 }
 
 impl Storage {
@@ -81,10 +83,12 @@ impl Storage {
     pub(crate) fn in_step() -> Self {
         Self {
             is_size_known: true,
-            is_synced: true,
+            // Opening may have emptied or made it, and who wrote it last may not have synced it.
+            is_synced: false,
             is_doubtful: false,
             may_have_dirty: false,
             is_split: false,
+            passed_over: None,
         }
     }
 }

@@ -83,3 +83,26 @@ fn loom_flush_vs_barrier() {
         assert_clean_and_at_rest(&shared, mapping);
     });
 }
+
+/// A write to a clean page is under way while a barrier is made, and stores its state when the group should be durable
+/// already: nobody is told that the page is held.
+#[test]
+fn loom_late_write_vs_barrier() {
+    explore(2, || {
+        let shared = pool::<LockBit>(6);
+        let backend = Arc::new(MemoryBackend::writable(vec![OURS; 2 * FRAME_BYTES]));
+        let mapping = writable_on(&shared, Arc::clone(&backend));
+        warm(&mapping, 0);
+        warm(&mapping, 1);
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 3))
+        };
+        mapping.barrier().expect("a healthy storage");
+        write(&mapping, 1, 2);
+        mapping.flush(1..2).expect("a healthy storage");
+        writer.join().unwrap();
+        sync(&mapping);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

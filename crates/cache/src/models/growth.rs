@@ -162,3 +162,22 @@ fn loom_append_vs_append() {
 fn only_half(bytes: &[u8], from: usize) -> u8 {
     only_byte(&bytes[from..from + HALF].repeat(2))
 }
+
+/// The last page is made longer where it is while everything is made durable.
+#[test]
+fn loom_append_within_page_vs_sync() {
+    explore(3, || {
+        let shared = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&shared, HALF);
+        warm(&mapping, 0);
+        let syncer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || sync(&mapping))
+        };
+        mapping.append_bytes(&[1; HALF], 0).expect("room");
+        syncer.join().unwrap();
+        sync(&mapping);
+        assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

@@ -46,3 +46,18 @@ fn loom_set_vs_set() {
         assert_eq!(set.next(0, 2), None);
     });
 }
+
+/// Two pages are put into one word that was empty: each is found by who has put it in, also while the other is not done.
+#[test]
+fn loom_insert_vs_insert() {
+    explore(3, || {
+        let set = Arc::new(PageSet::new(128).expect("a small set"));
+        let other = {
+            let set = Arc::clone(&set);
+            thread::spawn(move || assert!(set.insert(64)))
+        };
+        assert!(set.insert(65));
+        assert!(set.next(0, 128).is_some(), "a page of the set is not found");
+        other.join().unwrap();
+    });
+}

@@ -143,6 +143,8 @@ struct Inner {
     op: Op,
     path: Option<PathBuf>,
     detail: Option<String>,
+    /// Whether the handles of the file are told of it too, each once.
+    is_noted: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -154,6 +156,7 @@ impl Error {
             op,
             path: None,
             detail: None,
+            is_noted: false,
             source: None,
         }))
     }
@@ -196,6 +199,17 @@ impl Error {
     ) -> Self {
         self.0.source = Some(source.into());
         self
+    }
+
+    /// The same error, of which the handles of the file are told too.
+    pub(crate) fn noted(mut self) -> Self {
+        self.0.is_noted = true;
+        self
+    }
+
+    /// Whether the handles of the file are told of it too.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.0.is_noted
     }
 
     /// The same error, seen by another operation.

@@ -28,7 +28,8 @@ use crate::writes::Writes;
 ///   of several pages is atomic for each page, not for all of them.
 /// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read that is a hit, and
 ///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
-///   and locked if they are open for writing. A child that only calls `exec` has nothing of this.
+///   and locked if they are open for writing. A child that only calls `exec` has nothing of this. A guard that
+///   the child drops may wait for ever if its page was replaced before the fork: such a child leaves it be.
 /// - Cached pages are as the file was when they were read in. Who changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
 pub struct File<S: RefScheme = LockBit> {
@@ -174,7 +175,7 @@ impl<S: RefScheme> File<S> {
     /// what [`read_at`](Self::read_at) can fail with, since a page of which only a part is written is read first.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
-        self.mapping.write_bytes(buf, offset, 0)
+        self.tells(self.mapping.write_bytes(buf, offset, 0))
     }
 
     /// As [`write_at`](Self::write_at), with the log sequence number of the write, which a hook is told before the
@@ -186,7 +187,7 @@ impl<S: RefScheme> File<S> {
     /// As [`write_at`](Self::write_at).
     pub fn write_at_lsn(&self, buf: &[u8], offset: u64, lsn: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
-        self.mapping.write_bytes(buf, offset, lsn)
+        self.tells(self.mapping.write_bytes(buf, offset, lsn))
     }
 
     /// Writes `buf` at the end of the file, all of it or nothing; returns where that was.
@@ -196,7 +197,7 @@ impl<S: RefScheme> File<S> {
     /// As [`write_at`](Self::write_at).
     pub fn append(&self, buf: &[u8]) -> Result<u64, Error> {
         self.writes(Op::Write)?;
-        self.mapping.append_bytes(buf, 0)
+        self.tells(self.mapping.append_bytes(buf, 0))
     }
 
     /// As [`append`](Self::append), with the log sequence number of the write, as
@@ -207,7 +208,7 @@ impl<S: RefScheme> File<S> {
     /// As [`write_at`](Self::write_at).
     pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
         self.writes(Op::Write)?;
-        self.mapping.append_bytes(buf, lsn)
+        self.tells(self.mapping.append_bytes(buf, lsn))
     }
 
     /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
@@ -220,19 +221,19 @@ impl<S: RefScheme> File<S> {
     /// storage has cut the file all the same, or does not tell.
     pub fn set_len(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
-        self.mapping.resize(size)
+        self.tells(self.mapping.resize(size))
     }
 
     /// Pins page number `page` to be changed: gives a copy of its bytes, which becomes the page when the guard is
     /// dropped. Until then readers see the page as it was, and other writers of it wait. The thread that has the
-    /// guard must not write to the page by other means: it would wait for itself.
+    /// guard must not write to the page by other means, nor make the file longer: it would wait for itself.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
     pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
         self.writes(Op::Pin)?;
-        PageGuardMut::new(&self.mapping, page)
+        self.tells(PageGuardMut::new(&self.mapping, page))
     }
 
     /// Drops the cached pages that have any of the bytes in `range`, and what was written to them since they were
@@ -308,6 +309,17 @@ impl<S: RefScheme> File<S> {
         self.writes(Op::Flush)?;
         let result = self.mapping.barrier();
         self.told(result, Op::Flush)
+    }
+
+    /// `result`; if it tells of a failure that every handle is told of once, this one has been.
+    fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
+            && error.is_noted()
+        {
+            // What came before it is as old as it, to who has to write everything again.
+            let _ = writes.errors.take(&self.seen_errors);
+        }
+        result
     }
 
     /// `result`, or an error that this handle was not told of yet.

@@ -476,7 +476,7 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn write_failed(&self, writes: &Writes, op: Op, error: io::Error) -> Error {
         writes.errors.note(&error);
-        Error::from_io(op, error).with_path(self.path())
+        Error::from_io(op, error).with_path(self.path()).noted()
     }
 
     /// Keeps the number of frames that are not clean within its limit: a writer that would exceed it writes

@@ -136,9 +136,9 @@ impl<S: RefScheme> Mapping<S> {
                     return Ok(());
                 }
                 (Some(_), Some(page)) => {
-                    return Err(self
-                        .error(ErrorKind::Held, Op::Flush)
-                        .with_detail(format!("page {page}, which is to be written before others")));
+                    return Err(self.error(ErrorKind::Held, Op::Flush).with_detail(format!(
+                        "page {page}, which is to be written before others"
+                    )));
                 }
                 // A write that was under way during the barrier has stored its state since. There are only so many.
                 (Some(_), None) => {}

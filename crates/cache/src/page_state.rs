@@ -43,9 +43,6 @@ impl Group {
         Self(nr_barriers & 1)
     }
 
-    /// Both of them.
-    pub(crate) const BOTH: [Self; 2] = [Self(0), Self(1)];
-
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }

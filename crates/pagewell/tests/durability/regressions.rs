@@ -628,7 +628,10 @@ fn an_append_to_a_last_page_that_is_being_flushed_is_not_lost<S: RefScheme>() {
                 if stored != expected {
                     is_over.store(true, Ordering::Relaxed);
                     let at = stored.iter().zip(&expected).position(|(a, b)| a != b);
-                    panic!("round {round}: first differs at {at:?} of {}", expected.len());
+                    panic!(
+                        "round {round}: first differs at {at:?} of {}",
+                        expected.len()
+                    );
                 }
             }
         }
@@ -658,7 +661,9 @@ fn pages_of_one_word_are_synced_though_others_are_just_made_dirty<S: RefScheme>(
             file.write_at(&nr.to_le_bytes(), 65 * PAGE as u64).unwrap();
             file.sync_data().unwrap();
             let mut bytes = [0; 8];
-            backend.inner().modify(|all| bytes.copy_from_slice(&all[65 * PAGE..][..8]));
+            backend
+                .inner()
+                .modify(|all| bytes.copy_from_slice(&all[65 * PAGE..][..8]));
             if u64::from_le_bytes(bytes) != nr {
                 lost = Some(nr);
             }
@@ -767,14 +772,15 @@ fn a_size_of_after_a_barrier_comes_after_what_was_written_before() {
     file.discard(5 * PAGE as u64..6 * PAGE as u64).unwrap();
     file.sync_data().unwrap();
     let log = log.lock().unwrap();
-    let size = log.iter().position(|op| matches!(op, Operation::SetSize { .. }));
+    let size = log
+        .iter()
+        .position(|op| matches!(op, Operation::SetSize { .. }));
     let sync = log.iter().position(|op| *op == Operation::SyncData);
     assert!(sync < size, "{log:?}");
 }
 
 /// A failure that a write has told of was told by the next sync again, which had succeeded.
 #[test]
-#[ignore = "review: not fixed on this branch"]
 fn an_error_that_a_write_has_told_of_is_not_told_again() {
     let cache = cache::<LockBit>(64);
     let (file, _, script) = open_scripted(&cache, &[0; PAGE], &manual());
@@ -784,7 +790,10 @@ fn an_error_that_a_write_has_told_of_is_not_told_again() {
         Operation::SyncData => Fault::Fail(errno(EIO)),
         _ => Fault::None,
     });
-    assert_eq!(file.write_at(&[2; PAGE], 0).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(
+        file.write_at(&[2; PAGE], 0).unwrap_err().kind(),
+        ErrorKind::Io
+    );
     script.heal();
     file.sync_data().unwrap();
 }

@@ -136,6 +136,9 @@ fn store(word: &AtomicU64, bytes: [u8; WORD]) {
 }
 
 /// Would ask the processor for a cache line; it is left to find out by itself.
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+#[cfg(all(
+    not(loom),
+    not(all(target_arch = "x86_64", not(any(miri, pagewell_tsan))))
+))]
 #[inline]
 pub(super) fn expect_write(_: *const u8) {}

@@ -123,7 +123,7 @@ impl<S: RefScheme + 'static> History<S> {
             1 => 16 * PAGE,
             _ => PAGE,
         };
-        let len = match self.rng.below(4) {
+        let len = match self.rng.below(16) {
             // Over the border of a table.
             0 => (512 + self.rng.below(9)) * PAGE,
             _ => (1 + self.rng.below(9)) * PAGE,

@@ -27,6 +27,16 @@ fn pages(range: &Range<u64>) -> Range<u64> {
     range.start / PAGE..range.end.div_ceil(PAGE)
 }
 
+/// The parts of `addr..end` that are each within a page: where they begin, and how long they are.
+fn pieces(addr: u64, end: u64) -> impl Iterator<Item = (u64, usize)> {
+    let mut at = addr;
+    std::iter::from_fn(move || {
+        let start = at;
+        at = end.min((start / PAGE + 1) * PAGE);
+        (start < end).then(|| (start, (at - start) as usize))
+    })
+}
+
 impl Model {
     /// A page that is mapped, by a random number.
     pub fn nth_page(&self, random: u64) -> Option<u64> {
@@ -117,28 +127,24 @@ impl Model {
         }
     }
 
-    fn protection(&self, addr: u64) -> Option<Protection> {
-        self.mapped
-            .get(&(addr / PAGE))
-            .map(|mapped| mapped.protection)
-    }
-
-    /// What is wrong with accessing `addr`.
-    fn refusal(&self, addr: u64, is_allowed: impl Fn(Protection) -> bool) -> Option<ErrorKind> {
-        match self.protection(addr) {
-            None => Some(ErrorKind::Unmapped),
-            Some(protection) if !is_allowed(protection) => Some(ErrorKind::Protected),
+    /// The first address from `addr` on, below `end`, that may not be accessed, and why.
+    fn refused(
+        &self,
+        addr: u64,
+        end: u64,
+        is_allowed: impl Fn(Protection) -> bool,
+    ) -> Option<(u64, ErrorKind)> {
+        pieces(addr, end).find_map(|(at, _)| match self.mapped.get(&(at / PAGE)) {
+            None => Some((at, ErrorKind::Unmapped)),
+            Some(mapped) if !is_allowed(mapped.protection) => Some((at, ErrorKind::Protected)),
             Some(_) => None,
-        }
+        })
     }
 
     /// Writes `bytes`, as far as `result` says that they were.
     pub fn write(&mut self, addr: u64, bytes: &[u8], result: &Result<(), Error>) {
         let mut end = addr + bytes.len() as u64;
-        let refused = (addr..end).find_map(|at| {
-            self.refusal(at, |protection| protection == Protection::ReadWrite)
-                .map(|kind| (at, kind))
-        });
+        let refused = self.refused(addr, end, |protection| protection == Protection::ReadWrite);
         match (result, refused) {
             (Ok(()), refused) => assert_eq!(refused, None),
             (Err(error), refused) => {
@@ -151,51 +157,45 @@ impl Model {
                 end = stopped;
             }
         }
-        for at in addr..end {
+        for (at, len) in pieces(addr, end) {
             let page = self
                 .bytes
                 .entry(at / PAGE)
                 .or_insert_with(|| Rc::new(vec![0; PAGE as usize]));
-            Rc::make_mut(page)[(at % PAGE) as usize] = bytes[(at - addr) as usize];
+            Rc::make_mut(page)[(at % PAGE) as usize..][..len]
+                .copy_from_slice(&bytes[(at - addr) as usize..][..len]);
         }
     }
 
-    fn byte(&self, addr: u64) -> u8 {
-        self.bytes
-            .get(&(addr / PAGE))
-            .map_or(0, |page| page[(addr % PAGE) as usize])
+    fn copy(&self, addr: u64, end: u64, buf: &mut [u8]) {
+        for (at, len) in pieces(addr, end) {
+            let buf = &mut buf[(at - addr) as usize..][..len];
+            match self.bytes.get(&(at / PAGE)) {
+                Some(page) => buf.copy_from_slice(&page[(at % PAGE) as usize..][..len]),
+                None => buf.fill(0),
+            }
+        }
     }
 
     /// The bytes at `addr`, if they can all be read.
     pub fn peek(&self, addr: u64, buf: &mut [u8]) -> bool {
-        for (at, byte) in (addr..).zip(buf) {
-            if self
-                .refusal(at, |protection| protection != Protection::None)
-                .is_some()
-            {
-                return false;
-            }
-            *byte = self.byte(at);
-        }
-        true
+        let end = addr + buf.len() as u64;
+        let refused = self.refused(addr, end, |protection| protection != Protection::None);
+        self.copy(addr, end, buf);
+        refused.is_none()
     }
 
     pub fn expect_read(&self, addr: u64, buf: &[u8], result: &Result<(), Error>) {
         let end = addr + buf.len() as u64;
-        let refused = (addr..end).find_map(|at| {
-            self.refusal(at, |protection| protection != Protection::None)
-                .map(|kind| (at, kind))
-        });
+        let refused = self.refused(addr, end, |protection| protection != Protection::None);
         let got = result
             .as_ref()
             .err()
             .map(|error| (error.addr().unwrap(), error.kind()));
         assert_eq!(got, refused);
-        let stopped = refused.map_or(end, |(at, _)| at);
-        for (at, byte) in (addr..).zip(buf) {
-            let expected = if at < stopped { self.byte(at) } else { 0 };
-            assert_eq!(*byte, expected, "at {at:#x}");
-        }
+        let mut expected = vec![0; buf.len()];
+        self.copy(addr, refused.map_or(end, |(at, _)| at), &mut expected);
+        assert!(expected == buf, "other bytes at {addr:#x}");
     }
 
     /// Checks that the space has these bytes, and no others.

@@ -24,7 +24,8 @@
 //!
 //! While the word is not zero the frame has one reference, on behalf of all that is counted here. Whoever makes it
 //! zero drops that one (I2); nothing is added to a zero. `isolated` is the mark of the one migration that a frame is
-//! subject to, and keeps it from being freed meanwhile.
+//! subject to, on both frames: the one that the page leaves and the one that it comes to. It keeps them from being freed
+//! meanwhile, and says of the latter that it may have more mappings in a moment (I3).
 //!
 //! The limit of migration entries is 2^24 - 1, the same as where it is a part of a typed word of 32 bits; the field
 //! is wider, so that those who are over it and about to give back do not run into the mark.

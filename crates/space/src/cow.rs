@@ -25,10 +25,11 @@ pub(crate) enum Cow {
 /// writes.
 ///
 /// "Mapped once" cannot change meanwhile: another entry comes from copying one, and ours is claimed. Nor can there be
-/// a new pin: it needs the claim too.
+/// a new pin: it needs the claim too. A page that is isolated may be about to get more entries: those that are still
+/// migration entries of the frame that it is being moved out of.
 pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     match references {
-        References::Mapped if counts.is_mapped_once() => Cow::Reuse,
+        References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,
         _ => Cow::Copy,
     }
 }
@@ -39,7 +40,7 @@ mod tests {
     use crate::counts::{ISOLATED, MAPPING, MIGRATION};
 
     #[test]
-    fn only_a_page_of_one_entry_and_no_pin_is_reused() {
+    fn only_a_page_of_one_entry_that_is_not_pinned_or_moved_is_reused() {
         for mappings in 0..3 {
             for migrations in 0..3 {
                 for isolated in [0, ISOLATED] {

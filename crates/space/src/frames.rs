@@ -92,15 +92,12 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// Counts one more mapping of a page that the caller has isolated, and which so has a count.
-    pub(crate) fn add_mapping(&self, frame: FrameNr) -> Result<(), TooMany> {
+    /// Counts one more mapping of a page that the caller has isolated, and which so has a count. There are at most as many
+    /// of these as migration entries of another page, which is far from the end of the field even where the limit is
+    /// reached.
+    pub(crate) fn add_mapping(&self, frame: FrameNr) {
         // ORDERING: Relaxed; see the module's text.
-        let before = Counts::from_bits(self.word(frame).fetch_add(MAPPING, Ordering::Relaxed));
-        if before.is_over_with_mapping() {
-            self.take(frame, MAPPING);
-            return Err(TooMany);
-        }
-        Ok(())
+        self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
     }
 
     /// A present entry becomes a migration entry. Returns the counts after that.

@@ -29,6 +29,7 @@ mod fork;
 mod frames;
 mod geometry;
 mod map;
+mod migrate;
 mod pin;
 mod pmd;
 mod pte;
@@ -40,6 +41,7 @@ mod table;
 mod tree;
 #[cfg(not(loom))]
 mod verify;
+mod walk;
 mod write;
 
 pub use area::Policy;
@@ -47,6 +49,7 @@ pub use counts::MAX_MIGRATION_ENTRIES;
 pub use error::{Error, ErrorKind, Op};
 pub use fork::ForkMode;
 pub use map::{AreaInfo, MapOptions};
+pub use migrate::{Engine, Migrated, NotMoved};
 pub use pin::{OwnedPin, Pin};
 pub use pte::Protection;
 pub use shared::FrameSource;

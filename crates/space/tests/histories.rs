@@ -9,7 +9,7 @@ use common::model::Model;
 use common::spaces;
 use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
 use pagewell_space::{
-    ErrorKind, ForkMode, MapOptions, OwnedPin, Policy, Protection, Space, Spaces,
+    Engine, ErrorKind, ForkMode, MapOptions, NotMoved, OwnedPin, Policy, Protection, Space, Spaces,
 };
 use pagewell_testkit::Seed;
 use pagewell_testkit::rng::Rng;
@@ -55,6 +55,9 @@ impl<S: RefScheme + 'static> History<S> {
         self.pins.clear();
         while let Some(pair) = self.pairs.pop() {
             drop(pair);
+            if !self.rng.one_in(4) {
+                continue;
+            }
             let all: Vec<_> = self.pairs.iter().map(|pair| &pair.space).collect();
             self.spaces.verify(&all).unwrap();
         }
@@ -274,7 +277,26 @@ impl<S: RefScheme + 'static> History<S> {
         }
     }
 
-    fn migrate(&mut self, _: usize) {}
+    fn migrate(&mut self, at: usize) {
+        let range = self.range(at);
+        let node = self.rng.index(3);
+        let engine = match self.rng.below(3) {
+            0 => Engine::FullWalk,
+            1 => Engine::EarlyStop,
+            _ => Engine::Batched,
+        };
+        let Pair { space, model } = &mut self.pairs[at];
+        let result = space.migrate_with(range.clone(), node, engine);
+        model.expect_whole(&range, &result.clone().map(drop));
+        for (addr, why) in result.map_or_else(|_| Vec::new(), |report| report.not_moved) {
+            assert!(range.contains(&addr));
+            match why {
+                NotMoved::Pinned => assert!(!self.pins.is_empty()),
+                why => assert_eq!(why, NotMoved::NodeFull),
+            }
+        }
+        self.pairs[at].model.check(&self.pairs[at].space);
+    }
 }
 
 fn histories<S: RefScheme + 'static>(nr: u64, nr_frames: usize, nr_steps: usize) {

@@ -30,6 +30,8 @@ mod frames;
 mod geometry;
 mod map;
 mod migrate;
+#[cfg(all(test, loom))]
+mod models;
 mod pin;
 mod pmd;
 mod pte;
@@ -39,7 +41,6 @@ mod shared;
 mod space;
 mod table;
 mod tree;
-#[cfg(not(loom))]
 mod verify;
 mod walk;
 mod write;

@@ -30,6 +30,8 @@ pub enum Op {
     Migrate,
     /// Making room for a block.
     Compact,
+    /// Looking which pages were accessed.
+    Age,
 }
 
 impl fmt::Display for Op {
@@ -47,6 +49,7 @@ impl fmt::Display for Op {
             Self::Fork => "fork",
             Self::Migrate => "migrate",
             Self::Compact => "compact",
+            Self::Age => "age",
         })
     }
 }

@@ -9,6 +9,9 @@
 //! | `pte`, `pmd`, `geometry`, `counts`, `cow` | the words of tables, directories and records, and the decisions (pure) |
 //! | `claim`, `table`, `directory` | the one way to change an entry; tables with several users; the array of tables |
 //! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
+//! | `migrate`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
+//! | `age` | which pages are in use |
+//! | `verify` | whether everything adds up |
 //! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |
 //!
 //! The life of a fault and of a migration is in `docs/ARCHITECTURE.md`, the locks are in `docs/LOCKING.md`.
@@ -17,9 +20,11 @@
 // The models drive the protocols directly; what only users call is left out of them.
 #![cfg_attr(loom, allow(dead_code))]
 
+mod age;
 mod area;
 mod atomic;
 mod claim;
+mod compact;
 mod counts;
 mod cow;
 mod directory;

@@ -101,7 +101,7 @@ impl<S: RefScheme> Shared<S> {
         })
     }
 
-    /// Allocates a block, making room if there is none.
+    /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if place == Place::Anywhere
             && let Some(frame) = self.pool().alloc(order)
@@ -120,7 +120,10 @@ impl<S: RefScheme> Shared<S> {
                 Err(_) => break,
             }
         }
-        None
+        // The frames may be there, and scattered.
+        (order > Order::ZERO)
+            .then(|| self.compact(order, place))
+            .flatten()
     }
 }
 

@@ -12,7 +12,7 @@ use self::scaling::scaling_table;
 use super::plan::{Bench, Case, Cell};
 use super::results::{Measured, engines, ratios};
 use super::stats::Spread;
-use super::{alloc, contig, engine, refcount};
+use super::{alloc, contig, engine, fork, migrate, refcount, space};
 use pagewell_frame::FRAME_BYTES;
 
 use crate::args::Settings;
@@ -48,7 +48,7 @@ pub(super) fn cell_name(cell: &Cell) -> String {
             "s"
         }
     );
-    let name = cell.case.name();
+    let name = cell.case_name();
     match cell.case.bench() {
         Bench::Read => format!(
             "{name}, {} of {}, {workers}",
@@ -58,6 +58,8 @@ pub(super) fn cell_name(cell: &Cell) -> String {
         Bench::Contig if cell.case == Case::Lengths => {
             format!("{name}, {} frames, {workers}", nr_frames(cell))
         }
+        Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
+        Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
         Bench::Refcount | Bench::Contig | Bench::Alloc => format!("{name}, {workers}"),
     }
 }
@@ -77,6 +79,9 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
         Bench::Read => &engine::LEGEND,
         Bench::Contig => &contig::LEGEND,
         Bench::Alloc => &alloc::LEGEND,
+        Bench::Space => &space::LEGEND,
+        Bench::Fork => &fork::LEGEND,
+        Bench::Migrate => &migrate::LEGEND,
     };
     for (engine, meaning) in legend {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
@@ -116,6 +121,13 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Alloc => {
             "ALLOC: blocks allocated and freed, not touched, time per pair and thread".to_owned()
         }
+        Bench::Space => {
+            "SPACE: reads of 64 bytes of a memory space, time per read and thread".to_owned()
+        }
+        Bench::Fork => {
+            "FORK: snapshots of memory, time per fork, or per first write after it".to_owned()
+        }
+        Bench::Migrate => "MIGRATE: a range moved to another node, time per page".to_owned(),
     }
 }
 
@@ -145,6 +157,7 @@ fn is_telling(measured: &Measured) -> bool {
     match measured.cell.case {
         Case::OneCount | Case::Order9 | Case::Order0Private | Case::Order9Private => true,
         Case::SameHot | Case::SameRandom => measured.cell.block == 64,
+        Case::SpaceHot | Case::SpaceRandom | Case::Fork | Case::Forks => true,
         _ => false,
     }
 }
@@ -163,6 +176,8 @@ enum Column {
     Block,
     File,
     Frames,
+    Forks,
+    Memory,
 }
 
 impl Column {
@@ -171,6 +186,8 @@ impl Column {
             Column::Block => "block",
             Column::File => "file",
             Column::Frames => "frames",
+            Column::Forks => "forks",
+            Column::Memory => "memory",
         }
     }
 
@@ -179,6 +196,8 @@ impl Column {
             Column::Block => Bytes(cell.block).to_string(),
             Column::File => Bytes(cell.file_bytes).to_string(),
             Column::Frames => nr_frames(cell).to_string(),
+            Column::Forks => cell.forks.to_string(),
+            Column::Memory => Bytes(cell.block).to_string(),
         }
     }
 }
@@ -188,6 +207,9 @@ fn columns(bench: Bench) -> &'static [Column] {
     match bench {
         Bench::Read => &[Column::Block, Column::File],
         Bench::Contig => &[Column::Frames],
+        Bench::Space => &[Column::File],
+        Bench::Fork => &[Column::Memory],
+        Bench::Migrate => &[Column::Forks, Column::Memory],
         Bench::Refcount | Bench::Alloc => &[],
     }
 }
@@ -229,7 +251,7 @@ fn in_table(measured: &Measured, engine: &str) -> String {
     let Some(figure) = measured.figure(engine) else {
         return String::new();
     };
-    if case == Case::Fragmentation {
+    if case.unit() == "share" {
         return format!("{:.1} %", 100.0 * figure.median);
     }
     let time = time(f64::from(threads) * 1e9 / figure.median);
@@ -250,7 +272,7 @@ fn noise(measured: &[Measured]) -> Option<String> {
     // The rounds of shares are different histories.
     let speeds = measured
         .iter()
-        .filter(|measured| measured.cell.case != Case::Fragmentation);
+        .filter(|measured| measured.cell.case.unit() != "share");
     for measured in speeds {
         for engine in engines(measured.cell.case) {
             let speed = measured.figure(engine)?;
@@ -285,6 +307,11 @@ mod tests {
                 0
             },
             threads,
+            forks: if case.bench() == Bench::Migrate {
+                10_000
+            } else {
+                0
+            },
         };
         let speed = |lane: u32| 1e6 * f64::from(threads) / f64::from(1 << lane);
         let of_lanes = (0..engines(case).len() as u32)
@@ -303,7 +330,7 @@ mod tests {
             }
         }
         let mut text = report(&cells, "256 MiB in /tmp (overlayfs)");
-        for bench in [Bench::Refcount, Bench::Contig, Bench::Alloc] {
+        for bench in Bench::ALL.into_iter().filter(|bench| *bench != Bench::Read) {
             let cells: Vec<Measured> = bench
                 .cases()
                 .iter()

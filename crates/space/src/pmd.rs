@@ -47,6 +47,12 @@ impl Pmd {
         self.0 & PRESENT != 0
     }
 
+    /// Whether there is a table, for pages of one frame.
+    #[inline]
+    pub(crate) const fn has_small_pages(self) -> bool {
+        self.0 & (PRESENT | ORDER_MASK) == PRESENT
+    }
+
     /// Whether there is a table, and it is this space's alone.
     #[inline]
     pub(crate) const fn is_exclusive(self) -> bool {
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn zeros_are_no_table() {
         let none = Pmd::from_bits(0);
-        assert!(!none.is_present() && !none.is_exclusive());
+        assert!(!none.is_present() && !none.is_exclusive() && !none.has_small_pages());
         assert_eq!(none.table(), None);
     }
 
@@ -137,6 +143,7 @@ mod tests {
                     for (nr, pmd) in all.into_iter().enumerate() {
                         assert_eq!(pmd.table(), Some(FrameNr::new(frame)));
                         assert_eq!(pmd.order(), u32::from(of_pages));
+                        assert_eq!(pmd.has_small_pages(), of_pages == 0);
                         assert_eq!(pmd.is_exclusive(), nr != 1);
                         let moved = (pmd.0 & VERSION_MASK) >> VERSION_SHIFT;
                         assert_eq!(moved, (version + 1 + nr as u64) & LAST);

@@ -48,13 +48,9 @@ pub(crate) fn family_of_word<S: RefScheme>(word: u64) -> Arc<Family<S>> {
 ///
 /// The frame may have been freed since and be in use for anything: then the word is any number.
 #[inline(always)]
-pub(crate) fn entry<'p, S: RefScheme>(
-    pool: &'p PoolView<S>,
-    table: u32,
-    index: usize,
-) -> &'p AtomicU64 {
+pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
-    // SAFETY: (P) the view borrows from what keeps the pool alive. (F) directories name frames of their pool only.
+    // SAFETY: (P) the view is beside what keeps the pool alive. (F) directories name frames of their pool only.
     // (I) an index is from `entry_of`, which is less by its mask.
     unsafe { pool.view.word(table, index) }
 }
@@ -120,6 +116,8 @@ pub(crate) fn pinned_slice<S: RefScheme>(
 }
 
 /// What the hit path needs of a pool.
+///
+/// Copies are kept beside a handle of the pool, and used only with that alive.
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
@@ -127,7 +125,7 @@ pub(crate) struct PoolView<S: RefScheme> {
 }
 
 impl<S: RefScheme> PoolView<S> {
-    /// The view of a pool that lives for as long as this does: both are in one structure.
+    /// The view of a pool that lives for as long as this does.
     pub(crate) fn new(pool: &FramePool<S>) -> Self {
         Self {
             view: pool.view(),
@@ -139,3 +137,11 @@ impl<S: RefScheme> PoolView<S> {
         self.nr_frames << pagewell_frame::FRAME_SHIFT
     }
 }
+
+impl<S: RefScheme> Clone for PoolView<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: RefScheme> Copy for PoolView<S> {}

@@ -30,6 +30,7 @@
 //!
 //! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`.
 
+use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::read;
@@ -58,7 +59,7 @@ impl<S: RefScheme> Space<S> {
     /// then is zeros from the page on that could not be read.
     #[inline]
     pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        if buf.len() <= SHORT_BYTES && self.inner.read_page_optimistic(addr, buf) {
+        if self.inner.read_short(addr, buf) {
             return Ok(());
         }
         self.inner.read_pages(addr, buf)
@@ -66,6 +67,42 @@ impl<S: RefScheme> Space<S> {
 }
 
 impl<S: RefScheme> Inner<S> {
+    /// As [`read_page_optimistic`](Self::read_page_optimistic), for a short read of a page of one frame, in line: with shifts
+    /// by constants, and without a call. Every instruction counts here: on random reads, how many of them overlap is decided
+    /// by how many fit into the processor's window (`docs/adr/0004-hit-path.md`).
+    #[inline(always)]
+    pub(crate) fn read_short(&self, addr: u64, buf: &mut [u8]) -> bool {
+        if buf.len() > SHORT_BYTES {
+            return false;
+        }
+        // Loaded before the first atomic access, or the compiler must load it again after it.
+        let view = self.view;
+        let Some(pmd_word) = self.pmd_word(addr) else {
+            return false;
+        };
+        // 1.
+        let pmd = Self::look(pmd_word);
+        if !pmd.has_small_pages() {
+            return false;
+        }
+        let off = offset_in_page(addr, 0);
+        if off + buf.len() > FRAME_BYTES {
+            return false;
+        }
+        // 2.
+        let word = raw::entry(&view, pmd.frame(), entry_of(addr, 0));
+        let entry = look(word);
+        // 3 and 4.
+        if !entry.is_hot() || !raw::copy_page(&view, entry.frame(), 0, off, buf) {
+            return false;
+        }
+        // 5 and 6; see `read_page_optimistic`.
+        // ORDERING: Acquire fence, then Relaxed, as there.
+        fence(Ordering::Acquire);
+        word.load(Ordering::Relaxed) == entry.bits()
+            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+    }
+
     /// Fills `buf` from within one page; false, and `buf` may have been written to, if the slow read has to decide. The
     /// numbers are those of the module's text.
     #[inline(always)]
@@ -106,7 +143,8 @@ impl<S: RefScheme> Inner<S> {
             && pmd_word.load(Ordering::Relaxed) == pmd.bits()
     }
 
-    /// Reads any number of pages.
+    /// Reads any number of pages. Apart, so that the read in line has few registers to save.
+    #[inline(never)]
     pub(crate) fn read_pages(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;
         while done < buf.len() {

@@ -13,6 +13,7 @@ use crate::directory::Directory;
 use crate::error::{Error, ErrorKind, Op};
 use crate::geometry::{TABLE_BYTES, TABLE_SHIFT, table_of};
 use crate::pmd::Pmd;
+use crate::raw::PoolView;
 use crate::shared::{FrameSource, Shared};
 
 /// How many bytes of addresses a space has unless another number is asked for: 1 TiB. What is not mapped costs
@@ -114,6 +115,8 @@ pub struct Space<S: RefScheme = LockBit> {
 pub(crate) struct Inner<S: RefScheme> {
     /// For each 2 MiB of addresses, the table that has their entries.
     pub(crate) directory: Directory,
+    /// A copy of the one in `shared`, which keeps the pool alive, in the same cache line as the directory.
+    pub(crate) view: PoolView<S>,
     pub(crate) shared: Arc<Shared<S>>,
     /// The structure lock. For reading: faults, pins, slow accesses; no table is taken out of the directory meanwhile,
     /// but in exchange for a copy. For writing: changes of areas, forks.
@@ -130,6 +133,7 @@ impl<S: RefScheme> Inner<S> {
     ) -> Option<Arc<Self>> {
         Some(Arc::new(Self {
             directory: Directory::new(nr_tables)?,
+            view: shared.view,
             shared: Arc::clone(shared),
             structure: RwLock::new(areas),
             unsharing: Mutex::new(()),

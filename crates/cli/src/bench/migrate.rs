@@ -129,7 +129,8 @@ impl Stage {
             _ => 0,
         };
         let tables = cell.block.div_ceil(2 << 20) as usize + 1;
-        let nr_frames = (forks + 2) * (pages + tables) + 4 * pages + (16 << 10);
+        // Twice as many as all need: what forks write is bound to the node of the range too, and node 1 is to have room.
+        let nr_frames = 2 * ((forks + 2) * (pages + tables) + (16 << 10));
         let mut config = PoolConfig::new(nr_frames);
         config.nodes = Nodes::Unbound(2);
         config.huge_pages = HugePages::Never;
@@ -140,7 +141,6 @@ impl Stage {
         let parent = spaces.space().map_err(failed)?;
         let range = parent.map(cell.block, Policy::Bind(0)).map_err(failed)?;
         fill(&parent, &range, 1).map_err(failed)?;
-        // What the forks write is to be near, as in any system, but must not fill the node that the range is moved to.
         let mut all = Vec::new();
         for nr in 0..forks {
             if nr < sharers {

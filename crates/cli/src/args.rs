@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compare the cache's fast paths with what they replace, on this machine
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Show what of this machine matters to a page cache
     Info(InfoArgs),
     /// One worker process of `bench refcount`; its standard input is the memory that it shares

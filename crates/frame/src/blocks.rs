@@ -106,6 +106,29 @@ impl<S: RefScheme> FramePool<S> {
         Some(self.cut(block, order))
     }
 
+    /// Makes single frames of a block, each this caller's alone, and appends them to `frames` in ascending order.
+    ///
+    /// # Panics
+    ///
+    /// When the block is of another pool.
+    pub fn split_into<'p>(
+        &'p self,
+        block: UniqueFrame<'p, S>,
+        frames: &mut Vec<UniqueFrame<'p, S>>,
+    ) {
+        let (first, order) = self.dissolve(block);
+        frames.reserve(order.frames() as usize);
+        let Some(node) = self.node_of(first) else {
+            return;
+        };
+        // With the node's lock held, so that whoever poisons finds each frame in the block or by itself. Tails are locked.
+        let buddy = lock(&self.nodes[node].buddy);
+        self.meta(first).clear_flag(meta::HAS_POISONED);
+        let parts = first.get()..first.get() + order.frames();
+        frames.extend(parts.map(|nr| self.adopt(FrameNr::new(nr), Order::ZERO)));
+        drop(buddy);
+    }
+
     /// Frees all of a block but the block of `order` at its beginning.
     fn cut<'p>(&'p self, block: UniqueFrame<'p, S>, order: Order) -> UniqueFrame<'p, S> {
         let (first, whole) = (block.frame(), block.order());
@@ -234,6 +257,25 @@ mod tests {
         pool.verify().unwrap();
         drop(small);
         assert!(pool.alloc(order(5)).is_some());
+        assert_eq!(pool.stats().nr_available(), 64);
+        pool.verify().unwrap();
+    }
+
+    #[test]
+    fn a_block_is_split_into_frames_that_are_freed_one_by_one() {
+        let pool = pool(64, 1);
+        let block = pool.alloc(order(4)).unwrap();
+        let first = block.frame().get();
+        let mut frames = Vec::new();
+        pool.split_into(block, &mut frames);
+        let numbers = frames.iter().map(|frame| frame.frame().get());
+        assert!(numbers.eq(first..first + 16));
+        assert!(frames.iter().all(|frame| frame.order() == Order::ZERO));
+        pool.verify().unwrap();
+        frames.truncate(5);
+        assert_eq!(pool.stats().nr_available(), 59);
+        pool.verify().unwrap();
+        drop(frames);
         assert_eq!(pool.stats().nr_available(), 64);
         pool.verify().unwrap();
     }

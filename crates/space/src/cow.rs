@@ -46,8 +46,8 @@ mod tests {
                 for isolated in [0, ISOLATED] {
                     let word = mappings * MAPPING + migrations * MIGRATION + isolated;
                     for references in [References::Mapped, References::Foreign] {
-                        let reuse =
-                            (mappings, migrations) == (1, 0) && references == References::Mapped;
+                        let reuse = (mappings, migrations, isolated) == (1, 0, 0)
+                            && references == References::Mapped;
                         let decided = decide(Counts::from_bits(word), references);
                         assert_eq!(decided == Cow::Reuse, reuse, "{word:x} {references:?}");
                     }

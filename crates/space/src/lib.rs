@@ -7,7 +7,7 @@
 //! | `read`, `write`, `atomic`, `pin` | accesses, and the faults that they take |
 //! | `map`, `fork` | changes of areas; forks |
 //! | `pte`, `pmd`, `geometry`, `counts`, `cow` | the words of tables, directories and records, and the decisions (pure) |
-//! | `claim`, `table`, `directory` | the one way to change an entry; tables with several users; the array of tables |
+//! | `claim`, `table`, `table_stock`, `directory` | the one way to change an entry; tables with several users; their frames; the array of tables |
 //! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
 //! | `migrate`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
 //! | `age` | which pages are in use |
@@ -45,6 +45,7 @@ mod read;
 mod shared;
 mod space;
 mod table;
+mod table_stock;
 mod tree;
 mod verify;
 mod walk;

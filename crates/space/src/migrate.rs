@@ -522,7 +522,7 @@ impl<S: RefScheme> Shared<S> {
             let mut nr_left = 0;
             for_each_family(batch, |family, pages| {
                 let is_waited_for = |page: &Moving<'_, S>| self.counts(page.from).migrations() != 0;
-                if must_walk_all || pages.iter().any(|page| is_waited_for(page)) {
+                if must_walk_all || pages.iter().any(&is_waited_for) {
                     let mut left = pages.iter().filter(|page| is_waited_for(page)).count();
                     self.walk(family, pages, |page, entry| {
                         if self.restore(page, entry) && !is_waited_for(page) {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView};
+use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
@@ -20,6 +20,12 @@ pub(crate) fn counted_reference<S: RefScheme>(
     // SAFETY: (A) the frame was published with a reference on behalf of what is counted; the count was brought to
     // zero by the caller alone, from where it does not come back, and the caller calls this once.
     unsafe { FrameRef::from_raw(pool, frame) }
+}
+
+/// A frame that the stock of tables kept as a bare number.
+pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
+    // SAFETY: (A) the stock took the handle apart, and takes the number off its list before it calls this.
+    unsafe { UniqueFrame::from_withheld(pool, frame) }
 }
 
 /// Keeps a family in the record of a frame of it.

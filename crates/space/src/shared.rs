@@ -10,6 +10,7 @@ use pagewell_sync::parking::WaitTable;
 use pagewell_sync::per_thread::{PerThread, Reach};
 
 use crate::raw::PoolView;
+use crate::table_stock::TableStock;
 
 /// Where spaces get their frames from.
 ///
@@ -53,6 +54,7 @@ pub(crate) struct Shared<S: RefScheme> {
     /// claim. Whoever visits knows that nobody is, and that nobody begins before the visit ends.
     writers: PerThread<()>,
     next_id: AtomicU64,
+    pub(crate) tables: TableStock,
 }
 
 /// The system refused to stop the writers.
@@ -72,6 +74,7 @@ impl<S: RefScheme> Shared<S> {
             waits: WaitTable::new(),
             writers: PerThread::new(nr_writers, Fences::new(), || ()),
             next_id: AtomicU64::new(1),
+            tables: TableStock::default(),
         }
     }
 
@@ -116,7 +119,8 @@ impl<S: RefScheme> Shared<S> {
         for _ in 0..MAKE_ROOM_TRIES {
             match self.pool().alloc_by(&request) {
                 Ok(frame) => return Some(frame),
-                Err(AllocError::Exhausted { .. }) if self.source.make_room(order, place) => {}
+                Err(AllocError::Exhausted { .. })
+                    if self.drain_table_stock() > 0 || self.source.make_room(order, place) => {}
                 Err(_) => break,
             }
         }

@@ -22,7 +22,7 @@
 //! only one that names its frame; copying a table takes the mark off both.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, Order, Place, TryGetFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
@@ -68,7 +68,7 @@ pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
 impl<S: RefScheme> Shared<S> {
     /// A new table without entries, and with one share; none if there is no frame.
     pub(crate) fn new_table(&self) -> Option<FrameNr> {
-        let frame = self.alloc(Order::ZERO, Place::Anywhere)?;
+        let frame = self.alloc_table_frame()?;
         let bytes = frame.bytes();
         bytes.zero(0, bytes.len());
         Some(frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1))
@@ -107,13 +107,14 @@ impl<S: RefScheme> Shared<S> {
                     word.store(Pte::EMPTY.bits(), Ordering::Release);
                     self.drop_entry_waited_for(word, entry);
                 }
-                drop(unique);
+                self.free_table_frame(unique);
             }
             Err(reference) => {
                 for word in self.pool().words(table) {
                     self.empty(word);
                 }
                 drop(reference);
+                self.forget_table_frame();
             }
         }
     }

@@ -37,7 +37,7 @@ fn check(space: &Space<LockBit>, kept: &[u64]) {
     for addr in kept {
         let mut buf = [0; PAGE as usize];
         space.read(*addr, &mut buf).unwrap();
-        assert!(*buf == *addr.to_ne_bytes().repeat(512), "page {addr:#x}");
+        assert!(buf[..] == *addr.to_ne_bytes().repeat(512), "page {addr:#x}");
     }
 }
 

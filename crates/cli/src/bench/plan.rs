@@ -203,7 +203,8 @@ impl Plan {
         let memory = limits.memory.unwrap_or(u64::MAX) / MEMORY_PER_COPIED_BYTE;
         // Whole pages, so that all forks can have a copy.
         let fitting = |forks: u32| {
-            let most = memory / (u64::from(forks) + 2) & !(FRAME_BYTES as u64 - 1);
+            let most = memory / (u64::from(forks) + 2);
+            let most = most - most % FRAME_BYTES as u64;
             most.clamp(FRAME_BYTES as u64, mib << 20)
         };
         if fitting(forks) < mib << 20 {

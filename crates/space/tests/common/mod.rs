@@ -1,5 +1,5 @@
 //! What the tests of spaces share.
-#![allow(dead_code)] // Each test uses some of it.
+#![allow(dead_code, unreachable_pub)] // Each test uses some of it, and is a crate of its own.
 
 pub mod model;
 

@@ -164,6 +164,32 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
+    /// As [`free_to_nodes`](Self::free_to_nodes), with one lock for all that are next to each other in `blocks` and of one
+    /// node.
+    ///
+    /// # Panics
+    ///
+    /// When one of the blocks is of another pool.
+    pub fn free_bulk<'p>(&'p self, blocks: impl IntoIterator<Item = UniqueFrame<'p, S>>) {
+        let mut locked = None;
+        for block in blocks {
+            let (frame, order) = self.dissolve(block);
+            let Some(node) = self.node_of(frame) else {
+                continue;
+            };
+            let (_, buddy) = match &mut locked {
+                Some((of_node, buddy)) if *of_node == node => (node, buddy),
+                _ => {
+                    // The other node's lock is released before.
+                    drop(locked.take());
+                    let (_, buddy) = locked.insert((node, lock(&self.nodes[node].buddy)));
+                    (node, buddy)
+                }
+            };
+            self.free_to_buddy(buddy, frame, order);
+        }
+    }
+
     /// Takes a handle apart; its block stays allocated, and is the caller's.
     fn dissolve(&self, block: UniqueFrame<'_, S>) -> (FrameNr, Order) {
         assert!(std::ptr::eq(block.pool(), self), "a block of another pool");
@@ -278,6 +304,25 @@ mod tests {
         drop(frames);
         assert_eq!(pool.stats().nr_available(), 64);
         pool.verify().unwrap();
+    }
+
+    #[test]
+    fn frames_of_a_node_are_allocated_and_freed_in_bulk() {
+        let pool = pool(256, 2);
+        let mut frames = Vec::new();
+        assert_eq!(pool.alloc_bulk_on(1, 100, &mut frames), 100);
+        assert!(
+            frames
+                .iter()
+                .all(|frame| pool.node_of(frame.frame()) == Some(1))
+        );
+        assert_eq!(pool.alloc_bulk_on(1, 100, &mut frames), 28);
+        assert_eq!(pool.alloc_bulk_on(2, 100, &mut frames), 0);
+        assert_eq!(pool.alloc_bulk_on(0, 5, &mut frames), 5);
+        frames.rotate_left(3);
+        pool.free_bulk(frames);
+        pool.verify().unwrap();
+        assert_eq!(pool.stats().nr_free, 256);
     }
 
     #[test]

@@ -259,7 +259,9 @@ impl<S: RefScheme> Areas<S> {
         used.sort_unstable_by_key(|range| range.start);
         let mut start = 0_u64;
         for range in used {
-            if range.start.saturating_sub(start) >= len {
+            // Not in a table of which a part is in use: it has pages of another size, perhaps.
+            let end = range.start & !(TABLE_BYTES - 1);
+            if end.saturating_sub(start) >= len {
                 return Some(start);
             }
             start = start.max(range.end.next_multiple_of(TABLE_BYTES));
@@ -360,6 +362,23 @@ mod tests {
             space = space.fork().unwrap();
             assert!(most_families(&space) <= 2, "{}", most_families(&space));
         }
+        spaces.verify(&[&space]).unwrap();
+    }
+
+    /// The rest of an area, unmapped from its beginning, is in a table with pages of its size. Another area was put before it,
+    /// into the same table, when the addresses had been used up.
+    #[test]
+    fn areas_do_not_share_tables_when_addresses_are_used_again() {
+        let spaces = Spaces::new(FramePool::<LockBit>::new(&PoolConfig::new(1024)).unwrap());
+        let space = spaces.space_of(2 * TABLE_BYTES).unwrap();
+        let first = space.map(TABLE_BYTES, Policy::Local).unwrap();
+        space.map(TABLE_BYTES, Policy::Local).unwrap();
+        let middle = first.start + TABLE_BYTES / 2;
+        space.write(middle, b"kept").unwrap();
+        space.unmap(first.start..middle).unwrap();
+        assert!(space.map(4096, Policy::Local).is_err());
+        space.unmap(middle..first.end).unwrap();
+        assert_eq!(space.map(4096, Policy::Local).unwrap().start, first.start);
         spaces.verify(&[&space]).unwrap();
     }
 

@@ -12,6 +12,8 @@
 //!
 //! It runs by itself when a large page is written first and no block is free.
 
+use std::ops::Range;
+
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
     AllocRequest, FrameKind, FrameNr, Order, Place, Reserve, TryGetFrame, UniqueFrame,
@@ -96,7 +98,7 @@ impl<S: RefScheme> Shared<S> {
     fn empty_place(&self, first: FrameNr, order: Order) -> Option<UniqueFrame<'_, S>> {
         let pool = self.pool();
         let mut parts = pool.take_free_within(first, order);
-        if self.move_out(first, order) {
+        if self.move_out(first, order, &mut parts) {
             parts.extend(pool.take_free_within(first, order));
         }
         parts.sort_unstable_by_key(UniqueFrame::frame);
@@ -104,9 +106,15 @@ impl<S: RefScheme> Shared<S> {
         pool.join(parts, order)
     }
 
-    /// Step 3; false if there is something that cannot be moved.
-    fn move_out(&self, first: FrameNr, order: Order) -> bool {
+    /// Step 3; false if there is something that cannot be moved. What is allocated of the place itself becomes a part of it.
+    fn move_out<'s>(
+        &'s self,
+        first: FrameNr,
+        order: Order,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> bool {
         let end = first.get() + order.frames();
+        let place = first.get()..end;
         let mut nr = first.get();
         let mut report = Migrated::default();
         while nr < end {
@@ -117,7 +125,7 @@ impl<S: RefScheme> Shared<S> {
                 let (kind, of_block) = self.pool().meta(frame).kind();
                 nr += of_block.frames();
                 if kind == FrameKind::Anon {
-                    match self.isolate_frame(frame, of_block) {
+                    match self.isolate_frame(frame, of_block, &place, parts) {
                         Some(page) => batch.push(page),
                         // Being freed, pinned, or there is no room for it.
                         None => is_stuck = true,
@@ -132,16 +140,26 @@ impl<S: RefScheme> Shared<S> {
         true
     }
 
-    fn isolate_frame(&self, frame: FrameNr, order: Order) -> Option<Moving<'_, S>> {
-        let node = self.pool().node_of(frame)?;
-        let to = self
-            .pool()
-            .alloc_by(&AllocRequest {
-                order,
-                place: Place::Prefer(node),
-                reserve: Reserve::Use,
-            })
-            .ok()?;
+    fn isolate_frame<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<Moving<'s, S>> {
+        let request = AllocRequest {
+            order,
+            place: Place::Prefer(self.pool().node_of(frame)?),
+            reserve: Reserve::Use,
+        };
+        let to = loop {
+            let to = self.pool().alloc_by(&request).ok()?;
+            if !place.contains(&to.frame().get()) {
+                break to;
+            }
+            // One that has just become free.
+            parts.push(to);
+        };
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return None;
         };

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
+use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
@@ -124,6 +124,20 @@ impl<S: RefScheme> Shared<S> {
         self.take(frame, MIGRATION);
     }
 
+    /// Isolates a page of which the caller has claimed an entry, and turns that entry, if it is the only one and nobody has
+    /// the page isolated.
+    pub(crate) fn isolate_and_turn(&self, frame: FrameNr) -> bool {
+        // ORDERING: AcqRel, as of `turn_to_migration` and `isolate`; Relaxed on failure: nothing was learned.
+        self.word(frame)
+            .compare_exchange(
+                MAPPING,
+                ISOLATED | MIGRATION,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
     /// Isolates a page that has a count, which the caller makes sure of: it has claimed an entry that names it. False
     /// if it is isolated already.
     pub(crate) fn isolate(&self, frame: FrameNr) -> bool {
@@ -158,15 +172,22 @@ impl<S: RefScheme> Shared<S> {
 
     /// Ends the isolation; gives the frame back if nothing names it any more.
     pub(crate) fn end_isolation(&self, frame: FrameNr) {
-        debug_assert!(self.counts(frame).is_isolated());
-        self.take(frame, ISOLATED);
+        drop(self.end_isolation_of(frame));
     }
 
-    /// The family of a page that the caller has isolated, and its index there.
-    pub(crate) fn family_of(&self, frame: FrameNr) -> (Arc<Family<S>>, u64) {
+    /// As [`end_isolation`](Self::end_isolation); what is given back is the answer.
+    pub(crate) fn end_isolation_of(&self, frame: FrameNr) -> Option<FrameRef<'_, S>> {
         debug_assert!(self.counts(frame).is_isolated());
-        let (family, index) = self.pool().meta(frame).owner();
-        (raw::family_of_word(family), index)
+        // ORDERING: AcqRel; see the module's text.
+        let before = self.word(frame).fetch_sub(ISOLATED, Ordering::AcqRel);
+        (before == ISOLATED).then(|| self.take_back(frame))
+    }
+
+    /// The family of a page that the caller has isolated.
+    pub(crate) fn family_of(&self, frame: FrameNr) -> Arc<Family<S>> {
+        debug_assert!(self.counts(frame).is_isolated());
+        let (family, _) = self.pool().meta(frame).owner();
+        raw::family_of_word(family)
     }
 
     /// Takes from the count; who gets it to zero gives the frame back.
@@ -180,8 +201,13 @@ impl<S: RefScheme> Shared<S> {
 
     #[cold]
     fn give_back(&self, frame: FrameNr) {
+        drop(self.take_back(frame));
+    }
+
+    /// The reference on behalf of the entries, for who has brought the count to zero.
+    fn take_back(&self, frame: FrameNr) -> FrameRef<'_, S> {
         let (family, _) = self.pool().meta(frame).owner();
         raw::family_from_word::<S>(family).remove_frame();
-        drop(raw::counted_reference(self.pool(), frame));
+        raw::counted_reference(self.pool(), frame)
     }
 }

@@ -151,7 +151,8 @@ const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 pub(crate) struct Moving<'s, S: RefScheme> {
     from: FrameNr,
     order: Order,
-    family: Arc<Family<S>>,
+    /// Which family it is of: the word in its record.
+    family: u64,
     index: u64,
     /// Its address in the space that is migrated; none if it was found by its frame.
     addr: Option<u64>,
@@ -171,7 +172,7 @@ impl<'s, S: RefScheme> Moving<'s, S> {
         to: UniqueFrame<'s, S>,
         addr: Option<u64>,
     ) -> Self {
-        let (family, index) = shared.family_of(from);
+        let (family, index) = shared.pool().meta(from).owner();
         Self {
             from,
             order: to.order(),
@@ -267,10 +268,12 @@ impl<S: RefScheme> Inner<S> {
         report: &mut Migrated,
     ) {
         let mut next = range.start;
+        let mut spare = Vec::new();
         while next < range.end {
             let start = now();
             let mut batch = Vec::with_capacity(engine.batch());
-            next = self.find_batch(next..range.end, node, engine, &mut batch, report);
+            let rest = next..range.end;
+            next = self.find_batch(rest, node, engine, &mut spare, &mut batch, report);
             report.first_walk += since(start);
             self.shared
                 .move_batch(Some(self), &mut batch, engine, report);
@@ -289,6 +292,7 @@ impl<S: RefScheme> Inner<S> {
         range: Range<u64>,
         node: usize,
         engine: Engine,
+        spare: &mut Vec<UniqueFrame<'s, S>>,
         batch: &mut Vec<Moving<'s, S>>,
         report: &mut Migrated,
     ) -> u64 {
@@ -311,7 +315,11 @@ impl<S: RefScheme> Inner<S> {
                     }
                     let entry = entry_of(addr, u32::from(area.order.get()));
                     let word = raw::entry(&shared.view, table.pmd.frame(), entry);
-                    match self.isolate_for(word, addr, area.order, node, engine) {
+                    let wanted = engine
+                        .batch()
+                        .min(((end - addr) / area.page_bytes()) as usize);
+                    let to = || shared.take_spare(area.order, node, wanted, spare);
+                    match self.isolate_for(word, addr, to, node, engine) {
                         Found::Nothing => {}
                         Found::There => report.nr_there += 1,
                         Found::Page(page) => {
@@ -333,7 +341,7 @@ impl<S: RefScheme> Inner<S> {
         &'s self,
         word: &pagewell_sync::atomic::AtomicU64,
         addr: u64,
-        order: Order,
+        mut new_frame: impl FnMut() -> Option<UniqueFrame<'s, S>>,
         node: usize,
         engine: Engine,
     ) -> Found<'s, S> {
@@ -354,22 +362,20 @@ impl<S: RefScheme> Inner<S> {
             if shared.pool().node_of(frame) == Some(node) {
                 return Found::There;
             }
-            let Some(to_frame) = to.take().or_else(|| shared.alloc_on(order, node)) else {
+            let Some(to_frame) = to.take().or_else(&mut new_frame) else {
                 return Found::Failed(NotMoved::NodeFull);
             };
             let Some(claim) = Claim::try_new(word, entry) else {
                 to = Some(to_frame);
                 continue;
             };
-            if !shared.isolate(frame) {
+            let is_turned = engine == Engine::Batched && shared.isolate_and_turn(frame);
+            if !is_turned && !shared.isolate(frame) {
                 return Found::Failed(NotMoved::InMigration);
             }
             let mut page = Moving::new(shared, frame, to_frame, Some(addr));
-            if engine == Engine::Batched
-                && shared.counts(frame).is_mapped_once()
-                && shared.turn_to_migration(frame).is_ok()
-            {
-                page.is_turned = true;
+            page.is_turned = is_turned;
+            if is_turned {
                 claim.end(entry.to_migration());
             }
             return Found::Page(page);
@@ -389,6 +395,23 @@ enum Found<'s, S: RefScheme> {
 }
 
 impl<S: RefScheme> Shared<S> {
+    /// A block on this node and no other; single frames from `spare`, into which up to `wanted` are taken at once.
+    fn take_spare<'s>(
+        &'s self,
+        order: Order,
+        node: usize,
+        wanted: usize,
+        spare: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<UniqueFrame<'s, S>> {
+        if order > Order::ZERO || wanted < 2 {
+            return self.alloc_on(order, node);
+        }
+        if spare.is_empty() {
+            self.pool().alloc_bulk_on(node, wanted, spare);
+        }
+        spare.pop().or_else(|| self.alloc_on(order, node))
+    }
+
     /// A block on this node and no other.
     pub(crate) fn alloc_on(&self, order: Order, node: usize) -> Option<UniqueFrame<'_, S>> {
         let request = AllocRequest {
@@ -410,7 +433,7 @@ impl<S: RefScheme> Shared<S> {
     ) {
         let start = now();
         // 2.
-        batch.sort_unstable_by_key(|page| (Arc::as_ptr(&page.family).addr(), page.index));
+        batch.sort_unstable_by_key(|page| (page.family, page.index));
         self.first_walk(batch);
         // 3.
         for page in batch.iter_mut() {
@@ -423,24 +446,29 @@ impl<S: RefScheme> Shared<S> {
         }
         let walked = now();
         // 4.
-        for page in batch.iter_mut().filter(|page| page.failure.is_none()) {
-            if let Some(to) = page.to.take() {
-                let bytes = to.bytes();
-                bytes.copy_from_racy(0, self.pool().bytes(page.from, bytes.len()));
-                let arrived = self.publish_page(to, &page.family, page.index, ISOLATED);
-                page.arrived = Some(arrived);
+        for_each_family(self, batch, |family, pages| {
+            for page in pages.iter_mut().filter(|page| page.failure.is_none()) {
+                if let Some(to) = page.to.take() {
+                    let bytes = to.bytes();
+                    bytes.copy_from_racy(0, self.pool().bytes(page.from, bytes.len()));
+                    page.arrived = Some(self.publish_page(to, family, page.index, ISOLATED));
+                }
             }
-        }
+        });
         let copied = now();
         // 5, and the undoing of those that failed.
         self.second_walk(space, batch, engine);
         // 6.
+        let mut left = Vec::with_capacity(batch.len());
         for page in batch.iter() {
             if let Some(arrived) = page.arrived {
                 self.end_isolation(arrived);
             }
-            self.end_isolation(page.from);
+            let reference = self.end_isolation_of(page.from);
+            // Whoever else looks at the frame at this moment frees it instead.
+            left.extend(reference.and_then(|reference| reference.try_unique().ok()));
         }
+        self.pool().free_bulk(left);
         let end = now();
         report.first_walk += walked - start;
         report.copy += copied - walked;
@@ -465,7 +493,7 @@ impl<S: RefScheme> Shared<S> {
         let mut backoff = Backoff::new();
         for _ in 0..FIRST_WALKS {
             let mut nr_left = 0;
-            for_each_family(batch, |family, pages| {
+            for_each_family(self, batch, |family, pages| {
                 let mut left = pages.iter().filter(|page| self.is_to_turn(page)).count();
                 if left > 0 {
                     self.walk(family, pages, |page, entry| {
@@ -508,25 +536,29 @@ impl<S: RefScheme> Shared<S> {
         // Those of which the entry is known.
         if let Some(space) = space {
             let mut cursor = TableCursor::new(self);
+            let mut restored = Vec::with_capacity(batch.len());
             for page in batch.iter().filter(|page| page.is_turned) {
                 if let Some(addr) = page.addr
                     && let Some(entry) = cursor.entry(space, addr, page.order)
+                    && self.restore(page, entry)
                 {
-                    self.restore(page, entry);
+                    restored.push(entry.word());
                 }
             }
+            self.waits.wake_all(restored);
         }
         let mut backoff = Backoff::new();
         let mut must_walk_all = engine == Engine::FullWalk;
         loop {
             let mut nr_left = 0;
-            for_each_family(batch, |family, pages| {
+            for_each_family(self, batch, |family, pages| {
                 let is_waited_for = |page: &Moving<'_, S>| self.counts(page.from).migrations() != 0;
                 if must_walk_all || pages.iter().any(&is_waited_for) {
                     let mut left = pages.iter().filter(|page| is_waited_for(page)).count();
                     self.walk(family, pages, |page, entry| {
-                        if self.restore(page, entry) && !is_waited_for(page) {
-                            left -= 1;
+                        if self.restore(page, entry) {
+                            self.waits.wake(entry.word());
+                            left -= usize::from(!is_waited_for(page));
                         }
                         if left == 0 && !must_walk_all {
                             Step::End
@@ -546,7 +578,7 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// Makes a migration entry of the page a present one; false if this is none.
+    /// Makes a migration entry of the page a present one; false if this is none. The caller wakes who waits for it.
     fn restore(&self, page: &Moving<'_, S>, entry: crate::walk::Entry<'_>) -> bool {
         let Some(claim) = entry.claim(State::Migration(page.from)) else {
             return false;
@@ -563,18 +595,18 @@ impl<S: RefScheme> Shared<S> {
                 claim.end(before.restored(page.from));
             }
         }
-        self.waits.wake(entry.word());
         true
     }
 }
 
 /// Calls `work` with the pages of each family, of pages that are sorted by family.
 fn for_each_family<S: RefScheme>(
+    shared: &Shared<S>,
     batch: &mut [Moving<'_, S>],
-    mut work: impl FnMut(&Family<S>, &mut [Moving<'_, S>]),
+    mut work: impl FnMut(&Arc<Family<S>>, &mut [Moving<'_, S>]),
 ) {
-    for pages in batch.chunk_by_mut(|a, b| Arc::ptr_eq(&a.family, &b.family)) {
-        let family = Arc::clone(&pages[0].family);
+    for pages in batch.chunk_by_mut(|a, b| a.family == b.family) {
+        let family = shared.family_of(pages[0].from);
         work(&family, pages);
     }
 }

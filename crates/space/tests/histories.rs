@@ -124,6 +124,7 @@ impl<S: RefScheme + 'static> History<S> {
         let page_bytes = match self.rng.below(8) {
             0 => 4 * PAGE,
             1 => 16 * PAGE,
+            2 if self.rng.one_in(3) => 128 * PAGE,
             _ => PAGE,
         };
         let len = match self.rng.below(16) {

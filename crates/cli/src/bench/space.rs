@@ -123,7 +123,7 @@ impl<P: Positions> Op for FromSpace<'_, P> {
         let mut buf = [0; BLOCK];
         for _ in 0..times {
             let addr = self.start + self.positions.next();
-            if let Err(error) = space.read(addr, black_box(&mut buf)) {
+            if let Err(error) = space.read(addr, black_box(&mut buf[..])) {
                 return Err(error.to_string());
             }
         }
@@ -147,7 +147,7 @@ impl<P: Positions> Op for FromMemory<'_, P> {
             let Some(source) = bytes.get(at..at + BLOCK) else {
                 return Err("a position outside of the memory".to_owned());
             };
-            black_box(&mut buf).copy_from_slice(source);
+            black_box(&mut buf[..]).copy_from_slice(source);
         }
         black_box(&buf);
         Ok(())

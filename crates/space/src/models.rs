@@ -261,61 +261,81 @@ fn loom_fork_vs_first_walk_without_a_walk() {
     fork_vs_first_walk(Engine::Batched);
 }
 
-/// A fork that maps the page too goes away, while another one copies its table: entries are dropped and copied at any moment
-/// of the migration.
-#[test]
-fn loom_fork_and_unmap_between_the_walks() {
-    explore(2, || {
-        let spaces = spaces(20, 2);
-        let space = filled(&spaces, 1);
-        let leaving = space.fork_with(ForkMode::Copy).expect("a fork");
-        let copying = Arc::new(space.fork().expect("a fork"));
-        let other = {
-            let copying = Arc::clone(&copying);
-            thread::spawn(move || {
-                drop(leaving);
-                copying.write(0, &page(5)).expect("a frame");
-            })
-        };
-        space
-            .migrate_with(0..PAGE, 1, Engine::EarlyStop)
-            .expect("a node");
-        other.join().unwrap();
-        assert_eq!((byte(&space, 0), byte(&copying, 0)), (1, 5));
-        finish(&spaces, vec![&space, &copying]);
-        drop((space, copying));
-        assert_all_free(&spaces);
-    });
+/// What goes on beside a migration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// A fork that maps the page in a table of its own goes away.
+    Unmap,
+    /// A fork that shares the table copies it, to write the page.
+    Fork,
+    Both,
 }
 
-/// The page is pinned, so the migration is undone; meanwhile its table is copied, and a fork that maps it goes away.
-#[test]
-fn loom_undo_vs_fork_and_unmap() {
-    explore(2, || {
+/// Entries are dropped and copied at any moment of a migration: of its walks, or, if the page is pinned, of the undo.
+fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
+    explore(preemptions, move || {
         let spaces = spaces(20, 2);
         let space = filled(&spaces, 1);
-        let leaving = space.fork_with(ForkMode::Copy).expect("a fork");
-        let copying = Arc::new(space.fork().expect("a fork"));
-        let pin = space.pin(0, 8).expect("a page");
+        let leaving =
+            (beside != Beside::Fork).then(|| space.fork_with(ForkMode::Copy).expect("a fork"));
+        let copying = (beside != Beside::Unmap).then(|| Arc::new(space.fork().expect("a fork")));
+        let pin = is_pinned.then(|| space.pin(0, 8).expect("a page"));
         let other = {
-            let copying = Arc::clone(&copying);
+            let copying = copying.clone();
             thread::spawn(move || {
                 drop(leaving);
-                copying.write(0, &page(5)).expect("a frame");
+                if let Some(copying) = copying {
+                    copying.write(0, &page(5)).expect("a frame");
+                }
             })
         };
         let mut report = crate::migrate::Migrated::default();
         space
             .inner
             .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
-        assert_eq!(report.nr_moved, 0);
+        assert!(!is_pinned || report.nr_moved == 0);
         drop(pin);
         other.join().unwrap();
-        assert_eq!((byte(&space, 0), byte(&copying, 0)), (1, 5));
-        finish(&spaces, vec![&space, &copying]);
-        drop((space, copying));
+        assert_eq!(byte(&space, 0), 1);
+        if let Some(copying) = copying {
+            assert_eq!(byte(&copying, 0), 5);
+            finish(&spaces, vec![&space, &copying]);
+        } else {
+            finish(&spaces, vec![&space]);
+        }
+        drop(space);
         assert_all_free(&spaces);
     });
+}
+
+#[test]
+fn loom_unmap_between_the_walks() {
+    migration_vs(Beside::Unmap, false, 2);
+}
+
+#[test]
+fn loom_fork_between_the_walks() {
+    migration_vs(Beside::Fork, false, 2);
+}
+
+#[test]
+fn loom_fork_and_unmap_between_the_walks() {
+    migration_vs(Beside::Both, false, 1);
+}
+
+#[test]
+fn loom_undo_vs_unmap() {
+    migration_vs(Beside::Unmap, true, 2);
+}
+
+#[test]
+fn loom_undo_vs_fork() {
+    migration_vs(Beside::Fork, true, 2);
+}
+
+#[test]
+fn loom_undo_vs_fork_and_unmap() {
+    migration_vs(Beside::Both, true, 1);
 }
 
 /// Between two restored entries the new frame is mapped once, and is not the writer's alone all the same.

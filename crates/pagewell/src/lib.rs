@@ -73,6 +73,42 @@ pub mod frame {
     };
 }
 
+/// Memory spaces: copy-on-write memory that can be forked at one point in time, and moved between memory nodes while it
+/// is in use.
+///
+/// ```
+/// use pagewell::frame::{FramePool, Nodes, PoolConfig};
+/// use pagewell::space::{Policy, Spaces};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut config = PoolConfig::new(4096); // frames of 4 KiB
+/// config.nodes = Nodes::Unbound(2);
+/// let spaces: Spaces = Spaces::new(FramePool::new(&config)?);
+///
+/// let space = spaces.space()?;
+/// let area = space.map(1 << 20, Policy::Local)?;
+/// space.write(area.start + 5000, b"before")?;
+///
+/// let snapshot = space.fork()?; // one point in time, and no page copied
+/// space.write(area.start + 5000, b"after!")?;
+///
+/// let report = space.migrate(area.clone(), 1)?; // whoever else uses it
+/// assert_eq!(report.nr_moved, 1);
+///
+/// let mut buf = [0; 6];
+/// snapshot.read(area.start + 5000, &mut buf)?;
+/// assert_eq!(&buf, b"before");
+/// # Ok(())
+/// # }
+/// ```
+pub mod space {
+    pub use pagewell_space::{
+        AreaInfo, DEFAULT_SPACE_BYTES, Engine, Error, ErrorKind, ForkMode, FrameSource,
+        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, Migrated, NotMoved, Op, OwnedPin, Pin,
+        Policy, Protection, Space, Spaces,
+    };
+}
+
 /// Storage backends: for files that are not files, and for tests with faults.
 pub mod io {
     pub use pagewell_io::{

@@ -13,13 +13,16 @@ use crate::output;
 struct Figure {
     bench: &'static str,
     engine: &'static str,
-    case: &'static str,
-    /// Bytes a read or write, or of the range or block; 0 for counts.
+    /// Of `migrate` with the number of forks.
+    case: String,
+    /// Bytes a read or write, or of the range, block or memory; 0 for counts.
     block: u64,
     /// 0 where there is no file.
     file_bytes: u64,
     /// Workers: threads, or processes in one-count-processes.
     threads: u32,
+    /// Of `migrate`; 0 elsewhere.
+    forks: u32,
     unit: &'static str,
     /// The median of the rounds.
     value: f64,
@@ -34,10 +37,12 @@ struct Comparison {
     bench: &'static str,
     /// "A/B".
     ratio: String,
-    case: &'static str,
+    /// Of `migrate` with the number of forks.
+    case: String,
     block: u64,
     file_bytes: u64,
     threads: u32,
+    forks: u32,
     /// The median of the rounds' ratios.
     value: f64,
     low: f64,
@@ -54,10 +59,11 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
         output::print_json(&Figure {
             bench: cell.case.bench().name(),
             engine,
-            case: cell.case.name(),
+            case: cell.case_name(),
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,
+            forks: cell.forks,
             unit: cell.case.unit(),
             value: figure.median,
             min: figure.min,
@@ -72,10 +78,11 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
         output::print_json(&Comparison {
             bench: cell.case.bench().name(),
             ratio: format!("{a}/{b}"),
-            case: cell.case.name(),
+            case: cell.case_name(),
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,
+            forks: cell.forks,
             value: ratio.median,
             low: ratio.min,
             high: ratio.max,

@@ -32,6 +32,8 @@ mod file;
 mod fill;
 mod flush;
 #[cfg(not(loom))]
+mod frames;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod guard_mut;
@@ -61,6 +63,8 @@ pub use cache::{Builder, Cache, OpenOptions, Stats};
 pub use error::{Error, ErrorKind, Op};
 #[cfg(not(loom))]
 pub use file::File;
+#[cfg(not(loom))]
+pub use frames::CacheFrames;
 #[cfg(not(loom))]
 pub use guard::{OwnedPageGuard, PageGuard};
 #[cfg(not(loom))]

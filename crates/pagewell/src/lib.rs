@@ -94,7 +94,7 @@ pub mod frame {
 /// # }
 /// ```
 ///
-/// Spaces in the frames of a [`Cache`](crate::Cache), whose capacity bounds both then:
+/// Spaces in the frames of a [`Cache`], whose capacity bounds both then:
 ///
 /// ```
 /// use pagewell::Cache;

@@ -32,8 +32,8 @@
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    BeforeWrite, Builder, Cache, Error, ErrorKind, File, MAX_FILE_BYTES, Op, OpenOptions,
-    OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
+    BeforeWrite, Builder, Cache, CacheFrames, Error, ErrorKind, File, MAX_FILE_BYTES, Op,
+    OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 
@@ -98,6 +98,22 @@ pub mod frame {
 /// let mut buf = [0; 6];
 /// snapshot.read(area.start + 5000, &mut buf)?;
 /// assert_eq!(&buf, b"before");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Spaces in the frames of a [`Cache`], whose capacity bounds both then:
+///
+/// ```
+/// use pagewell::Cache;
+/// use pagewell::space::{Policy, Spaces};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cache = Cache::builder().capacity(16 << 20).build()?;
+/// let spaces = Spaces::from_source(cache.frames());
+/// let space = spaces.space()?;
+/// let area = space.map(1 << 20, Policy::Local)?;
+/// space.write(area.start, b"beside files")?;
 /// # Ok(())
 /// # }
 /// ```

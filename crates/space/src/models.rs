@@ -174,6 +174,9 @@ fn loom_read_vs_migration_there_and_back() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
+        // All other frames of node 0, so that the page comes back to the one that it left.
+        let taken: Vec<_> =
+            std::iter::from_fn(|| spaces.shared().alloc_on(Order::ZERO, 0)).collect();
         let reader = {
             let space = Arc::clone(&space);
             thread::spawn(move || {
@@ -184,11 +187,13 @@ fn loom_read_vs_migration_there_and_back() {
             })
         };
         space.migrate(0..PAGE, 1).expect("a node");
-        if let Some(other) = spaces.shared().alloc_on(Order::ZERO, 0) {
-            other.bytes().copy_from(0, &page(0xF0));
-        }
-        space.migrate(0..PAGE, 0).expect("a node");
+        let other = spaces.shared().alloc_on(Order::ZERO, 0).expect("the frame");
+        other.bytes().copy_from(0, &page(0xF0));
+        drop(other);
+        let back = space.migrate(0..PAGE, 0).expect("a node");
+        assert_eq!(back.nr_moved, 1);
         reader.join().unwrap();
+        drop(taken);
         assert_eq!(byte(&space, 0), 1);
         finish(&spaces, vec![&space]);
         drop(space);

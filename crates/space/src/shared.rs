@@ -40,6 +40,18 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
     }
 }
 
+/// The frames of a cache of files: pages of files are evicted for those of spaces, wherever they are.
+#[cfg(not(loom))]
+impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
+    fn pool(&self) -> &FramePool<S> {
+        Self::pool(self)
+    }
+
+    fn make_room(&self, order: Order, _: Place) -> bool {
+        Self::make_room(self, order)
+    }
+}
+
 /// How often [`FrameSource::make_room`] is asked for one block.
 const MAKE_ROOM_TRIES: usize = 16;
 

@@ -42,7 +42,7 @@ impl Model {
     pub fn nth_page(&self, random: u64) -> Option<u64> {
         // Pages that were written are the ones where something can go wrong.
         let nr_used = self.bytes.len() as u64;
-        if nr_used > 0 && random % 4 != 0 {
+        if nr_used > 0 && !random.is_multiple_of(4) {
             return self
                 .bytes
                 .keys()
@@ -85,7 +85,7 @@ impl Model {
         let is_aligned = is_mapped && {
             let first = self.mapped[&(range.start / PAGE)].page_bytes;
             let last = self.mapped[&((range.end - 1) / PAGE)].page_bytes;
-            range.start % first == 0 && range.end % last == 0
+            range.start.is_multiple_of(first) && range.end.is_multiple_of(last)
         };
         match result {
             Ok(()) => assert!(is_aligned),

@@ -353,7 +353,8 @@ impl<S: RefScheme> Inner<S> {
         let room = areas
             .find_room(lead + (range.end - range.start))
             .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
-        let shift = room + lead - range.start;
+        // The room may be below: addresses are shifted around the end of the numbers then.
+        let shift = (room + lead).wrapping_sub(range.start);
         let shifted = |addr: u64| addr.wrapping_add(shift);
         self.own_tables(areas, range, Op::Move, |_| false)?;
         // Where there are pages, the new place needs tables.

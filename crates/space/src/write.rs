@@ -91,13 +91,25 @@ impl<S: RefScheme> Inner<S> {
         Ok(())
     }
 
-    /// How many bytes there are from `addr` to the end of its page; to the end of the smallest page, as long as it has
-    /// no table.
+    /// How many bytes there are from `addr` to the end of its page; of the smallest page where nothing is mapped.
     #[inline]
     fn bytes_to_page_end(&self, addr: u64) -> usize {
         let pmd = self.pmd_word(addr).map(Self::look);
-        let order = pmd.filter(|pmd| pmd.is_present()).map_or(0, Pmd::order);
+        let order = match pmd.filter(|pmd| pmd.is_present()) {
+            Some(pmd) => pmd.order(),
+            None => self.order_of_area(addr),
+        };
         (page_bytes(order) - offset_in_page(addr, order) as u64) as usize
+    }
+
+    /// The order of the pages at `addr`, where there is no table that says it. A write that was cut by a guess would be
+    /// torn.
+    #[cold]
+    #[inline(never)]
+    fn order_of_area(&self, addr: u64) -> u32 {
+        let areas = read(&self.structure);
+        let area = areas.area_of(addr);
+        area.map_or(0, |area| u32::from(area.order.get()))
     }
 
     /// Has the `len` bytes from `addr` on, which are of one page, changed by `change`: nobody else changes the page

@@ -465,7 +465,12 @@ mod tests {
         assert!(plan.alloc.contains(&of(Case::Order9Mixed, page_block, 6)));
         // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
         // with two numbers of threads, two mixed ones with one.
-        assert_eq!(plan.cells().count(), 6 + 12 + (2 + 4 + 1) + (4 + 2));
+        // Space: two cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
+        assert_eq!(
+            plan.cells().count(),
+            6 + 12 + (2 + 4 + 1) + (4 + 2) + 4 + 2 + 3
+        );
+        assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
         assert!(plan.notes.is_empty());
     }
 
@@ -491,10 +496,22 @@ mod tests {
             memory: Some(100 << 20),
             ..ROOMY
         };
-        let plan = Plan::new(&full(), limits);
+        let only_reads = Settings {
+            benches: vec![Bench::Read],
+            ..full()
+        };
+        let plan = Plan::new(&only_reads, limits);
         let sizes: Vec<u64> = plan.read.iter().map(|stage| stage.file_bytes).collect();
         assert_eq!(sizes, [4 << 10, 1 << 20, 16 << 20]);
         assert_eq!(plan.notes.len(), 1);
+        // What is forked and migrated fits too, and it is said.
+        let plan = Plan::new(&full(), limits);
+        assert!(plan.fork.iter().all(|cell| cell.block == 33 << 20));
+        for cell in &plan.migrate {
+            let copies = u64::from(cell.forks) + 2;
+            assert!(cell.block == FRAME_BYTES as u64 || cell.block * copies <= 50 << 20);
+        }
+        assert_eq!(plan.notes.len(), 4);
     }
 
     #[test]

@@ -156,7 +156,8 @@ impl Run<'_> {
                 shares = Some(of_second_walk);
                 Ok(speeds)
             })?);
-            if let Some(shares) = shares {
+            // Once for each number of forks.
+            if let Some(shares) = shares.filter(|_| cell.case == Case::Forks) {
                 let cell = Cell {
                     case: Case::SecondWalk,
                     ..*cell

@@ -15,6 +15,11 @@ const WORD: usize = size_of::<u64>();
 impl<S: RefScheme> Space<S> {
     /// The word at `addr`, in the machine's byte order.
     ///
+    /// Operations on words are ordered as acquire and release, and not sequentially consistent: who sees a value sees what
+    /// was written before it was stored; two threads that each store one word and then load the other's may both
+    /// see the old one.
+    ///
+    ///
     /// # Errors
     ///
     /// As [`read`](Self::read), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a multiple of 8.

@@ -343,7 +343,8 @@ fn loom_undo_vs_fork_and_unmap() {
     migration_vs(Beside::Both, true, 1);
 }
 
-/// Between two restored entries the new frame is mapped once, and is not the writer's alone all the same.
+/// Between two restored entries the new frame is mapped once, and is not the writer's alone all the same: the parent's entry
+/// is restored first, and the parent writes.
 #[test]
 fn loom_copy_on_write_vs_second_walk() {
     explore(2, || {
@@ -351,14 +352,14 @@ fn loom_copy_on_write_vs_second_walk() {
         let space = filled(&spaces, 1);
         let fork = Arc::new(space.fork_with(ForkMode::Copy).expect("a fork"));
         let writer = {
-            let fork = Arc::clone(&fork);
-            thread::spawn(move || fork.write(0, &page(5)).expect("a frame"))
+            let space = Arc::clone(&space);
+            thread::spawn(move || space.write(0, &page(5)).expect("a frame"))
         };
         space
             .migrate_with(0..PAGE, 1, Engine::EarlyStop)
             .expect("a node");
         writer.join().unwrap();
-        assert_eq!((byte(&space, 0), byte(&fork, 0)), (1, 5), "a foreign write");
+        assert_eq!((byte(&space, 0), byte(&fork, 0)), (5, 1), "a foreign write");
         finish(&spaces, vec![&space, &fork]);
         drop((space, fork));
         assert_all_free(&spaces);

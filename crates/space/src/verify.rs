@@ -29,10 +29,9 @@ impl<S: RefScheme> Spaces<S> {
     pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();
         for space in spaces {
-            assert!(
-                Arc::ptr_eq(&space.inner.shared, self.shared()),
-                "a space of others"
-            );
+            if !Arc::ptr_eq(&space.inner.shared, self.shared()) {
+                return Err("a space is of other frames".into());
+            }
             space.inner.count_shares(&mut shares)?;
         }
         let mut pages: HashMap<FrameNr, Found> = HashMap::new();

@@ -47,7 +47,9 @@ fn a_range_moves_down() {
     let second = space.map(TABLE, Policy::Local).unwrap();
     space.write(second.start, b"moved").unwrap();
     space.unmap(first.clone()).unwrap();
-    let moved = space.move_to_free(second.start..second.start + PAGE).unwrap();
+    let moved = space
+        .move_to_free(second.start..second.start + PAGE)
+        .unwrap();
     let mut buf = [0; 5];
     space.read(moved.start, &mut buf).unwrap();
     assert_eq!(&buf, b"moved");

@@ -600,11 +600,14 @@ mod tests {
         // Write: two cases with two blocks and three with one, each with two numbers of threads, and one more.
         // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
         // with two numbers of threads, two mixed ones with one.
+        // Space: two cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
         let nr_writes = (2 * 2 + 3) * 2 + 1;
+        let nr_spaces = 4 + 2 + 3;
         assert_eq!(
             plan.cells().count(),
-            6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2)
+            6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2) + nr_spaces
         );
+        assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
         assert!(plan.notes.is_empty());
     }
 
@@ -630,12 +633,24 @@ mod tests {
             memory: Some(100 << 20),
             ..ROOMY
         };
-        let plan = Plan::new(&full(), limits);
+        let only_reads = Settings {
+            benches: vec![Bench::Read],
+            ..full()
+        };
+        let plan = Plan::new(&only_reads, limits);
         let sizes: Vec<u64> = plan.read.iter().map(|stage| stage.file_bytes).collect();
         assert_eq!(sizes, [4 << 10, 1 << 20, 16 << 20]);
+        assert_eq!(plan.notes.len(), 1);
+        // What is forked and migrated fits too, and it is said.
+        let plan = Plan::new(&full(), limits);
+        assert!(plan.fork.iter().all(|cell| cell.block == 33 << 20));
+        for cell in &plan.migrate {
+            let copies = u64::from(cell.forks) + 2;
+            assert!(cell.block == FRAME_BYTES as u64 || cell.block * copies <= 50 << 20);
+        }
+        // One each for the files that are read, those that are written, spaces, forks, and migrations.
         assert_eq!(plan.write[0].file_bytes, 16 << 20);
-        // One for the files that are read, one for those that are written.
-        assert_eq!(plan.notes.len(), 2);
+        assert_eq!(plan.notes.len(), 5);
     }
 
     #[test]

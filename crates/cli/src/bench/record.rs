@@ -21,8 +21,6 @@ struct Figure {
     file_bytes: u64,
     /// Workers: threads, or processes in one-count-processes.
     threads: u32,
-    /// Of `migrate`; 0 elsewhere.
-    forks: u32,
     unit: &'static str,
     /// The median of the rounds.
     value: f64,
@@ -42,7 +40,6 @@ struct Comparison {
     block: u64,
     file_bytes: u64,
     threads: u32,
-    forks: u32,
     /// The median of the rounds' ratios.
     value: f64,
     low: f64,
@@ -63,7 +60,6 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,
-            forks: cell.forks,
             unit: cell.case.unit(),
             value: figure.median,
             min: figure.min,
@@ -82,7 +78,6 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,
-            forks: cell.forks,
             value: ratio.median,
             low: ratio.min,
             high: ratio.max,

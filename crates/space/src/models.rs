@@ -399,7 +399,7 @@ fn loom_unmap_vs_write() {
         let writer = {
             let space = Arc::clone(&space);
             // It may be unmapped.
-            thread::spawn(move || drop(space.write(0, &page(2))))
+            thread::spawn(move || _ = space.write(0, &page(2)))
         };
         space.unmap(0..PAGE).expect("a mapped page");
         let other = spaces

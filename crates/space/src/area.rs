@@ -20,7 +20,7 @@ pub enum Policy {
     /// On the node of the processor that writes a page first, or else as near as can be.
     #[default]
     Local,
-    /// On this node; if it is full the write fails.
+    /// On this node; if it is full the write fails. (Compaction of a full node may move a page to another all the same.)
     Bind(usize),
     /// On this node, or else as near as can be.
     Prefer(usize),

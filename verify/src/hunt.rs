@@ -6,7 +6,10 @@
 //! 3. Each mutant alone is applied to the scratch tree, built, and tested. It must build, and its
 //!    test must then fail; afterwards the file is as it was.
 //!
-//! The output of each cargo run is kept in the scratch folder, in `logs`.
+//! Several jobs take tests and mutants in turns, each with a tree and build artefacts of its own, so that one compiles
+//! while another tests.
+//!
+//! The output of each cargo run is kept in the scratch folder, in `JOB/logs`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,6 +17,8 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +42,32 @@ pub struct Options {
     pub names: Vec<String>,
     /// How far to go.
     pub depth: Depth,
+    /// How many jobs at once.
+    pub jobs: usize,
+    /// Which of the chosen ones.
+    pub part: Part,
+}
+
+/// Number `nr` of `of` parts of about the same size: every `of`-th mutant, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// From 1 on.
+    pub nr: usize,
+    /// At least 1.
+    pub of: usize,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: Self = Self { nr: 1, of: 1 };
+
+    /// Reads `NR/OF`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (nr, of) = text.split_once('/')?;
+        let (nr, of) = (nr.parse().ok()?, of.parse().ok()?);
+        (1..=of).contains(&nr).then_some(Self { nr, of })
+    }
 }
 
 /// How far a run goes.
@@ -72,10 +103,7 @@ enum CargoEnd {
 /// # Errors
 ///
 /// If a name selects no mutant, or a file, git or cargo fails in a way that is no mutant's doing.
-pub fn run(options: &Options, out: &mut dyn Write) -> Result<Ended, Trouble> {
-    let say = |out: &mut dyn Write, line: String| {
-        writeln!(out, "{line}").map_err(|e| format!("cannot write the report: {e}"))
-    };
+pub fn run(options: &Options, out: &mut (dyn Write + Send)) -> Result<Ended, Trouble> {
     // Phase 1: the files, and whether they apply.
     let (mutants, mut problems) = mutant::read_folder(&options.mutants)?;
     if let Some(name) = options
@@ -95,6 +123,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Ended, Trouble> {
         .into_iter()
         .filter(|m| options.names.is_empty() || options.names.contains(&m.name))
         .collect();
+    // All of them must apply, also those of other parts.
     problems.extend(mutant::check_all_apply(&options.root, &chosen));
     if !problems.is_empty() {
         for problem in &problems {
@@ -110,37 +139,38 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Ended, Trouble> {
         say(out, format!("{} mutants apply", chosen.len()))?;
         return Ok(Ended::Well);
     }
+    let chosen: Vec<Mutant> = chosen
+        .into_iter()
+        .skip(options.part.nr - 1)
+        .step_by(options.part.of)
+        .collect();
     // Phase 2: the tests as they are. The limit of a test is the longest of its mutants'.
-    let scratch = Scratch::open(options)?;
+    let jobs = (0..options.jobs.max(1)).map(|nr| Scratch::open(options, nr));
+    let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+    let out = Mutex::new(out);
     let mut limits: BTreeMap<&Target, Duration> = BTreeMap::new();
     for mutant in &chosen {
         let limit = limits.entry(&mutant.target).or_default();
         *limit = mutant.limit.max(*limit);
     }
-    let mut usable: BTreeMap<&Target, bool> = BTreeMap::new();
-    for (nr, (target, limit)) in limits.into_iter().enumerate() {
+    let targets: Vec<(&Target, Duration)> = limits.into_iter().collect();
+    let usable = in_turns(&jobs, targets.len(), |scratch, nr| {
+        let (target, limit) = targets[nr];
         let started = Instant::now();
         let problem = scratch.unmutated(target, limit, &format!("unmutated-{nr}"))?;
         let took = started.elapsed().as_secs_f32();
-        say(
-            out,
-            match &problem {
-                None => format!(
-                    "passes    {took:6.1} s  cargo test {}",
-                    target.args.join(" ")
-                ),
-                Some(why) => format!(
-                    "UNUSABLE  {took:6.1} s  cargo test {}: {why}",
-                    target.args.join(" ")
-                ),
-            },
-        )?;
-        usable.insert(target, problem.is_none());
-    }
+        let args = target.args.join(" ");
+        let line = match &problem {
+            None => format!("passes    {took:6.1} s  cargo test {args}"),
+            Some(why) => format!("UNUSABLE  {took:6.1} s  cargo test {args}: {why}"),
+        };
+        say(&mut **lock(&out), line)?;
+        Ok((target, problem.is_none()))
+    })?;
+    let usable: BTreeMap<&Target, bool> = usable.into_iter().collect();
     // Phase 3: the mutants.
-    let mut nr_caught = 0;
-    let mut nr_survived = 0;
-    for mutant in &chosen {
+    let verdicts = in_turns(&jobs, chosen.len(), |scratch, nr| {
+        let mutant = &chosen[nr];
         let started = Instant::now();
         let verdict = if usable[&mutant.target] {
             scratch.judge(mutant)?
@@ -149,24 +179,22 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Ended, Trouble> {
         };
         let took = started.elapsed().as_secs_f32();
         let name = &mutant.name;
-        say(
-            out,
-            match verdict {
-                Verdict::Caught => {
-                    nr_caught += 1;
-                    format!("caught    {took:6.1} s  {name}")
-                }
-                Verdict::Survived(how) => {
-                    nr_survived += 1;
-                    format!("SURVIVED  {took:6.1} s  {name}: {how}; {}", mutant.why)
-                }
-                Verdict::Unusable(why) => format!("UNUSABLE  {took:6.1} s  {name}: {why}"),
-            },
-        )?;
-    }
+        let line = match &verdict {
+            Verdict::Caught => format!("caught    {took:6.1} s  {name}"),
+            Verdict::Survived(how) => {
+                format!("SURVIVED  {took:6.1} s  {name}: {how}; {}", mutant.why)
+            }
+            Verdict::Unusable(why) => format!("UNUSABLE  {took:6.1} s  {name}: {why}"),
+        };
+        say(&mut **lock(&out), line)?;
+        Ok(verdict)
+    })?;
+    let nr_of = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+    let nr_caught = nr_of(|verdict| matches!(verdict, Verdict::Caught));
+    let nr_survived = nr_of(|verdict| matches!(verdict, Verdict::Survived(_)));
     let nr_unusable = chosen.len() - nr_caught - nr_survived;
     say(
-        out,
+        &mut **lock(&out),
         format!("{nr_caught} mutants caught, {nr_survived} survived, {nr_unusable} unusable"),
     )?;
     Ok(if nr_caught == chosen.len() {
@@ -176,7 +204,46 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Ended, Trouble> {
     })
 }
 
-/// The scratch folder: the tree, its build artefacts, the logs.
+/// Writes a line of the report.
+fn say(out: &mut dyn Write, line: String) -> Result<(), String> {
+    writeln!(out, "{line}").map_err(|e| format!("cannot write the report: {e}"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has the jobs do `work` for all numbers below `nr`, each number once; the outcomes in the order of the numbers.
+fn in_turns<T: Send>(
+    jobs: &[Scratch],
+    nr: usize,
+    work: impl Fn(&Scratch, usize) -> Result<T, String> + Sync,
+) -> Result<Vec<T>, String> {
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for job in jobs {
+            scope.spawn(|| {
+                loop {
+                    // ORDERING: Relaxed; only that each number is given once matters.
+                    let nr_now = next.fetch_add(1, Ordering::Relaxed);
+                    if nr_now >= nr {
+                        break;
+                    }
+                    let outcome = work(job, nr_now);
+                    lock(&outcomes).push((nr_now, outcome));
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|(nr, _)| *nr);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// A job's folder: the tree, its build artefacts, the logs.
 struct Scratch {
     tree: Tree,
     artefacts: PathBuf,
@@ -184,9 +251,10 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn open(options: &Options) -> Result<Self, String> {
-        let tree = Tree::refresh(&options.root, &options.scratch)?;
-        let logs = options.scratch.join("logs");
+    fn open(options: &Options, nr: usize) -> Result<Self, String> {
+        let folder = options.scratch.join(nr.to_string());
+        let tree = Tree::refresh(&options.root, &folder)?;
+        let logs = folder.join("logs");
         fs::create_dir_all(&logs).map_err(|e| format!("cannot create {}: {e}", logs.display()))?;
         let absolute = |path: PathBuf| {
             std::path::absolute(&path).map_err(|e| format!("{}: {e}", path.display()))
@@ -194,7 +262,7 @@ impl Scratch {
         Ok(Self {
             tree,
             // Cargo runs in the tree, so a relative path would mean something else to it.
-            artefacts: absolute(options.scratch.join("target"))?,
+            artefacts: absolute(folder.join("target"))?,
             logs,
         })
     }

@@ -8,7 +8,7 @@ use pagewell_verify::{Ended, Trouble, herd, hunt, suite, verify_folder};
 
 const USAGE: &str = "\
 usage: pagewell-verify litmus [--lkmm DIR] [--jobs N] [--require] [NAME...]
-       pagewell-verify mutants [--scratch DIR] [--check] [NAME...]
+       pagewell-verify mutants [--scratch DIR] [--jobs N] [--part NR/OF] [--check] [NAME...]
 
 litmus   runs the litmus tests with herd7 and compares its answers with the files
   --lkmm DIR     the kernel's memory model (default: $LKMM_DIR)
@@ -18,6 +18,8 @@ litmus   runs the litmus tests with herd7 and compares its answers with the file
 
 mutants  breaks the code in one place after the other; a test must notice each time
   --scratch DIR  where the mutants are built (default: target/mutants)
+  --jobs N       how many mutants at a time, each with a build of its own (default: one a CPU)
+  --part NR/OF   only every OF-th, from number NR on (all must apply)
   --check        only checks that the mutants apply to the code
 
 NAME selects tests or mutants by name; a litmus test brings its broken twins.
@@ -86,11 +88,24 @@ fn litmus(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
 fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
     let mut scratch = None;
     let mut depth = hunt::Depth::Test;
+    let mut part = hunt::Part::ALL;
+    let mut jobs = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut names = Vec::new();
     while let Some(arg) = args.next() {
         match text(&arg)? {
             "--scratch" => scratch = Some(PathBuf::from(value("--scratch", &mut args)?)),
             "--check" => depth = hunt::Depth::Apply,
+            "--part" => {
+                let text = value("--part", &mut args)?;
+                part = text.to_str().and_then(hunt::Part::parse).ok_or_else(|| {
+                    Trouble::Usage("--part needs NR/OF, with NR from 1 to OF".into())
+                })?;
+            }
+            "--jobs" => {
+                let n = value("--jobs", &mut args)?;
+                let n = n.to_str().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+                jobs = n.ok_or_else(|| Trouble::Usage("--jobs needs a number above 0".into()))?;
+            }
             name => names.push(plain_name(name)?),
         }
     }
@@ -102,6 +117,8 @@ fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
         root,
         names,
         depth,
+        jobs,
+        part,
     };
     hunt::run(&options, &mut std::io::stdout())
 }

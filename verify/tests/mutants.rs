@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pagewell_verify::hunt::{self, Depth, Options};
+use pagewell_verify::hunt::{self, Depth, Options, Part};
 use pagewell_verify::tree::Tree;
 use pagewell_verify::{Ended, Trouble};
 
@@ -86,6 +86,8 @@ impl Fixture {
             scratch: self.path("scratch"),
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             depth,
+            jobs: 2,
+            part: Part::ALL,
         };
         let mut report = Vec::new();
         let ended = hunt::run(&options, &mut report);
@@ -102,6 +104,8 @@ fn project_mutants_apply_to_the_code() {
         scratch: PathBuf::new(),
         names: Vec::new(),
         depth: Depth::Apply,
+        jobs: 1,
+        part: Part::ALL,
     };
     let mut report = Vec::new();
     let ended = hunt::run(&options, &mut report);
@@ -167,7 +171,7 @@ fn each_kind_of_mutant_gets_its_verdict() {
         "{report}"
     );
     // The scratch tree is as it was, and the sources were never touched.
-    for tree in ["root", "scratch/tree"] {
+    for tree in ["root", "scratch/0/tree", "scratch/1/tree"] {
         let text = fs::read_to_string(fixture.path(tree).join("src/lib.rs")).expect("the file");
         assert_eq!(text, CODE);
     }

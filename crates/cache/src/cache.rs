@@ -262,6 +262,10 @@ impl Cache {
 }
 
 impl<S: RefScheme> Cache<S> {
+    pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
+        &self.shared
+    }
+
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
     /// A file that is open already, under whatever name, shares its pages with that; the size is

@@ -36,6 +36,8 @@ mod error;
 mod file;
 mod fill;
 mod flush;
+#[cfg(not(loom))]
+mod frames;
 mod groups;
 #[cfg(not(loom))]
 mod guard;
@@ -68,6 +70,8 @@ pub use cache::{Builder, Cache, OpenOptions, Stats};
 pub use error::{Error, ErrorKind, Op};
 #[cfg(not(loom))]
 pub use file::File;
+#[cfg(not(loom))]
+pub use frames::CacheFrames;
 #[cfg(not(loom))]
 pub use guard::{OwnedPageGuard, PageGuard};
 #[cfg(not(loom))]

@@ -253,6 +253,8 @@ impl<S: RefScheme> Shared<S> {
             | FrameKind::Owned
             | FrameKind::Raw
             | FrameKind::Held
+            | FrameKind::Anon
+            | FrameKind::Table
             | FrameKind::Leaked => None,
         }
     }

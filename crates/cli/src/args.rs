@@ -30,7 +30,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compare the cache's fast paths with what they replace, on this machine
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Show what of this machine matters to a page cache
     Info(InfoArgs),
     /// Kill writers and lose power, and check that everything that was synced is there
@@ -117,6 +117,14 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_capacity)]
     capacity: Option<u64>,
 
+    /// Forks beside the space that is migrated [default: 1000, and a sweep from 1 to 10000; --quick: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    forks: Option<u32>,
+
+    /// MiB that are migrated [default: 5; --quick: 1], or forked [default: 1024; --quick: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    mib: Option<u64>,
+
     /// Where to make the temporary files [default: the system's folder for them]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     dir: Option<PathBuf>,
@@ -134,6 +142,12 @@ enum What {
     Contig,
     /// Frames and large blocks: allocated and freed by Pagewell's pool, and by its peers
     Alloc,
+    /// Short reads of a memory space, and copies from plain memory
+    Space,
+    /// Snapshots of memory: forks of a space, and fork(2)
+    Fork,
+    /// A range of a space moved to another memory node, however many forks there are
+    Migrate,
     /// All of them
     All,
 }
@@ -146,6 +160,9 @@ impl What {
             What::Write => vec![Bench::Write],
             What::Contig => vec![Bench::Contig],
             What::Alloc => vec![Bench::Alloc],
+            What::Space => vec![Bench::Space],
+            What::Fork => vec![Bench::Fork],
+            What::Migrate => vec![Bench::Migrate],
             What::All => Bench::ALL.to_vec(),
         }
     }
@@ -187,6 +204,10 @@ pub(crate) struct Settings {
     /// Bytes of each cache, if given.
     pub(crate) capacity: Option<u64>,
     pub(crate) dir: Option<PathBuf>,
+    /// Forks beside the space that is migrated, if given.
+    pub(crate) forks: Option<u32>,
+    /// MiB that are migrated or forked, if given.
+    pub(crate) mib: Option<u64>,
 }
 
 /// How often the full run does at the least what was published with a number of times.
@@ -227,6 +248,8 @@ pub(crate) fn default_bench() -> Settings {
         huge_pages: true,
         capacity: None,
         dir: None,
+        forks: None,
+        mib: None,
     }
 }
 
@@ -262,6 +285,8 @@ impl BenchArgs {
             huge_pages: self.huge_pages != Some(Answer::No),
             capacity: self.capacity,
             dir: self.dir,
+            forks: self.forks,
+            mib: self.mib,
         })
     }
 
@@ -290,7 +315,10 @@ impl BenchArgs {
                 ("--capacity", self.capacity.is_some()),
                 ("--dir", self.dir.is_some()),
             ];
-            if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
+            // Whether memory is in huge pages matters to reads of a space too.
+            let is_used = |flag: &str| *bench == Bench::Space && flag == "--huge-pages";
+            let unused = unused.iter().filter(|(flag, _)| !is_used(flag));
+            if let Some((flag, _)) = unused.clone().find(|(_, given)| *given) {
                 return Err(usage(
                     ErrorKind::ArgumentConflict,
                     format!(
@@ -299,6 +327,20 @@ impl BenchArgs {
                     ),
                 ));
             }
+        }
+        let is_of = |of: &[Bench]| benches.iter().any(|bench| of.contains(bench));
+        let unused = [
+            ("--forks", self.forks.is_some() && !is_of(&[Bench::Migrate])),
+            (
+                "--mib",
+                self.mib.is_some() && !is_of(&[Bench::Migrate, Bench::Fork]),
+            ),
+        ];
+        if let Some((flag, _)) = unused.iter().find(|(_, unused)| *unused) {
+            return Err(usage(
+                ErrorKind::ArgumentConflict,
+                format!("{flag} is of no use to this benchmark, which moves and forks no memory"),
+            ));
         }
         match self
             .cases

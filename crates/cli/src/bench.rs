@@ -3,7 +3,7 @@
 //! The life of a run: [`plan`] says which cells are measured. For reads,
 //! [`stage`] makes the files ([`data`]) and opens them in every engine
 //! ([`engine`]); the engines of the other benchmarks are in [`refcount`], [`write`],
-//! [`contig`] and [`alloc`]. A [`crew`] of pinned workers runs the engines of a cell in
+//! [`contig`], [`alloc`], [`space`], [`mod@fork`] and [`migrate`]. A [`crew`] of pinned workers runs the engines of a cell in
 //! turns, round by round. [`results`] compares the speeds of the same round, and
 //! [`record`] or [`table`] prints them.
 
@@ -14,12 +14,15 @@ mod contig;
 mod crew;
 mod data;
 mod engine;
+mod fork;
+mod migrate;
 pub(crate) mod plan;
 mod positions;
 mod record;
 mod refcount;
 mod results;
 mod rng;
+mod space;
 mod stage;
 mod stats;
 mod table;
@@ -86,6 +89,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
         contig::run(cell, settings, schedule, cpus, watch)
     })?);
     measured.extend(run.each(&plan.alloc, alloc::run)?);
+    measured.extend(run.each(&plan.space, |cell, schedule, cpus, watch| {
+        space::run(cell, settings, schedule, cpus, watch)
+    })?);
+    measured.extend(run.each(&plan.fork, fork::run)?);
+    measured.extend(run.migrate(&plan.migrate)?);
     if settings.format == Format::Table {
         run.show(&table::summary(&measured))?;
     }
@@ -134,6 +142,33 @@ impl Run<'_> {
                 })
             })
             .collect::<Result<_, _>>()?;
+        self.report(&measured, "")?;
+        Ok(measured)
+    }
+
+    /// Migrations, each with the cell of the second walk's share.
+    fn migrate(&mut self, cells: &[Cell]) -> Result<Vec<Measured>, Failure> {
+        let mut measured = Vec::new();
+        for cell in cells {
+            let mut shares = None;
+            measured.push(self.measure(cell, |schedule, _, watch| {
+                let (speeds, of_second_walk) = migrate::run(cell, schedule, watch)?;
+                shares = Some(of_second_walk);
+                Ok(speeds)
+            })?);
+            // Once for each number of forks.
+            if let Some(shares) = shares.filter(|_| cell.case == Case::Forks) {
+                let cell = Cell {
+                    case: Case::SecondWalk,
+                    ..*cell
+                };
+                let shares = Measured::new(cell, shares);
+                if self.settings.format == Format::Json {
+                    self.progress.aside(|| record::print(&shares))?;
+                }
+                measured.push(shares);
+            }
+        }
         self.report(&measured, "")?;
         Ok(measured)
     }

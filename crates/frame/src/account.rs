@@ -181,7 +181,11 @@ impl<S: RefScheme> FramePool<S> {
                     }
                     counted.nr_leaked += len;
                 }
-                FrameKind::Owned | FrameKind::Page | FrameKind::Leaf => counted.nr_allocated += len,
+                FrameKind::Owned
+                | FrameKind::Page
+                | FrameKind::Leaf
+                | FrameKind::Anon
+                | FrameKind::Table => counted.nr_allocated += len,
                 FrameKind::Raw | FrameKind::Held => {
                     if record.count() == 0 {
                         return Err(format!("frame {nr} is allocated without references"));

@@ -188,6 +188,34 @@ impl<S: RefScheme> FramePool<S> {
         frames.len() - start
     }
 
+    /// As [`alloc_bulk`](Self::alloc_bulk), from one node, and not from the front caches: whoever gets too few asks for
+    /// the rest one by one ([`alloc_by`](Self::alloc_by)).
+    pub fn alloc_bulk_on<'p>(
+        &'p self,
+        node: usize,
+        nr: usize,
+        frames: &mut Vec<UniqueFrame<'p, S>>,
+    ) -> usize {
+        let Some(of_node) = self.nodes.get(node) else {
+            return 0;
+        };
+        let start = frames.len();
+        let wanted = nr.min(self.nr_frames());
+        // Not under a lock.
+        frames.reserve(wanted);
+        let mut buddy = lock(&of_node.buddy);
+        for mark in [Mark::Low, Mark::Min] {
+            let left = wanted - (frames.len() - start);
+            let nr = left.min(room(&buddy, mark));
+            let adopt = |frame| frames.push(self.adopt(frame, Order::ZERO));
+            buddy.alloc_bulk(&self.table, nr, adopt);
+        }
+        self.note_low(node, &mut buddy);
+        drop(buddy);
+        self.tell_low_memory();
+        frames.len() - start
+    }
+
     /// Registers whoever frees memory when little is left: once, for as long as the pool lives.
     ///
     /// # Errors

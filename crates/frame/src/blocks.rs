@@ -106,6 +106,29 @@ impl<S: RefScheme> FramePool<S> {
         Some(self.cut(block, order))
     }
 
+    /// Makes single frames of a block, each this caller's alone, and appends them to `frames` in ascending order.
+    ///
+    /// # Panics
+    ///
+    /// When the block is of another pool.
+    pub fn split_into<'p>(
+        &'p self,
+        block: UniqueFrame<'p, S>,
+        frames: &mut Vec<UniqueFrame<'p, S>>,
+    ) {
+        let (first, order) = self.dissolve(block);
+        frames.reserve(order.frames() as usize);
+        let Some(node) = self.node_of(first) else {
+            return;
+        };
+        // With the node's lock held, so that whoever poisons finds each frame in the block or by itself. Tails are locked.
+        let buddy = lock(&self.nodes[node].buddy);
+        self.meta(first).clear_flag(meta::HAS_POISONED);
+        let parts = first.get()..first.get() + order.frames();
+        frames.extend(parts.map(|nr| self.adopt(FrameNr::new(nr), Order::ZERO)));
+        drop(buddy);
+    }
+
     /// Frees all of a block but the block of `order` at its beginning.
     fn cut<'p>(&'p self, block: UniqueFrame<'p, S>, order: Order) -> UniqueFrame<'p, S> {
         let (first, whole) = (block.frame(), block.order());
@@ -138,6 +161,32 @@ impl<S: RefScheme> FramePool<S> {
         for block in blocks {
             let (frame, order) = self.dissolve(block);
             self.free_to_node(frame, order);
+        }
+    }
+
+    /// As [`free_to_nodes`](Self::free_to_nodes), with one lock for all that are next to each other in `blocks` and of one
+    /// node.
+    ///
+    /// # Panics
+    ///
+    /// When one of the blocks is of another pool.
+    pub fn free_bulk<'p>(&'p self, blocks: impl IntoIterator<Item = UniqueFrame<'p, S>>) {
+        let mut locked = None;
+        for block in blocks {
+            let (frame, order) = self.dissolve(block);
+            let Some(node) = self.node_of(frame) else {
+                continue;
+            };
+            let (_, buddy) = match &mut locked {
+                Some((of_node, buddy)) if *of_node == node => (node, buddy),
+                _ => {
+                    // The other node's lock is released before.
+                    drop(locked.take());
+                    let (_, buddy) = locked.insert((node, lock(&self.nodes[node].buddy)));
+                    (node, buddy)
+                }
+            };
+            self.free_to_buddy(buddy, frame, order);
         }
     }
 
@@ -236,6 +285,44 @@ mod tests {
         assert!(pool.alloc(order(5)).is_some());
         assert_eq!(pool.stats().nr_available(), 64);
         pool.verify().unwrap();
+    }
+
+    #[test]
+    fn a_block_is_split_into_frames_that_are_freed_one_by_one() {
+        let pool = pool(64, 1);
+        let block = pool.alloc(order(4)).unwrap();
+        let first = block.frame().get();
+        let mut frames = Vec::new();
+        pool.split_into(block, &mut frames);
+        let numbers = frames.iter().map(|frame| frame.frame().get());
+        assert!(numbers.eq(first..first + 16));
+        assert!(frames.iter().all(|frame| frame.order() == Order::ZERO));
+        pool.verify().unwrap();
+        frames.truncate(5);
+        assert_eq!(pool.stats().nr_available(), 59);
+        pool.verify().unwrap();
+        drop(frames);
+        assert_eq!(pool.stats().nr_available(), 64);
+        pool.verify().unwrap();
+    }
+
+    #[test]
+    fn frames_of_a_node_are_allocated_and_freed_in_bulk() {
+        let pool = pool(256, 2);
+        let mut frames = Vec::new();
+        assert_eq!(pool.alloc_bulk_on(1, 100, &mut frames), 100);
+        assert!(
+            frames
+                .iter()
+                .all(|frame| pool.node_of(frame.frame()) == Some(1))
+        );
+        assert_eq!(pool.alloc_bulk_on(1, 100, &mut frames), 28);
+        assert_eq!(pool.alloc_bulk_on(2, 100, &mut frames), 0);
+        assert_eq!(pool.alloc_bulk_on(0, 5, &mut frames), 5);
+        frames.rotate_left(3);
+        pool.free_bulk(frames);
+        pool.verify().unwrap();
+        assert_eq!(pool.stats().nr_free, 256);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::Order;
 /// | `Free` | set | the holder of the node's lock |
 /// | `Front` | set | the holder of the lock of the front cache that has it |
 /// | `Owned` | set | the [`UniqueFrame`](crate::UniqueFrame) that names it |
-/// | `Page`, `Leaf`, `Held` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
+/// | `Page`, `Leaf`, `Anon`, `Table`, `Held` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
 /// | `Raw` | clear, but for moments | as `Page`; besides, its owner makes it `Held`, by compare-and-swap and with a reference of its own in hand |
 /// | `Leaked` | set | nobody, ever |
 ///
@@ -45,12 +45,19 @@ pub enum FrameKind {
     Held = 7,
     /// Taken out of use: its memory is bad.
     Leaked = 8,
+    /// Holds a page of memory spaces.
+    Anon = 9,
+    /// Holds entries of memory spaces' page tables.
+    Table = 10,
 }
 
 impl FrameKind {
     /// Whether a block of this kind has references.
     pub(crate) const fn may_be_published(self) -> bool {
-        matches!(self, Self::Page | Self::Leaf | Self::Raw)
+        matches!(
+            self,
+            Self::Page | Self::Leaf | Self::Raw | Self::Anon | Self::Table
+        )
     }
 
     #[inline]
@@ -64,6 +71,8 @@ impl FrameKind {
             6 => Self::Raw,
             7 => Self::Held,
             8 => Self::Leaked,
+            9 => Self::Anon,
+            10 => Self::Table,
             _ => Self::Tail,
         }
     }
@@ -90,8 +99,10 @@ mod tests {
 
     #[test]
     fn every_kind_and_order_survives_packing() {
-        use FrameKind::{Free, Front, Held, Leaf, Leaked, Owned, Page, Raw, Tail};
-        for kind in [Tail, Free, Front, Owned, Page, Leaf, Raw, Held, Leaked] {
+        use FrameKind::{Anon, Free, Front, Held, Leaf, Leaked, Owned, Page, Raw, Table, Tail};
+        for kind in [
+            Tail, Free, Front, Owned, Page, Leaf, Raw, Held, Leaked, Anon, Table,
+        ] {
             for order in 0..=Order::MAX.get() {
                 let order = Order::new(order).expect("a legal order");
                 assert_eq!(unpack(pack(kind, order)), (kind, order));

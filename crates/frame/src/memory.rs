@@ -11,6 +11,7 @@ mod imp {
     use std::io;
     use std::ptr::NonNull;
 
+    use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::bytes::RacyBytes;
 
     use crate::{FRAME_BYTES, FRAME_SHIFT, FrameNr, HugePages, Order};
@@ -121,6 +122,19 @@ mod imp {
         /// The address of frame 0.
         pub(crate) fn base(&self) -> NonNull<u8> {
             self.base
+        }
+
+        /// The words of `len` bytes from the start of `frame` on.
+        ///
+        /// # Panics
+        ///
+        /// When they are not all in the range.
+        pub(crate) fn words_of(&self, frame: FrameNr, len: usize) -> &[AtomicU64] {
+            let start = self.bytes_of(frame, len).as_ptr().cast::<AtomicU64>();
+            // SAFETY: the range is mapped for as long as `self` lives, aligned to a frame, and initialised: it
+            // began as zeros. All access is by atomics, or as if by them (`RacyBytes`), but for plain slices of
+            // frames whose holder excludes writers.
+            unsafe { std::slice::from_raw_parts(start, len / size_of::<AtomicU64>()) }
         }
 
         /// `len` bytes from the start of `frame` on.

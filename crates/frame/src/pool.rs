@@ -176,6 +176,15 @@ impl<S: RefScheme> FramePool<S> {
         self.memory.bytes_of(frame, len)
     }
 
+    /// The words of `frame`, which others may be writing: for frames that hold words of a protocol, as tables do.
+    ///
+    /// # Panics
+    ///
+    /// When the pool has no such frame.
+    pub fn words(&self, frame: FrameNr) -> &[AtomicU64] {
+        self.memory.words_of(frame, FRAME_BYTES)
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }

@@ -141,7 +141,11 @@ impl<S: RefScheme> FramePool<S> {
             FrameKind::Raw if of_block == order => Misuse::NotAllocated,
             FrameKind::Raw if order == Order::ZERO => Misuse::Unsplit { order: of_block },
             FrameKind::Raw => Misuse::WrongOrder { order: of_block },
-            FrameKind::Owned | FrameKind::Page | FrameKind::Leaf => Misuse::OwnedByHandle,
+            FrameKind::Owned
+            | FrameKind::Page
+            | FrameKind::Leaf
+            | FrameKind::Anon
+            | FrameKind::Table => Misuse::OwnedByHandle,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::marker::PhantomData;
 
+use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::FramePool;
@@ -66,11 +67,37 @@ impl<S: RefScheme> FrameView<S> {
         unsafe { bytes.copy_to_unchecked(0, dst, len) }
     }
 
+    /// The word at `index` of `frame`, which others may be writing.
+    ///
+    /// # Safety
+    ///
+    /// (P) for as long as the word is used, (F), and (I) `index` is less than [`FRAME_WORDS`](crate::FRAME_WORDS).
+    #[inline(always)]
+    pub unsafe fn word<'a>(self, frame: u32, index: usize) -> &'a AtomicU64 {
+        #[cfg(loom)]
+        {
+            // SAFETY: (P).
+            let memory = unsafe { self.memory.as_ref() };
+            &memory.words_of(crate::FrameNr::new(frame), crate::FRAME_BYTES)[index]
+        }
+        #[cfg(not(loom))]
+        {
+            let start = ((frame as usize) << crate::FRAME_SHIFT) + index * size_of::<AtomicU64>();
+            // SAFETY: by (F) and (I) the word is inside of the pool's memory, which (P) is mapped.
+            let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
+            // SAFETY: mapped for as long as (P) says, aligned since frames are, initialised since a mapping begins
+            // as zeros; and all who access the memory do so by atomics, or as if by them (`RacyBytes`).
+            unsafe { word.as_ref() }
+        }
+    }
+
+    /// `len` bytes from `off` bytes after the start of `frame` on, which others may be reading or writing.
+    ///
     /// # Safety
     ///
     /// (P) for as long as the bytes are used, and (F) for all frames that the range touches.
-    #[inline]
-    unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
+    #[inline(always)]
+    pub unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]
         {
             // SAFETY: (P).

@@ -32,8 +32,8 @@
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    BeforeWrite, Builder, Cache, Error, ErrorKind, File, MAX_FILE_BYTES, Op, OpenOptions,
-    OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
+    BeforeWrite, Builder, Cache, CacheFrames, Error, ErrorKind, File, MAX_FILE_BYTES, Op,
+    OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 
@@ -70,6 +70,58 @@ pub mod frame {
         FrameRange, FrameRef, FreeBlocks, FreeError, FreeRange, Freed, HugePages, LowMemory,
         MAX_FRAMES, Misuse, Nodes, Order, Place, Poisoned, PoolConfig, PoolError, PoolStats,
         Reserve, TryGetFrame, UniqueFrame, Watermarks,
+    };
+}
+
+/// Memory spaces: copy-on-write memory that can be forked at one point in time, and moved between memory nodes while it
+/// is in use.
+///
+/// ```
+/// use pagewell::frame::{FramePool, Nodes, PoolConfig};
+/// use pagewell::space::{Policy, Spaces};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut config = PoolConfig::new(4096); // frames of 4 KiB
+/// config.nodes = Nodes::Unbound(2);
+/// let spaces: Spaces = Spaces::new(FramePool::new(&config)?);
+///
+/// let space = spaces.space()?;
+/// let area = space.map(1 << 20, Policy::Local)?;
+/// space.write(area.start + 5000, b"before")?;
+///
+/// let snapshot = space.fork()?; // one point in time, and no page copied
+/// space.write(area.start + 5000, b"after!")?;
+///
+/// let report = space.migrate(area.clone(), 1)?; // whoever else uses it
+/// assert_eq!(report.nr_moved, 1);
+///
+/// let mut buf = [0; 6];
+/// snapshot.read(area.start + 5000, &mut buf)?;
+/// assert_eq!(&buf, b"before");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Spaces in the frames of a [`Cache`], whose capacity bounds both then:
+///
+/// ```
+/// use pagewell::Cache;
+/// use pagewell::space::{Policy, Spaces};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cache = Cache::builder().capacity(16 << 20).build()?;
+/// let spaces = Spaces::from_source(cache.frames());
+/// let space = spaces.space()?;
+/// let area = space.map(1 << 20, Policy::Local)?;
+/// space.write(area.start, b"beside files")?;
+/// # Ok(())
+/// # }
+/// ```
+pub mod space {
+    pub use pagewell_space::{
+        AreaInfo, DEFAULT_SPACE_BYTES, Engine, Error, ErrorKind, ForkMode, FrameSource,
+        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, Migrated, NotMoved, Op, OwnedPin, Pin,
+        Policy, Protection, Space, Spaces,
     };
 }
 

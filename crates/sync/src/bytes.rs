@@ -284,6 +284,20 @@ impl<'a> RacyBytes<'a> {
         native::copy_in(self.slice(off, src.len()), src);
     }
 
+    /// Copies all of `src` to the bytes from `off` on, while others may be writing to either.
+    ///
+    /// What a racing copy has is validated by both protocols, each on its side: as a reader of `src`,
+    /// and as a writer of `self`. If the two overlap, what is copied is any mixture.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `src.len()` bytes from `off` on.
+    #[inline]
+    #[track_caller]
+    pub fn copy_from_racy(self, off: usize, src: RacyBytes<'_>) {
+        native::copy_between(self.slice(off, src.len()), src);
+    }
+
     /// Makes the `len` bytes from `off` on zero.
     ///
     /// # Panics

@@ -229,6 +229,32 @@ mod alone {
         (PORTABLE.zero)(nothing);
     }
 
+    #[test]
+    fn copies_between_racy_bytes_have_all_bytes_and_no_others() {
+        let copies: [fn(RacyBytes<'_>, RacyBytes<'_>); 2] = [
+            |dst, src| dst.copy_from_racy(0, src),
+            portable::copy_between,
+        ];
+        let lengths = (0..SHORT.min(200)).chain(if cfg!(miri) { 0..0 } else { 4090..4100 });
+        let lengths: Vec<usize> = lengths.collect();
+        for copy in copies {
+            for len in &lengths {
+                for (from, to) in [(0, 0), (3, 0), (0, 5), (7, 9), (64, 63)] {
+                    let (mut src, mut dst) = (Pages::new(8192), Pages::new(8192));
+                    for (i, byte) in src.bytes().iter_mut().enumerate() {
+                        *byte = pattern(i);
+                    }
+                    copy(dst.racy().slice(to, *len), src.racy().slice(from, *len));
+                    let (before, rest) = dst.bytes().split_at(to);
+                    let (copied, behind) = rest.split_at(*len);
+                    assert!(before.iter().all(|&byte| byte == CANARY), "{len}");
+                    assert!(*copied == src.bytes()[from..][..*len], "{len}");
+                    assert!(behind.iter().all(|&byte| byte == CANARY), "{len}");
+                }
+            }
+        }
+    }
+
     /// Ranges of 10 bytes that are not in them, one of which ends where addresses do.
     const OUTSIDE: [(usize, usize); 5] = [
         (0, 11),

@@ -116,6 +116,8 @@ impl<S: RefScheme> Shared<S> {
                 | FrameKind::Tail
                 | FrameKind::Raw
                 | FrameKind::Held
+                | FrameKind::Anon
+                | FrameKind::Table
                 | FrameKind::Leaked => {
                     is_fit = false;
                 }

@@ -16,11 +16,25 @@ use crate::args::Settings;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Cell {
     pub(super) case: Case,
-    /// Bytes a read or a write; of `contig` and `alloc`, bytes of a range or block; 0 for counts.
+    /// Bytes a read or a write; of `contig` and `alloc`, bytes of a range or block; of `fork` and `migrate`, bytes of
+    /// the memory; 0 for counts.
     pub(super) block: u64,
-    /// 0 where there is no file. Files that are appended to have that many at most.
+    /// 0 where there is no file; of `space`, bytes of the space. Files that are appended to have that many at most.
     pub(super) file_bytes: u64,
     pub(super) threads: u32,
+    /// Forks beside the space that is migrated; 0 elsewhere.
+    pub(super) forks: u32,
+}
+
+impl Cell {
+    /// The name of its case, with the number of forks where there is one.
+    pub(super) fn case_name(&self) -> String {
+        match self.forks {
+            0 => self.case.name().to_owned(),
+            forks if self.case == Case::Forks => format!("forks-{forks}"),
+            forks => format!("{}-forks-{forks}", self.case.name()),
+        }
+    }
 }
 
 /// The cells that read, or write, the same file.
@@ -67,6 +81,10 @@ pub(super) struct Plan {
     pub(super) write: Vec<Stage>,
     pub(super) contig: Vec<Cell>,
     pub(super) alloc: Vec<Cell>,
+    pub(super) space: Vec<Cell>,
+    pub(super) fork: Vec<Cell>,
+    /// Without the cells of `second-walk`, which are measured beside others.
+    pub(super) migrate: Vec<Cell>,
     pub(super) notes: Vec<String>,
 }
 
@@ -98,6 +116,16 @@ const QUICK_LENGTHS: [u64; 4] = [1, 63, 513, 4096];
 const MEMORY_PER_FILE_BYTE: u64 = 4;
 /// The operating system's pages of a file for each engine, and a cache that may hold all of it dirty.
 const MEMORY_PER_WRITTEN_BYTE: u64 = 6;
+
+/// Bytes of a read of a space.
+const SPACE_BLOCK: u64 = 64;
+/// The memory that is forked, in pages of both sizes, and what is written after a fork.
+const MEMORY_PER_FORKED_BYTE: u64 = 3;
+/// A copy each of the forks', with the tables for them, and some room.
+const MEMORY_PER_COPIED_BYTE: u64 = 2;
+/// Numbers of forks of the sweep, and the most bytes of its range.
+const SWEEP: [u32; 5] = [1, 10, 100, 1000, 10_000];
+const SWEEP_BYTES: u64 = 512 << 10;
 
 impl Plan {
     /// Plans the cells of a run.
@@ -134,6 +162,15 @@ impl Plan {
         if settings.asks_for(Bench::Alloc) {
             plan.plan_alloc(settings, &threads);
         }
+        if settings.asks_for(Bench::Space) {
+            plan.plan_space(settings, limits, &threads);
+        }
+        if settings.asks_for(Bench::Fork) {
+            plan.plan_fork(settings, limits);
+        }
+        if settings.asks_for(Bench::Migrate) {
+            plan.plan_migrate(settings, limits);
+        }
         plan
     }
 
@@ -141,10 +178,82 @@ impl Plan {
     pub(super) fn cells(&self) -> impl Iterator<Item = &Cell> {
         let files = self.read.iter().chain(&self.write);
         let frames = self.contig.iter().chain(&self.alloc);
+        let spaces = self.space.iter().chain(&self.fork).chain(&self.migrate);
+        let files = files.flat_map(|stage| &stage.cells);
         self.refcount
             .iter()
-            .chain(files.flat_map(|stage| &stage.cells))
+            .chain(files)
             .chain(frames)
+            .chain(spaces)
+    }
+
+    fn plan_space(&mut self, settings: &Settings, limits: Limits, threads: &[u32]) {
+        let file_bytes = self.size_that_fits(limits.memory, MEMORY_PER_FILE_BYTE, RANDOM_SIZES[0]);
+        for case in wanted(settings, Bench::Space) {
+            let cells = threads.iter().map(|&threads| Cell {
+                block: SPACE_BLOCK,
+                file_bytes,
+                ..without_file(case, 0, threads)
+            });
+            self.space.extend(cells);
+        }
+    }
+
+    fn plan_fork(&mut self, settings: &Settings, limits: Limits) {
+        let mib = settings
+            .mib
+            .unwrap_or(if settings.quick { 64 } else { 1024 });
+        let memory = limits.memory.unwrap_or(u64::MAX) / MEMORY_PER_FORKED_BYTE;
+        let block = (mib << 20).min(memory >> 20 << 20).max(1 << 20);
+        if block < mib << 20 {
+            self.notes.push(format!(
+                "{} are forked instead of {mib} MiB: there is not more memory",
+                crate::size::Bytes(block)
+            ));
+        }
+        let cases = wanted(settings, Bench::Fork).into_iter();
+        self.fork
+            .extend(cases.map(|case| without_file(case, block, 1)));
+    }
+
+    fn plan_migrate(&mut self, settings: &Settings, limits: Limits) {
+        let (forks, mib) = match settings.quick {
+            true => (100, 1),
+            false => (1000, 5),
+        };
+        let forks = settings.forks.unwrap_or(forks);
+        let mib = settings.mib.unwrap_or(mib);
+        let memory = limits.memory.unwrap_or(u64::MAX) / MEMORY_PER_COPIED_BYTE;
+        // Whole pages, so that all forks can have a copy.
+        let fitting = |forks: u32| {
+            let most = memory / (u64::from(forks) + 2);
+            let most = most - most % FRAME_BYTES as u64;
+            most.clamp(FRAME_BYTES as u64, mib << 20)
+        };
+        if fitting(forks) < mib << 20 {
+            self.notes.push(format!(
+                "{} are migrated instead of {mib} MiB: {forks} forks need a copy each",
+                crate::size::Bytes(fitting(forks))
+            ));
+        }
+        let cell = |case, forks, block| Cell {
+            forks,
+            ..without_file(case, block, 1)
+        };
+        let cases = wanted(settings, Bench::Migrate);
+        let main = [Case::Forks, Case::Mapped4, Case::Mapped32];
+        for case in main.into_iter().filter(|case| cases.contains(case)) {
+            self.migrate.push(cell(case, forks, fitting(forks)));
+        }
+        // The sweep: the same range for all, so that they can be compared.
+        if cases.contains(&Case::Forks) && !settings.quick && settings.forks.is_none() {
+            let block = fitting(SWEEP[SWEEP.len() - 1]).min(SWEEP_BYTES);
+            self.migrate
+                .extend(SWEEP.map(|forks| cell(Case::Forks, forks, block)));
+        }
+        if self.migrate.is_empty() && cases.contains(&Case::SecondWalk) {
+            self.migrate.push(cell(Case::Forks, forks, fitting(forks)));
+        }
     }
 
     fn plan_contig(&mut self, settings: &Settings, threads: &[u32]) {
@@ -210,6 +319,7 @@ impl Plan {
                         block,
                         file_bytes,
                         threads,
+                        forks: 0,
                     }));
                 }
             }
@@ -347,6 +457,7 @@ fn cells_of_writes(
             block,
             file_bytes,
             threads,
+            forks: 0,
         };
         if case == Case::Writeback {
             let cell = cell(file_bytes, block.min(file_bytes), 1);
@@ -391,6 +502,7 @@ fn without_file(case: Case, block: u64, threads: u32) -> Cell {
         block,
         file_bytes: 0,
         threads,
+        forks: 0,
     }
 }
 
@@ -441,6 +553,7 @@ mod tests {
                     block: 0,
                     file_bytes: 0,
                     threads,
+                    forks: 0,
                 };
                 assert!(plan.refcount.contains(&cell), "{cell:?}");
             }
@@ -456,6 +569,7 @@ mod tests {
                     block,
                     file_bytes,
                     threads,
+                    forks: 0,
                 };
                 assert!(plan.cells().any(|planned| *planned == cell), "{cell:?}");
             }
@@ -479,17 +593,21 @@ mod tests {
                 block,
                 file_bytes,
                 threads,
+                forks: 0,
             };
             assert!(plan.cells().any(|planned| *planned == cell), "{cell:?}");
         }
         // Write: two cases with two blocks and three with one, each with two numbers of threads, and one more.
         // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
         // with two numbers of threads, two mixed ones with one.
+        // Space: two cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
         let nr_writes = (2 * 2 + 3) * 2 + 1;
+        let nr_spaces = 4 + 2 + 3;
         assert_eq!(
             plan.cells().count(),
-            6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2)
+            6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2) + nr_spaces
         );
+        assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
         assert!(plan.notes.is_empty());
     }
 
@@ -515,12 +633,24 @@ mod tests {
             memory: Some(100 << 20),
             ..ROOMY
         };
-        let plan = Plan::new(&full(), limits);
+        let only_reads = Settings {
+            benches: vec![Bench::Read],
+            ..full()
+        };
+        let plan = Plan::new(&only_reads, limits);
         let sizes: Vec<u64> = plan.read.iter().map(|stage| stage.file_bytes).collect();
         assert_eq!(sizes, [4 << 10, 1 << 20, 16 << 20]);
+        assert_eq!(plan.notes.len(), 1);
+        // What is forked and migrated fits too, and it is said.
+        let plan = Plan::new(&full(), limits);
+        assert!(plan.fork.iter().all(|cell| cell.block == 33 << 20));
+        for cell in &plan.migrate {
+            let copies = u64::from(cell.forks) + 2;
+            assert!(cell.block == FRAME_BYTES as u64 || cell.block * copies <= 50 << 20);
+        }
+        // One each for the files that are read, those that are written, spaces, forks, and migrations.
         assert_eq!(plan.write[0].file_bytes, 16 << 20);
-        // One for the files that are read, one for those that are written.
-        assert_eq!(plan.notes.len(), 2);
+        assert_eq!(plan.notes.len(), 5);
     }
 
     #[test]

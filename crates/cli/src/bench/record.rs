@@ -13,8 +13,9 @@ use crate::output;
 struct Figure {
     bench: &'static str,
     engine: &'static str,
-    case: &'static str,
-    /// Bytes a read or write, or of the range or block; 0 for counts.
+    /// Of `migrate` with the number of forks.
+    case: String,
+    /// Bytes a read or write, or of the range, block or memory; 0 for counts.
     block: u64,
     /// 0 where there is no file.
     file_bytes: u64,
@@ -34,7 +35,8 @@ struct Comparison {
     bench: &'static str,
     /// "A/B".
     ratio: String,
-    case: &'static str,
+    /// Of `migrate` with the number of forks.
+    case: String,
     block: u64,
     file_bytes: u64,
     threads: u32,
@@ -54,7 +56,7 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
         output::print_json(&Figure {
             bench: cell.case.bench().name(),
             engine,
-            case: cell.case.name(),
+            case: cell.case_name(),
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,
@@ -72,7 +74,7 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
         output::print_json(&Comparison {
             bench: cell.case.bench().name(),
             ratio: format!("{a}/{b}"),
-            case: cell.case.name(),
+            case: cell.case_name(),
             block: cell.block,
             file_bytes: cell.file_bytes,
             threads: cell.threads,

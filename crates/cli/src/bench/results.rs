@@ -3,7 +3,7 @@
 use super::crew::Speeds;
 use super::plan::{Bench, Case, Cell};
 use super::stats::Spread;
-use super::{alloc, contig, engine, refcount, write};
+use super::{alloc, contig, engine, fork, migrate, refcount, space, write};
 
 /// A cell with the figures of all engines.
 #[derive(Debug)]
@@ -23,6 +23,10 @@ pub(super) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Contig if case == Case::Fragmentation => &contig::STRATEGIES,
         Bench::Contig => &contig::ENGINES,
         Bench::Alloc => &alloc::ENGINES,
+        Bench::Space => &space::ENGINES,
+        Bench::Fork => &fork::ENGINES,
+        Bench::Migrate if case == Case::SecondWalk => &migrate::WALKERS,
+        Bench::Migrate => &migrate::ENGINES,
     }
 }
 
@@ -37,6 +41,10 @@ pub(super) fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
         Bench::Contig if case == Case::Fragmentation => &[],
         Bench::Contig => &contig::RATIOS,
         Bench::Alloc => &alloc::RATIOS,
+        Bench::Space => &space::RATIOS,
+        Bench::Fork => &fork::RATIOS,
+        Bench::Migrate if case == Case::SecondWalk => &[],
+        Bench::Migrate => &migrate::RATIOS,
     }
 }
 
@@ -81,6 +89,7 @@ mod tests {
             block: 0,
             file_bytes: 0,
             threads: 2,
+            forks: 0,
         };
         let speeds = Speeds {
             of_lanes: vec![vec![30.0, 20.0], vec![10.0, 10.0], vec![30.0, 40.0]],

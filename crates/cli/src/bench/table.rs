@@ -12,7 +12,7 @@ use self::scaling::scaling_table;
 use super::plan::{Bench, Case, Cell};
 use super::results::{Measured, engines, ratios};
 use super::stats::Spread;
-use super::{alloc, contig, engine, refcount, write};
+use super::{alloc, contig, engine, fork, migrate, refcount, space, write};
 use pagewell_frame::FRAME_BYTES;
 
 use crate::args::Settings;
@@ -48,7 +48,7 @@ pub(super) fn cell_name(cell: &Cell) -> String {
             "s"
         }
     );
-    let name = cell.case.name();
+    let name = cell.case_name();
     match cell.case.bench() {
         Bench::Read | Bench::Write => format!(
             "{name}, {} of {}, {workers}",
@@ -58,6 +58,8 @@ pub(super) fn cell_name(cell: &Cell) -> String {
         Bench::Contig if cell.case == Case::Lengths => {
             format!("{name}, {} frames, {workers}", nr_frames(cell))
         }
+        Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
+        Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
         Bench::Refcount | Bench::Contig | Bench::Alloc => format!("{name}, {workers}"),
     }
 }
@@ -78,6 +80,9 @@ pub(super) fn report(measured: &[Measured], files: &str) -> String {
         Bench::Write => &write::LEGEND,
         Bench::Contig => &contig::LEGEND,
         Bench::Alloc => &alloc::LEGEND,
+        Bench::Space => &space::LEGEND,
+        Bench::Fork => &fork::LEGEND,
+        Bench::Migrate => &migrate::LEGEND,
     };
     for (engine, meaning) in legend {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
@@ -120,6 +125,13 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Alloc => {
             "ALLOC: blocks allocated and freed, not touched, time per pair and thread".to_owned()
         }
+        Bench::Space => {
+            "SPACE: reads of 64 bytes of a memory space, time per read and thread".to_owned()
+        }
+        Bench::Fork => {
+            "FORK: snapshots of memory, time per fork, or per first write after it".to_owned()
+        }
+        Bench::Migrate => "MIGRATE: a range moved to another node, time per page".to_owned(),
     }
 }
 
@@ -151,6 +163,7 @@ fn is_telling(measured: &Measured) -> bool {
         Case::OneCount | Case::Order9 | Case::Order0Private | Case::Order9Private => true,
         Case::SameHot | Case::SameRandom | Case::WriteRandom => measured.cell.block == 64,
         Case::WriteCommit64 | Case::Writeback => true,
+        Case::SpaceHot | Case::SpaceRandom | Case::Fork | Case::Forks => true,
         _ => false,
     }
 }
@@ -169,6 +182,8 @@ enum Column {
     Block,
     File,
     Frames,
+    Forks,
+    Memory,
 }
 
 impl Column {
@@ -177,6 +192,8 @@ impl Column {
             Column::Block => "block",
             Column::File => "file",
             Column::Frames => "frames",
+            Column::Forks => "forks",
+            Column::Memory => "memory",
         }
     }
 
@@ -185,6 +202,8 @@ impl Column {
             Column::Block => Bytes(cell.block).to_string(),
             Column::File => Bytes(cell.file_bytes).to_string(),
             Column::Frames => nr_frames(cell).to_string(),
+            Column::Forks => cell.forks.to_string(),
+            Column::Memory => Bytes(cell.block).to_string(),
         }
     }
 }
@@ -194,6 +213,9 @@ fn columns(bench: Bench) -> &'static [Column] {
     match bench {
         Bench::Read | Bench::Write => &[Column::Block, Column::File],
         Bench::Contig => &[Column::Frames],
+        Bench::Space => &[Column::File],
+        Bench::Fork => &[Column::Memory],
+        Bench::Migrate => &[Column::Forks, Column::Memory],
         Bench::Refcount | Bench::Alloc => &[],
     }
 }
@@ -235,7 +257,7 @@ fn in_table(measured: &Measured, engine: &str) -> String {
     let Some(figure) = measured.figure(engine) else {
         return String::new();
     };
-    if case == Case::Fragmentation {
+    if case.unit() == "share" {
         return format!("{:.1} %", 100.0 * figure.median);
     }
     let time = match case {
@@ -259,7 +281,7 @@ fn noise(measured: &[Measured]) -> Option<String> {
     // The rounds of shares are different histories.
     let speeds = measured
         .iter()
-        .filter(|measured| measured.cell.case != Case::Fragmentation);
+        .filter(|measured| measured.cell.case.unit() != "share");
     for measured in speeds {
         for engine in engines(measured.cell.case) {
             let Some(speed) = measured.figure(engine) else {
@@ -296,6 +318,11 @@ mod tests {
                 0
             },
             threads,
+            forks: if case.bench() == Bench::Migrate {
+                10_000
+            } else {
+                0
+            },
         };
         let speed = |lane: u32| 1e6 * f64::from(threads) / f64::from(1 << lane);
         let of_lanes = (0..engines(case).len() as u32)
@@ -321,7 +348,8 @@ mod tests {
             .collect();
         text += &report(&writes, "256 MiB in /tmp (overlayfs)");
         text += &summary(&writes);
-        for bench in [Bench::Refcount, Bench::Contig, Bench::Alloc] {
+        let others = Bench::ALL.into_iter();
+        for bench in others.filter(|bench| !matches!(bench, Bench::Read | Bench::Write)) {
             let cells: Vec<Measured> = bench
                 .cases()
                 .iter()

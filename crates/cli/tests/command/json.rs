@@ -130,6 +130,8 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             let unit = match text(&record, "case") {
                 "fragmentation" => "share",
                 "writeback" => "MiB/s",
+                case if case.starts_with("second-walk") => "share",
+                _ if text(&record, "bench") == "migrate" => "pages/s",
                 _ => "ops/s",
             };
             assert_eq!(text(&record, "unit"), unit);
@@ -240,8 +242,55 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
     }
     expected.extend(frames("alloc", "order-0-mixed", &ALLOC, 4096, 2));
     expected.extend(frames("alloc", "order-9-mixed", &ALLOC, 2 << 20, 2));
+    for case in ["space-hot", "space-random"] {
+        for what in ["space", "memcpy", "space/memcpy"] {
+            for threads in [1, 2] {
+                let case = case.to_owned();
+                expected.insert(("space".into(), what.into(), case, 64, 256 << 20, threads));
+            }
+        }
+    }
+    for case in ["fork", "first-write"] {
+        expected.extend(frames("fork", case, &FORK, 64 << 20, 1));
+    }
+    for case in ["forks-100", "mapped-4-forks-100", "mapped-32-forks-100"] {
+        expected.extend(frames("migrate", case, &MIGRATE, 1 << 20, 1));
+    }
+    let shares = &MIGRATE[..3];
+    expected.extend(frames(
+        "migrate",
+        "second-walk-forks-100",
+        shares,
+        1 << 20,
+        1,
+    ));
     assert_eq!(found, expected);
 }
+
+/// The engines of `fork`, and what is compared.
+const FORK: [&str; 8] = [
+    "shared-tables",
+    "copied-tables",
+    "fork(2)",
+    "fork(2)-huge",
+    "shared-tables/fork(2)",
+    "shared-tables/fork(2)-huge",
+    "shared-tables/copied-tables",
+    "copied-tables/fork(2)",
+];
+
+/// The engines of `migrate`, and what is compared.
+const MIGRATE: [&str; 9] = [
+    "batched",
+    "early-stop",
+    "full-walk",
+    "memcpy",
+    "batched/full-walk",
+    "batched/early-stop",
+    "batched/memcpy",
+    "early-stop/full-walk",
+    "early-stop/memcpy",
+];
 
 #[test]
 fn a_full_run_frees_ranges_of_all_lengths() {

@@ -50,6 +50,23 @@ pub fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     dst.tail.store(tail);
 }
 
+/// Copies `src` to all of `dst`.
+///
+/// # Panics
+///
+/// When their lengths differ.
+pub fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
+    assert_eq!(dst.len(), src.len());
+    let mut piece = [0; 8 * WORD];
+    let mut off = 0;
+    while off < src.len() {
+        let piece = &mut piece[..(src.len() - off).min(8 * WORD)];
+        src.copy_to(off, piece);
+        dst.copy_from(off, piece);
+        off += piece.len();
+    }
+}
+
 /// Makes all bytes of `dst` zero.
 pub fn zero(dst: RacyBytes<'_>) {
     let dst = Parts::of(dst);

@@ -61,6 +61,14 @@ pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
+/// Copies `src` to all of `dst`, which is as long.
+#[inline]
+pub(super) fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
+    assert_eq!(dst.len(), src.len());
+    // SAFETY: (a) and (b) by the duties of `RacyBytes::new`.
+    unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
+}
+
 /// Makes all bytes of `dst` zero.
 pub(super) fn zero(dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
@@ -81,7 +89,8 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
 
 /// Copies `len` bytes.
 ///
-/// The two ranges overlap in no use of it: one of them is no part of any `RacyBytes`.
+/// If the two ranges overlap, as they may where both are parts of a `RacyBytes`, some of the bytes that are
+/// stored are any mixture of what was there before.
 ///
 /// # Safety
 ///

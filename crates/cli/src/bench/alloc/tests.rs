@@ -13,6 +13,7 @@ fn cell(case: Case, threads: u32) -> Cell {
         block: 0,
         file_bytes: 0,
         threads,
+        forks: 0,
     }
 }
 

@@ -10,15 +10,21 @@ pub(crate) enum Bench {
     Write,
     Contig,
     Alloc,
+    Space,
+    Fork,
+    Migrate,
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 5] = [
+    pub(crate) const ALL: [Bench; 8] = [
         Bench::Refcount,
         Bench::Read,
         Bench::Write,
         Bench::Contig,
         Bench::Alloc,
+        Bench::Space,
+        Bench::Fork,
+        Bench::Migrate,
     ];
 
     /// The name in the JSON format and on the command line.
@@ -29,6 +35,9 @@ impl Bench {
             Bench::Write => "write",
             Bench::Contig => "contig",
             Bench::Alloc => "alloc",
+            Bench::Space => "space",
+            Bench::Fork => "fork",
+            Bench::Migrate => "migrate",
         }
     }
 
@@ -56,6 +65,9 @@ impl Bench {
                 Case::Order0Mixed,
                 Case::Order9Mixed,
             ],
+            Bench::Space => &[Case::SpaceHot, Case::SpaceRandom],
+            Bench::Fork => &[Case::Fork, Case::FirstWrite],
+            Bench::Migrate => &[Case::Forks, Case::Mapped4, Case::Mapped32, Case::SecondWalk],
         }
     }
 }
@@ -120,6 +132,24 @@ pub(crate) enum Case {
     /// Every block of 2 MiB is freed by another thread than the one that allocated it
     #[value(name = "order-9-mixed")]
     Order9Mixed,
+    /// All threads read 64 bytes at the beginning of a space
+    SpaceHot,
+    /// All threads read 64 bytes at random places of a space
+    SpaceRandom,
+    /// All of the memory is forked
+    Fork,
+    /// The first write to a page after all of the memory was forked
+    FirstWrite,
+    /// A range is migrated that forks have written, each all of it
+    Forks,
+    /// The same, and three of the forks have not written it: each page is mapped 4 times
+    #[value(name = "mapped-4")]
+    Mapped4,
+    /// The same, and 31 of the forks have not written it: each page is mapped 32 times
+    #[value(name = "mapped-32")]
+    Mapped32,
+    /// The second walk's share of the time of a migration
+    SecondWalk,
 }
 
 impl Case {
@@ -149,6 +179,14 @@ impl Case {
             Case::Order9Burst => "order-9-burst",
             Case::Order0Mixed => "order-0-mixed",
             Case::Order9Mixed => "order-9-mixed",
+            Case::SpaceHot => "space-hot",
+            Case::SpaceRandom => "space-random",
+            Case::Fork => "fork",
+            Case::FirstWrite => "first-write",
+            Case::Forks => "forks",
+            Case::Mapped4 => "mapped-4",
+            Case::Mapped32 => "mapped-32",
+            Case::SecondWalk => "second-walk",
         }
     }
 
@@ -186,6 +224,14 @@ impl Case {
             Case::Order9Burst => "each thread allocates 8 blocks of 2 MiB, then frees them",
             Case::Order0Mixed => "each thread frees the frames that another one allocates",
             Case::Order9Mixed => "each thread frees the blocks that another one allocates",
+            Case::SpaceHot => "all threads read 64 bytes at the beginning of one space",
+            Case::SpaceRandom => "all threads read 64 bytes at random places of one space",
+            Case::Fork => "all of the memory is forked",
+            Case::FirstWrite => "8 bytes written to a random page, the first write after a fork",
+            Case::Forks => "a range migrated that every fork has written: pages are mapped once",
+            Case::Mapped4 => "the same with pages that are mapped 4 times",
+            Case::Mapped32 => "the same with pages that are mapped 32 times",
+            Case::SecondWalk => "the share of the second walk in the time of a migration",
         }
     }
 
@@ -209,6 +255,9 @@ impl Case {
             | Case::Order9Burst
             | Case::Order0Mixed
             | Case::Order9Mixed => Bench::Alloc,
+            Case::SpaceHot | Case::SpaceRandom => Bench::Space,
+            Case::Fork | Case::FirstWrite => Bench::Fork,
+            Case::Forks | Case::Mapped4 | Case::Mapped32 | Case::SecondWalk => Bench::Migrate,
         }
     }
 
@@ -266,8 +315,9 @@ impl Case {
     /// What is measured: operations per second as a rule.
     pub(in crate::bench) const fn unit(self) -> &'static str {
         match self {
-            Case::Fragmentation => "share",
+            Case::Fragmentation | Case::SecondWalk => "share",
             Case::Writeback => "MiB/s",
+            Case::Forks | Case::Mapped4 | Case::Mapped32 => "pages/s",
             _ => "ops/s",
         }
     }

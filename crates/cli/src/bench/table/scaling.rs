@@ -14,7 +14,8 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Read => Some(("optimistic", "mmap", "opt./mmap")),
         Bench::Write => Some(("pagewell", "mmap", "pagewell/mmap")),
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
-        Bench::Alloc => None,
+        Bench::Space => Some(("space", "memcpy", "space/memcpy")),
+        Bench::Alloc | Bench::Fork | Bench::Migrate => None,
     }
 }
 

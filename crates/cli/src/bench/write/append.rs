@@ -172,6 +172,7 @@ mod tests {
             block: 100,
             file_bytes: 10_000,
             threads: 1,
+            forks: 0,
         };
         Log::new(&cell, 5)
     }

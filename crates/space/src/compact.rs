@@ -1,0 +1,173 @@
+//! Compaction: a large block is made free by moving the pages of spaces out of its place.
+//!
+//! Protocol.
+//! 1. Rank the places where such a block may be: those of which nothing but pages of spaces is in use, the emptiest first.
+//! 2. Take what is free in the place, so that nobody allocates it meanwhile.
+//! 3. Isolate the pages in it, found by their frames: with a reference in hand, and if anything still names them. Move them
+//!    to frames elsewhere, by the walks of [`crate::migrate`].
+//! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
+//!    place useless: everything is given back, and the next one is tried.
+//!
+//! What is not moved: tables, pinned pages, and everything that is not of a space.
+//!
+//! It runs by itself when a large page is written first and no block is free.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{
+    AllocRequest, FrameKind, FrameNr, Order, Place, Reserve, TryGetFrame, UniqueFrame,
+};
+
+use crate::error::{Error, ErrorKind, Op};
+use crate::migrate::{Engine, Migrated, Moving};
+use crate::shared::Shared;
+use crate::space::Spaces;
+
+/// How many places are tried for one block.
+const MAX_PLACES: usize = 16;
+
+/// How many pages are moved at once.
+const BATCH: usize = 64;
+
+impl<S: RefScheme> Spaces<S> {
+    /// Allocates a block of `order`, wherever it is. If there is none free, pages of spaces are moved until there is. Accesses
+    /// go on meanwhile, as during a migration.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) when too few frames are free, or there is something in every place that cannot
+    /// be moved.
+    pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
+        let shared = self.shared();
+        shared
+            .alloc(order, Place::Anywhere)
+            .ok_or_else(|| Error::new(ErrorKind::OutOfFrames, Op::Compact))
+    }
+}
+
+impl<S: RefScheme> Shared<S> {
+    /// A block of `order` that may be at `place`, made by moving pages.
+    pub(crate) fn compact(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+        self.places(order, place)
+            .into_iter()
+            .take(MAX_PLACES)
+            .find_map(|first| self.empty_place(first, order))
+    }
+
+    /// Step 1.
+    fn places(&self, order: Order, place: Place) -> Vec<FrameNr> {
+        let pool = self.pool();
+        let mut places = Vec::new();
+        let mut first = 0;
+        while first + order.frames() <= pool.nr_frames() as u32 {
+            let frame = FrameNr::new(first);
+            first += order.frames();
+            let is_elsewhere =
+                matches!(place, Place::Only(node) if pool.node_of(frame) != Some(node));
+            if is_elsewhere || !pool.may_be_block(frame, order) {
+                continue;
+            }
+            if let Some(nr_used) = self.nr_movable(frame, order) {
+                places.push((nr_used, frame));
+            }
+        }
+        places.sort_unstable();
+        places.into_iter().map(|(_, frame)| frame).collect()
+    }
+
+    /// How many frames of a place are in use, if all of them are pages. A hint.
+    fn nr_movable(&self, first: FrameNr, order: Order) -> Option<u32> {
+        let mut nr_used = 0;
+        let mut nr = first.get();
+        let end = first.get() + order.frames();
+        while nr < end {
+            let (kind, of_block) = self.pool().meta(FrameNr::new(nr)).kind();
+            let in_block = of_block.frames().min(end - nr);
+            match kind {
+                FrameKind::Free | FrameKind::Front => {}
+                FrameKind::Anon if of_block < order => nr_used += in_block,
+                _ => return None,
+            }
+            nr += in_block;
+        }
+        Some(nr_used)
+    }
+
+    /// Steps 2 to 4.
+    fn empty_place(&self, first: FrameNr, order: Order) -> Option<UniqueFrame<'_, S>> {
+        let pool = self.pool();
+        let mut parts = pool.take_free_within(first, order);
+        if self.move_out(first, order, &mut parts) {
+            parts.extend(pool.take_free_within(first, order));
+        }
+        parts.sort_unstable_by_key(UniqueFrame::frame);
+        // If parts are missing they are all given back.
+        pool.join(parts, order)
+    }
+
+    /// Step 3; false if there is something that cannot be moved. What is allocated of the place itself becomes a part of it.
+    fn move_out<'s>(
+        &'s self,
+        first: FrameNr,
+        order: Order,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> bool {
+        let end = first.get() + order.frames();
+        let place = first.get()..end;
+        let mut nr = first.get();
+        let mut report = Migrated::default();
+        while nr < end {
+            let mut batch: Vec<Moving<'_, S>> = Vec::new();
+            let mut is_stuck = false;
+            while nr < end && batch.len() < BATCH && !is_stuck {
+                let frame = FrameNr::new(nr);
+                let (kind, of_block) = self.pool().meta(frame).kind();
+                nr += of_block.frames();
+                if kind == FrameKind::Anon {
+                    match self.isolate_frame(frame, of_block, &place, parts) {
+                        Some(page) => batch.push(page),
+                        // Being freed, pinned, or there is no room for it.
+                        None => is_stuck = true,
+                    }
+                }
+            }
+            self.move_batch(None, &mut batch, Engine::Batched, &mut report);
+            if is_stuck || !batch.iter().all(Moving::has_arrived) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn isolate_frame<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<Moving<'s, S>> {
+        let request = AllocRequest {
+            order,
+            place: Place::Prefer(self.pool().node_of(frame)?),
+            reserve: Reserve::Use,
+        };
+        let to = loop {
+            let to = self.pool().alloc_by(&request).ok()?;
+            if !place.contains(&to.frame().get()) {
+                break to;
+            }
+            // One that has just become free.
+            parts.push(to);
+        };
+        let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
+            return None;
+        };
+        // With the reference in hand the frame stays what it is.
+        let is_page = reference.meta().kind() == (FrameKind::Anon, order);
+        let is_isolated = is_page && self.try_isolate(frame);
+        // What is counted keeps it from being freed now; and a reference would look like a pin.
+        drop(reference);
+        is_isolated.then(|| Moving::new(self, frame, to, None))
+    }
+}

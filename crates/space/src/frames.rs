@@ -1,0 +1,213 @@
+//! The frames of pages: published for an entry, counted by entries, given back when nothing names them.
+//!
+//! The rules of the count are at the top of [`counts`](crate::counts). All that add to it or take from it hold the
+//! claim of the entry that they count, or have the frame isolated.
+//!
+//! Ordering. What takes from the count is a release, and what acts on it an acquire: whoever finds that the page is
+//! mapped once, or gets the count to zero, or finds no mappings left, sees all that was done to the page through the
+//! entries that are gone. What adds is relaxed: it is read by others only after the claim has ended, or in the chain of
+//! read-modify-writes of this word.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
+use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
+use crate::cow::References;
+use crate::family::Family;
+use crate::pte::{Pte, State};
+use crate::raw;
+use crate::shared::Shared;
+
+/// More entries than can be counted; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+impl<S: RefScheme> Shared<S> {
+    fn word(&self, frame: FrameNr) -> &AtomicU64 {
+        self.pool().meta(frame).state()
+    }
+
+    /// The counts of a page that cannot be freed meanwhile.
+    pub(crate) fn counts(&self, frame: FrameNr) -> Counts {
+        // ORDERING: Acquire; see the module's text.
+        Counts::from_bits(self.word(frame).load(Ordering::Acquire))
+    }
+
+    /// Makes a page of a block: page `index` of `family`, counted as `counts`, which is not zero.
+    pub(crate) fn publish_page(
+        &self,
+        block: UniqueFrame<'_, S>,
+        family: &Arc<Family<S>>,
+        index: u64,
+        counts: u64,
+    ) -> FrameNr {
+        debug_assert!(counts != 0);
+        family.add_frame();
+        let owner = (raw::family_to_word(Arc::clone(family)), index);
+        block.publish_with(FrameKind::Anon, owner, [counts, 0], 1)
+    }
+
+    /// Who else has a reference to a page that is mapped once, by the entry that the caller has claimed.
+    pub(crate) fn references(&self, frame: FrameNr) -> References {
+        if self.pool().meta(frame).count() != 1 {
+            return References::Foreign;
+        }
+        // ORDERING: Acquire fence; the load above read what the last put (a release) left, or what was added by a
+        // read-modify-write since, which continues its release sequence. So the reads of those who had the page pinned
+        // happen before it is written.
+        fence(Ordering::Acquire);
+        References::Mapped
+    }
+
+    /// Counts an entry of the same kind as `entry`, which the caller has claimed, for a copy of it.
+    pub(crate) fn count_copy(&self, entry: Pte) -> Result<(), TooMany> {
+        let (frame, one) = match entry.state() {
+            State::Present(frame) => (frame, MAPPING),
+            State::Migration(frame) => (frame, MIGRATION),
+            State::Empty | State::Busy => return Ok(()),
+        };
+        // ORDERING: Relaxed; see the module's text.
+        let before = Counts::from_bits(self.word(frame).fetch_add(one, Ordering::Relaxed));
+        let is_over = match one {
+            MAPPING => before.is_over_with_mapping(),
+            _ => before.is_over_with_migration(),
+        };
+        if is_over {
+            self.take(frame, one);
+            return Err(TooMany);
+        }
+        Ok(())
+    }
+
+    /// Takes back what a present entry, or a migration entry, was counted as: the caller has claimed it and taken it
+    /// out, or it was in a table that is the caller's alone.
+    pub(crate) fn drop_entry(&self, entry: Pte) {
+        match entry.state() {
+            State::Present(frame) => self.take(frame, MAPPING),
+            State::Migration(frame) => self.take(frame, MIGRATION),
+            State::Empty | State::Busy => {}
+        }
+    }
+
+    /// Counts one more mapping of a page that the caller has isolated, and which so has a count. There are at most as many
+    /// of these as migration entries of another page, which is far from the end of the field even where the limit is
+    /// reached.
+    pub(crate) fn add_mapping(&self, frame: FrameNr) {
+        // ORDERING: Relaxed; see the module's text.
+        self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
+    }
+
+    /// A present entry becomes a migration entry. Returns the counts after that.
+    pub(crate) fn turn_to_migration(&self, frame: FrameNr) -> Result<Counts, TooMany> {
+        // ORDERING: AcqRel; whoever finds no mappings left sees what was done through those that were dropped.
+        let turned = MIGRATION.wrapping_sub(MAPPING);
+        let before = self.word(frame).fetch_add(turned, Ordering::AcqRel);
+        if Counts::from_bits(before).is_over_with_migration() {
+            self.turn_back(frame);
+            return Err(TooMany);
+        }
+        Ok(Counts::from_bits(before.wrapping_add(turned)))
+    }
+
+    /// A migration entry becomes a present entry of the same frame.
+    pub(crate) fn turn_back(&self, frame: FrameNr) {
+        let turned = MAPPING.wrapping_sub(MIGRATION);
+        // ORDERING: AcqRel; as for any change that takes from a field.
+        self.word(frame).fetch_add(turned, Ordering::AcqRel);
+    }
+
+    /// A migration entry was replaced by a present one of another frame.
+    pub(crate) fn drop_migration(&self, frame: FrameNr) {
+        self.take(frame, MIGRATION);
+    }
+
+    /// Isolates a page of which the caller has claimed an entry, and turns that entry, if it is the only one and nobody has
+    /// the page isolated.
+    pub(crate) fn isolate_and_turn(&self, frame: FrameNr) -> bool {
+        // ORDERING: AcqRel, as of `turn_to_migration` and `isolate`; Relaxed on failure: nothing was learned.
+        self.word(frame)
+            .compare_exchange(
+                MAPPING,
+                ISOLATED | MIGRATION,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// Isolates a page that has a count, which the caller makes sure of: it has claimed an entry that names it. False
+    /// if it is isolated already.
+    pub(crate) fn isolate(&self, frame: FrameNr) -> bool {
+        // ORDERING: Acquire; pairs with the end of the isolation before.
+        let before = self.word(frame).fetch_or(ISOLATED, Ordering::Acquire);
+        !Counts::from_bits(before).is_isolated()
+    }
+
+    /// Isolates a page to which the caller has a reference only, if anything is counted still.
+    pub(crate) fn try_isolate(&self, frame: FrameNr) -> bool {
+        let word = self.word(frame);
+        // ORDERING: Relaxed; the swap decides.
+        let mut seen = word.load(Ordering::Relaxed);
+        // Bound: the swap fails only if another thread changed the count, which is progress of that one.
+        loop {
+            let counts = Counts::from_bits(seen);
+            if counts.is_zero() || counts.is_isolated() {
+                return false;
+            }
+            // ORDERING: Acquire, as in `isolate`; Relaxed on failure.
+            match word.compare_exchange_weak(
+                seen,
+                seen | ISOLATED,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Ends the isolation; gives the frame back if nothing names it any more.
+    pub(crate) fn end_isolation(&self, frame: FrameNr) {
+        drop(self.end_isolation_of(frame));
+    }
+
+    /// As [`end_isolation`](Self::end_isolation); what is given back is the answer.
+    pub(crate) fn end_isolation_of(&self, frame: FrameNr) -> Option<FrameRef<'_, S>> {
+        debug_assert!(self.counts(frame).is_isolated());
+        // ORDERING: AcqRel; see the module's text.
+        let before = self.word(frame).fetch_sub(ISOLATED, Ordering::AcqRel);
+        (before == ISOLATED).then(|| self.take_back(frame))
+    }
+
+    /// The family of a page that the caller has isolated.
+    pub(crate) fn family_of(&self, frame: FrameNr) -> Arc<Family<S>> {
+        debug_assert!(self.counts(frame).is_isolated());
+        let (family, _) = self.pool().meta(frame).owner();
+        raw::family_of_word(family)
+    }
+
+    /// Takes from the count; who gets it to zero gives the frame back.
+    fn take(&self, frame: FrameNr, what: u64) {
+        // ORDERING: AcqRel; see the module's text.
+        let before = self.word(frame).fetch_sub(what, Ordering::AcqRel);
+        if before == what {
+            self.give_back(frame);
+        }
+    }
+
+    #[cold]
+    fn give_back(&self, frame: FrameNr) {
+        drop(self.take_back(frame));
+    }
+
+    /// The reference on behalf of the entries, for who has brought the count to zero.
+    fn take_back(&self, frame: FrameNr) -> FrameRef<'_, S> {
+        let (family, _) = self.pool().meta(frame).owner();
+        raw::family_from_word::<S>(family).remove_frame();
+        raw::counted_reference(self.pool(), frame)
+    }
+}

@@ -1,0 +1,90 @@
+//! Addresses of a space, and where a page table has its entry for one. Pure.
+//!
+//! ```text
+//! address:  [ which table of the directory ][ which entry of the table ][ byte of the page ]
+//!             what is left of the 64 bits     9 bits less the order        12 bits + the order
+//! ```
+//!
+//! A table spans [`TABLE_BYTES`] of addresses whatever the size of the pages in it: with pages of order `k` it uses
+//! the first `512 >> k` of its entries.
+
+use pagewell_frame::{FRAME_BYTES, FRAME_SHIFT, FRAME_WORDS, Order};
+
+/// log2 of how many entries a table has.
+const TABLE_ENTRIES_SHIFT: u32 = FRAME_WORDS.trailing_zeros();
+
+/// log2 of how many bytes of addresses a table spans.
+pub(crate) const TABLE_SHIFT: u32 = FRAME_SHIFT + TABLE_ENTRIES_SHIFT;
+
+/// How many bytes of addresses a table spans: 2 MiB.
+pub(crate) const TABLE_BYTES: u64 = 1 << TABLE_SHIFT;
+
+/// The order of the largest pages: one fills what a table spans.
+pub(crate) const MAX_PAGE_ORDER: Order = match Order::new(TABLE_ENTRIES_SHIFT as u8) {
+    Some(order) => order,
+    None => Order::MAX,
+};
+
+/// The number of the table that has the entry for `addr`.
+#[inline]
+pub(crate) const fn table_of(addr: u64) -> u64 {
+    addr >> TABLE_SHIFT
+}
+
+/// The first address that table number `table` spans.
+#[inline]
+pub(crate) const fn table_start(table: usize) -> u64 {
+    (table as u64) << TABLE_SHIFT
+}
+
+/// The entry for `addr` in its table, given the order of the table's pages.
+#[inline]
+pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
+    ((addr & (TABLE_BYTES - 1)) >> (FRAME_SHIFT + order)) as usize
+}
+
+/// Where `addr` is in its page.
+#[inline]
+pub(crate) const fn offset_in_page(addr: u64, order: u32) -> usize {
+    (addr & (page_bytes(order) - 1)) as usize
+}
+
+/// How many bytes a page of `order` has.
+#[inline]
+pub(crate) const fn page_bytes(order: u32) -> u64 {
+    (FRAME_BYTES as u64) << order
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_its_parts() {
+        for order in 0..=9 {
+            for addr in [
+                0,
+                1,
+                4095,
+                4096,
+                0x1f_ffff,
+                0x20_0000,
+                0x1234_5678,
+                u64::MAX >> 1,
+            ] {
+                let page = entry_of(addr, order) as u64 * page_bytes(order);
+                let parts = table_start(table_of(addr) as usize)
+                    + page
+                    + offset_in_page(addr, order) as u64;
+                assert_eq!(parts, addr, "order {order}");
+                assert!(entry_of(addr, order) < FRAME_WORDS >> order);
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_page_fills_a_table() {
+        assert_eq!(MAX_PAGE_ORDER, Order::PAGE_BLOCK);
+        assert_eq!(page_bytes(9), TABLE_BYTES);
+    }
+}

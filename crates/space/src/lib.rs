@@ -1,0 +1,63 @@
+//! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between memory nodes while it
+//! is in use.
+//!
+//! | module | what |
+//! |---|---|
+//! | `space` | what users hold: [`Spaces`], [`Space`] |
+//! | `read`, `write`, `atomic`, `pin` | accesses, and the faults that they take |
+//! | `map`, `fork` | changes of areas; forks |
+//! | `pte`, `pmd`, `geometry`, `counts`, `cow` | the words of tables, directories and records, and the decisions (pure) |
+//! | `claim`, `table`, `table_stock`, `directory` | the one way to change an entry; tables with several users; their frames; the array of tables |
+//! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
+//! | `migrate`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
+//! | `age` | which pages are in use |
+//! | `verify` | whether everything adds up |
+//! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |
+//!
+//! The life of a fault and of a migration is in `docs/ARCHITECTURE.md`, the locks are in `docs/LOCKING.md`.
+
+#![deny(unsafe_code)]
+// The models drive the protocols directly; what only users call is left out of them.
+#![cfg_attr(loom, allow(dead_code))]
+
+mod age;
+mod area;
+mod atomic;
+mod claim;
+mod compact;
+mod counts;
+mod cow;
+mod directory;
+mod error;
+mod family;
+mod fork;
+mod frames;
+mod geometry;
+mod map;
+mod migrate;
+#[cfg(all(test, loom))]
+mod models;
+mod pin;
+mod pmd;
+mod pte;
+mod raw;
+mod read;
+mod shared;
+mod space;
+mod table;
+mod table_stock;
+mod tree;
+mod verify;
+mod walk;
+mod write;
+
+pub use area::Policy;
+pub use counts::MAX_MIGRATION_ENTRIES;
+pub use error::{Error, ErrorKind, Op};
+pub use fork::ForkMode;
+pub use map::{AreaInfo, MapOptions};
+pub use migrate::{Engine, Migrated, NotMoved};
+pub use pin::{OwnedPin, Pin};
+pub use pte::Protection;
+pub use shared::FrameSource;
+pub use space::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};

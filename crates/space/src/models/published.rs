@@ -1,0 +1,166 @@
+//! The counting of migration entries as it was published, and ours, on a model of nothing else.
+//!
+//! Two places, the parent's and a fork's; each is an entry with a lock. One page, with a word for its counts. A
+//! migration walks parent, then fork: first to turn entries, then to restore them, ending as early as its counting lets
+//! it. A fork copies the parent's entry to its own place, of which the walk may have come by already.
+//!
+//! Published: the word is the map count until the first walk has brought it to zero; then the walk gives it a type, and it is
+//! the number of migration entries that the walk has set. A fork that copies a migration entry adds one if the type is
+//! set. What is copied between the turning of the parent's entry and the setting of the type is not counted: the second walk
+//! ends too early, and leaves an entry behind that names a frame which is then freed.
+//!
+//! Ours: a field for each, both moved in one step under the lock of the entry.
+
+use std::sync::Arc;
+
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::explore;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Empty,
+    Present,
+    Migration,
+    Moved,
+}
+
+/// How entries are counted.
+trait Counting: Send + Sync + 'static {
+    /// One present entry.
+    fn new() -> Self;
+    /// The first walk has turned an entry; its lock is held. Whether it was the last one.
+    fn turned(&self) -> bool;
+    /// The first walk is over, and has turned so many entries.
+    fn walked(&self, nr: u64);
+    /// A fork copies an entry, whose lock is held.
+    fn copied(&self, entry: Entry);
+    /// The second walk has restored an entry, whose lock is held. Whether it was the last one.
+    fn restored(&self) -> bool;
+}
+
+const TYPED: u64 = 1 << 32;
+
+struct Published(AtomicU64);
+
+impl Counting for Published {
+    fn new() -> Self {
+        Self(AtomicU64::new(1))
+    }
+
+    fn turned(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    fn walked(&self, nr: u64) {
+        self.0.store(TYPED | nr, Ordering::Release);
+    }
+
+    fn copied(&self, entry: Entry) {
+        match entry {
+            Entry::Present => _ = self.0.fetch_add(1, Ordering::AcqRel),
+            Entry::Migration if self.0.load(Ordering::Acquire) & TYPED != 0 => {
+                self.0.fetch_add(1, Ordering::AcqRel);
+            }
+            _ => {}
+        }
+    }
+
+    fn restored(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::AcqRel) == TYPED | 1
+    }
+}
+
+struct Ours(AtomicU64);
+
+const MIGRATION: u64 = 1 << 32;
+
+impl Counting for Ours {
+    fn new() -> Self {
+        Self(AtomicU64::new(1))
+    }
+
+    fn turned(&self) -> bool {
+        (self.0.fetch_add(MIGRATION - 1, Ordering::AcqRel) - 1) & (MIGRATION - 1) == 0
+    }
+
+    fn walked(&self, _: u64) {}
+
+    fn copied(&self, entry: Entry) {
+        let one = match entry {
+            Entry::Present => 1,
+            Entry::Migration => MIGRATION,
+            _ => 0,
+        };
+        self.0.fetch_add(one, Ordering::AcqRel);
+    }
+
+    fn restored(&self) -> bool {
+        self.0.fetch_sub(MIGRATION, Ordering::AcqRel) >> 32 == 1
+    }
+}
+
+fn fork_vs_migration<C: Counting>() {
+    let places = Arc::new([Mutex::new(Entry::Present), Mutex::new(Entry::Empty)]);
+    let counts = Arc::new(C::new());
+    let forker = {
+        let (places, counts) = (Arc::clone(&places), Arc::clone(&counts));
+        thread::spawn(move || {
+            let parent = places[0].lock().unwrap();
+            if matches!(*parent, Entry::Present | Entry::Migration) {
+                counts.copied(*parent);
+                *places[1].lock().unwrap() = *parent;
+            }
+        })
+    };
+    // First walk; again, if it has missed what was being copied.
+    let mut nr = 0;
+    'walk: loop {
+        for place in &*places {
+            let mut entry = place.lock().unwrap();
+            if *entry == Entry::Present {
+                *entry = Entry::Migration;
+                nr += 1;
+                if counts.turned() {
+                    break 'walk;
+                }
+            }
+        }
+        thread::yield_now();
+    }
+    counts.walked(nr);
+    // Second walk.
+    'walk: loop {
+        for place in &*places {
+            let mut entry = place.lock().unwrap();
+            if *entry == Entry::Migration {
+                *entry = Entry::Moved;
+                if counts.restored() {
+                    break 'walk;
+                }
+            }
+        }
+        thread::yield_now();
+    }
+    forker.join().unwrap();
+    for place in &*places {
+        assert_ne!(
+            *place.lock().unwrap(),
+            Entry::Migration,
+            "an entry was left behind"
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "an entry was left behind")]
+fn loom_published_counting_loses_a_copy() {
+    explore(3, fork_vs_migration::<Published>);
+}
+
+#[test]
+fn loom_counting_in_a_field_of_its_own_loses_none() {
+    explore(3, fork_vs_migration::<Ours>);
+}

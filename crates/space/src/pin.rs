@@ -1,0 +1,193 @@
+//! Pins: the bytes of a page where they are, as they were when it was pinned.
+//!
+//! Protocol. A pin claims the entry, takes a reference to the frame, and takes the mark off that the page may be written
+//! where it is. So the next write asks ([`crate::cow`]), finds the reference, and writes to a copy; the pinned bytes
+//! stay what they are, and nobody waits for anybody. A page that is pinned is not migrated: its first walk takes the
+//! entries, after which there are no new pins, and then finds the reference.
+//!
+//! P1: a pin's reference was taken under the claim of an entry that named the frame; so whoever has claimed all entries
+//! since, or the only one, sees it.
+
+use std::fmt;
+#[cfg(not(loom))]
+use std::ops::Deref;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameNr, FrameRef, TryGetFrame};
+use pagewell_sync::read;
+use pagewell_sync::thread::Backoff;
+
+use crate::claim::Claim;
+use crate::error::{Error, ErrorKind, Op};
+use crate::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::pte::State;
+use crate::raw;
+use crate::shared::Shared;
+use crate::space::{Inner, Space};
+use crate::table::look;
+
+/// Bytes of a page of a space, which do not change for as long as this exists.
+pub struct Pin<'s, S: RefScheme> {
+    reference: FrameRef<'s, S>,
+    shared: &'s Arc<Shared<S>>,
+    off: usize,
+    len: usize,
+}
+
+/// As [`Pin`], for keeping.
+pub struct OwnedPin<S: RefScheme> {
+    shared: Arc<Shared<S>>,
+    frame: FrameNr,
+    off: usize,
+    len: usize,
+}
+
+impl<S: RefScheme> Space<S> {
+    /// Pins the `len` bytes from `addr` on, which must be of one page. Writes go to a copy of the page from now on, for
+    /// as long as the pin exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Misaligned`](ErrorKind::Misaligned) if they are of several pages, [`Unmapped`](ErrorKind::Unmapped),
+    /// [`Protected`](ErrorKind::Protected), [`InvalidRange`](ErrorKind::InvalidRange),
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and there is no frame for its zeros,
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins).
+    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
+        let (reference, off) = self.inner.pin(addr, len)?;
+        Ok(Pin {
+            reference,
+            shared: &self.inner.shared,
+            off,
+            len,
+        })
+    }
+}
+
+impl<S: RefScheme> Inner<S> {
+    pub(crate) fn pin(
+        self: &Arc<Self>,
+        addr: u64,
+        len: usize,
+    ) -> Result<(FrameRef<'_, S>, usize), Error> {
+        let failed = |kind| Error::at(kind, Op::Pin, addr);
+        let mut backoff = Backoff::new();
+        loop {
+            let areas = read(&self.structure);
+            let area = areas
+                .area_of(addr)
+                .ok_or_else(|| failed(self.unmapped(addr)))?;
+            if !area.protection.allows_reads() {
+                return Err(failed(ErrorKind::Protected));
+            }
+            let order = u32::from(area.order.get());
+            let off = offset_in_page(addr, order);
+            if len as u64 > page_bytes(order) - off as u64 {
+                return Err(failed(ErrorKind::Misaligned));
+            }
+            let pmd_word = self
+                .pmd_word(addr)
+                .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
+            let Some(table) = self.shared.hold_table(pmd_word) else {
+                self.make_page(area, addr).map_err(failed)?;
+                continue;
+            };
+            let word = raw::entry(&self.shared.view, table.pmd.frame(), entry_of(addr, order));
+            let entry = look(word);
+            match entry.state() {
+                State::Empty => {
+                    drop(table);
+                    self.make_page(area, addr).map_err(failed)?;
+                }
+                State::Migration(_) => {
+                    drop(table);
+                    drop(areas);
+                    self.wait_for_migration(word, entry);
+                }
+                State::Present(frame) => {
+                    let Some(claim) = Claim::try_new(word, entry) else {
+                        continue;
+                    };
+                    // The claim sees what the last one did, and with it the change of the directory, if the table
+                    // became somebody else's before.
+                    if Self::look(pmd_word) != table.pmd {
+                        continue;
+                    }
+                    let reference = match self.shared.pool().try_get(frame) {
+                        TryGetFrame::Taken(reference) => reference,
+                        // The frames of pages are never locked while entries name them.
+                        TryGetFrame::Locked | TryGetFrame::Saturated => {
+                            return Err(failed(ErrorKind::TooManyPins));
+                        }
+                    };
+                    let after = entry.touched();
+                    if entry.is_writable() {
+                        claim.end(after.shared());
+                    } else if !entry.is_accessed() {
+                        claim.end(after);
+                    }
+                    return Ok((reference, off));
+                }
+                State::Busy => backoff.wait(),
+            }
+        }
+    }
+}
+
+impl<S: RefScheme> Pin<'_, S> {
+    /// The pin for keeping, independent of the space.
+    pub fn into_owned(self) -> OwnedPin<S> {
+        let shared = Arc::clone(self.shared);
+        OwnedPin {
+            shared,
+            frame: self.reference.into_raw(),
+            off: self.off,
+            len: self.len,
+        }
+    }
+}
+
+impl<S: RefScheme> Drop for OwnedPin<S> {
+    fn drop(&mut self) {
+        drop(raw::pins_reference(&self.shared, self.frame));
+    }
+}
+
+#[cfg(not(loom))]
+impl<S: RefScheme> Deref for Pin<'_, S> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        raw::pinned_slice(
+            self.reference.pool(),
+            self.reference.frame(),
+            self.off,
+            self.len,
+        )
+    }
+}
+
+#[cfg(not(loom))]
+impl<S: RefScheme> Deref for OwnedPin<S> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        raw::pinned_slice(self.shared.pool(), self.frame, self.off, self.len)
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for Pin<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pin")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for OwnedPin<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedPin")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! What the spaces of one pool share: the frames, the places to wait, the writers that forks stop.
+
+use std::fmt;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{AllocError, AllocRequest, FramePool, Order, Place, Reserve, UniqueFrame};
+use pagewell_sync::asymmetric::Fences;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::parking::WaitTable;
+use pagewell_sync::per_thread::{PerThread, Reach};
+
+use crate::raw::PoolView;
+use crate::table_stock::TableStock;
+
+/// Where spaces get their frames from.
+///
+/// A pool is one. What shares its frames with others, such as a cache of files, makes room by taking from them.
+pub trait FrameSource<S: RefScheme>: Send + Sync {
+    /// The pool; the same one for as long as the source lives.
+    fn pool(&self) -> &FramePool<S>;
+
+    /// Tries to make a block of `order` free that may be at `place`; false if there is nothing more to try.
+    ///
+    /// It is called with locks of a space held, so it must not use spaces of this source.
+    fn make_room(&self, order: Order, place: Place) -> bool {
+        let _ = (order, place);
+        false
+    }
+}
+
+impl<S: RefScheme> FrameSource<S> for FramePool<S> {
+    fn pool(&self) -> &FramePool<S> {
+        self
+    }
+}
+
+impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
+    fn pool(&self) -> &FramePool<S> {
+        self
+    }
+}
+
+/// The frames of a cache of files: pages of files are evicted for those of spaces, wherever they are.
+#[cfg(not(loom))]
+impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
+    fn pool(&self) -> &FramePool<S> {
+        Self::pool(self)
+    }
+
+    fn make_room(&self, order: Order, _: Place) -> bool {
+        Self::make_room(self, order)
+    }
+}
+
+/// How often [`FrameSource::make_room`] is asked for one block.
+const MAKE_ROOM_TRIES: usize = 16;
+
+/// What the spaces of one pool share.
+pub(crate) struct Shared<S: RefScheme> {
+    /// Of the pool of `source`: the two live together.
+    pub(crate) view: PoolView<S>,
+    pub(crate) source: Box<dyn FrameSource<S>>,
+    /// Where those wait who meet a migration entry.
+    pub(crate) waits: WaitTable,
+    /// Who is writing a page where it is, of any space: at work between looking at the directory and the end of the
+    /// claim. Whoever visits knows that nobody is, and that nobody begins before the visit ends.
+    writers: PerThread<()>,
+    next_id: AtomicU64,
+    pub(crate) tables: TableStock,
+}
+
+/// The system refused to stop the writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+impl<S: RefScheme> Shared<S> {
+    pub(crate) fn new(source: Box<dyn FrameSource<S>>) -> Self {
+        let nr_writers = if cfg!(loom) {
+            3
+        } else {
+            std::thread::available_parallelism().map_or(1, usize::from) * 2
+        };
+        Self {
+            view: PoolView::new(source.pool()),
+            source,
+            waits: WaitTable::new(),
+            writers: PerThread::new(nr_writers, Fences::new(), || ()),
+            next_id: AtomicU64::new(1),
+            tables: TableStock::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pool(&self) -> &FramePool<S> {
+        self.source.pool()
+    }
+
+    /// A number that nothing else has.
+    pub(crate) fn next_id(&self) -> u64 {
+        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Does `work` as a writer that [`stop_writers`](Self::stop_writers) waits for; none, and nothing is done, if this
+    /// thread cannot be one (there are more threads than places).
+    #[inline(always)]
+    pub(crate) fn as_writer<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        self.writers.with_mine(|()| work())
+    }
+
+    /// Does `work` while nobody is within [`as_writer`](Self::as_writer). It must neither wait nor allocate.
+    pub(crate) fn stop_writers<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
+        self.writers.with_all(|_, reach| match reach {
+            Reach::All => Ok(work()),
+            Reach::Own => Err(Refused),
+        })
+    }
+
+    /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
+    pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+        if place == Place::Anywhere
+            && let Some(frame) = self.pool().alloc(order)
+        {
+            return Some(frame);
+        }
+        let request = AllocRequest {
+            order,
+            place,
+            reserve: Reserve::Keep,
+        };
+        for _ in 0..MAKE_ROOM_TRIES {
+            match self.pool().alloc_by(&request) {
+                Ok(frame) => return Some(frame),
+                Err(AllocError::Exhausted { .. })
+                    if self.drain_table_stock() > 0 || self.source.make_room(order, place) => {}
+                Err(_) => break,
+            }
+        }
+        // The frames may be there, and scattered.
+        (order > Order::ZERO)
+            .then(|| self.compact(order, place))
+            .flatten()
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for Shared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("pool", self.pool())
+            .finish_non_exhaustive()
+    }
+}

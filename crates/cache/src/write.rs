@@ -29,7 +29,8 @@
 //!
 //! # The end of the file
 //!
-//! Writes past the end hold the lock of the file's size. Pages are there before the size says so. A gap
+//! Writes past the end hold the lock of the file's size. Pages are there before the size says so; the page that the old
+//! end is in comes last, and the size is stored before its claim ends (`write_growing`). A gap
 //! between the old end and the first byte written has no pages: past the end that the storage has
 //! ([`crate::storage_size`]), a page that is not cached is zeros.
 //!

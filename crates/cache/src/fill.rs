@@ -82,7 +82,7 @@ impl<S: RefScheme> Mapping<S> {
             self.error(ErrorKind::OutOfFrames, Op::Read)
                 .with_detail(reason.to_string())
         };
-        if self.len_of(page, self.readable_size()) == 0 || page >= self.index().capacity() {
+        if self.len_of(page, self.readable_size(self.fill_size())) == 0 || page >= self.index().capacity() {
             return Err(self.error(ErrorKind::OutOfRange, Op::Read));
         }
 
@@ -123,7 +123,9 @@ impl<S: RefScheme> Mapping<S> {
         // ORDERING: SeqCst fence; pairs with the one in `Mapping::remove` (store buffering: we claim, and
         // look at the size and the file; they change either, and look for claims; one must see the other).
         fence(Ordering::SeqCst);
-        let (size, readable) = (self.fill_size(), self.readable_size());
+        // Loaded once: a file that has grown since is one whose storage has not been asked for so much.
+        let size = self.fill_size();
+        let readable = self.readable_size(size);
         for (pending, page) in batch.iter_mut().zip(page..) {
             pending.len = self.len_of(page, size);
             pending.readable = self.len_of(page, readable).max(pending.len);
@@ -173,11 +175,11 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// How far the file can be read: if it is written to, that may be further than the storage knows.
-    fn readable_size(&self) -> u64 {
+    /// How far the file can be read whose storage has `fill_size` bytes: if it is written to, that may be further.
+    fn readable_size(&self, fill_size: u64) -> u64 {
         match self.writes_if_any() {
-            Some(_) => self.fill_size().max(self.size()),
-            None => self.fill_size(),
+            Some(_) => fill_size.max(self.size()),
+            None => fill_size,
         }
     }
 

@@ -8,7 +8,10 @@
 //! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
 //!    place useless: everything is given back, and the next one is tried.
 //!
-//! What is not moved: tables, pinned pages, and everything that is not of a space.
+//! What is not moved: tables, pinned pages, and everything that is not of a space. A page of an area that is bound to a
+//! node is moved within the node where it is, and to no other; the place is given up if there is no room. The page's record
+//! says that it is bound, since the areas that map it are found by a walk only; they agree, as a fork's policy is that of
+//! its parent, and does not change. Other pages go to other nodes if theirs has no room.
 //!
 //! It runs by itself when a large page is written first and no block is free.
 
@@ -20,7 +23,9 @@ use pagewell_frame::{
 };
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::migrate::{Engine, Migrated, Moving};
+use crate::frames::Binding;
+use crate::migrate::{Engine, Migrated};
+use crate::moving::Moving;
 use crate::shared::Shared;
 use crate::space::Spaces;
 
@@ -133,7 +138,7 @@ impl<S: RefScheme> Shared<S> {
                 }
             }
             self.move_batch(None, &mut batch, Engine::Batched, &mut report);
-            if is_stuck || !batch.iter().all(Moving::has_arrived) {
+            if is_stuck || batch.iter().any(|page| page.failure().is_some()) {
                 return false;
             }
         }
@@ -147,19 +152,6 @@ impl<S: RefScheme> Shared<S> {
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<Moving<'s, S>> {
-        let request = AllocRequest {
-            order,
-            place: Place::Prefer(self.pool().node_of(frame)?),
-            reserve: Reserve::Use,
-        };
-        let to = loop {
-            let to = self.pool().alloc_by(&request).ok()?;
-            if !place.contains(&to.frame().get()) {
-                break to;
-            }
-            // One that has just become free.
-            parts.push(to);
-        };
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return None;
         };
@@ -168,6 +160,42 @@ impl<S: RefScheme> Shared<S> {
         let is_isolated = is_page && self.try_isolate(frame);
         // What is counted keeps it from being freed now; and a reference would look like a pin.
         drop(reference);
-        is_isolated.then(|| Moving::new(self, frame, to, None))
+        if !is_isolated {
+            return None;
+        }
+        match self.target_for(frame, order, place, parts) {
+            Some(to) => Some(Moving::new(self, frame, to)),
+            None => {
+                self.end_isolation(frame);
+                None
+            }
+        }
+    }
+
+    /// Where a page goes that the caller has isolated: out of `place`, and where it may be.
+    fn target_for<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<UniqueFrame<'s, S>> {
+        let node = self.pool().node_of(frame)?;
+        let request = AllocRequest {
+            order,
+            place: match self.owner_of(frame).binding {
+                Binding::Anywhere => Place::Prefer(node),
+                Binding::Node => Place::Only(node),
+            },
+            reserve: Reserve::Use,
+        };
+        loop {
+            let to = self.pool().alloc_by(&request).ok()?;
+            if !place.contains(&to.frame().get()) {
+                return Some(to);
+            }
+            // One that has just become free.
+            parts.push(to);
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! | `pte`, `pmd`, `geometry`, `counts`, `cow` | the words of tables, directories and records, and the decisions (pure) |
 //! | `claim`, `table`, `table_stock`, `directory` | the one way to change an entry; tables with several users; their frames; the array of tables |
 //! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
-//! | `migrate`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
+//! | `migrate`, `find`, `moving`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
 //! | `age` | which pages are in use |
 //! | `verify` | whether everything adds up |
 //! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |
@@ -30,6 +30,7 @@ mod cow;
 mod directory;
 mod error;
 mod family;
+mod find;
 mod fork;
 mod frames;
 mod geometry;
@@ -37,6 +38,7 @@ mod map;
 mod migrate;
 #[cfg(all(test, loom))]
 mod models;
+mod moving;
 mod pin;
 mod pmd;
 mod pte;

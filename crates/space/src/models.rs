@@ -5,6 +5,7 @@
 //! for it fails. The published counting of migration entries is in [`published`], as a model only.
 
 mod published;
+mod tables;
 
 use std::sync::Arc;
 

@@ -82,7 +82,9 @@ impl<S: RefScheme> Mapping<S> {
             self.error(ErrorKind::OutOfFrames, Op::Read)
                 .with_detail(reason.to_string())
         };
-        if self.len_of(page, self.readable_size(self.fill_size())) == 0 || page >= self.index().capacity() {
+        if self.len_of(page, self.readable_size(self.fill_size())) == 0
+            || page >= self.index().capacity()
+        {
             return Err(self.error(ErrorKind::OutOfRange, Op::Read));
         }
 

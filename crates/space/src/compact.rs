@@ -1,14 +1,16 @@
-//! Compaction: a large block is made free by moving the pages of spaces out of its place.
+//! Compaction: a large block is made free by moving pages out of its place: of spaces, and of the files beside them.
 //!
 //! Protocol.
-//! 1. Rank the places where such a block may be: those of which nothing but pages of spaces is in use, the emptiest first.
+//! 1. Rank the places where such a block may be: those of which nothing but pages is in use, the emptiest first.
 //! 2. Take what is free in the place, so that nobody allocates it meanwhile.
-//! 3. Isolate the pages in it, found by their frames: with a reference in hand, and if anything still names them. Move them
-//!    to frames elsewhere, by the walks of [`crate::migrate`].
+//! 3. Isolate the pages of spaces in it, found by their frames: with a reference in hand, and if anything still names them.
+//!    Move them to frames elsewhere, by the walks of [`crate::migrate`]. Pages of files are moved by the cache that they are
+//!    of, dirty or not ([`crate::FrameSource::move_page`]).
 //! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
 //!    place useless: everything is given back, and the next one is tried.
 //!
-//! What is not moved: tables, pinned pages, and everything that is not of a space.
+//! What is not moved: tables, pinned pages, the leaves of files' indices, and everything that is no page. Where frames run out
+//! for those that are moved, the cache evicts some.
 //!
 //! It runs by itself when a large page is written first and no block is free.
 
@@ -26,6 +28,9 @@ use crate::space::Spaces;
 
 /// How many places are tried for one block.
 const MAX_PLACES: usize = 16;
+
+/// How often the source is asked to make room for one page.
+const MAKE_ROOM_TRIES: usize = 4;
 
 /// How many pages are moved at once.
 const BATCH: usize = 64;
@@ -87,6 +92,12 @@ impl<S: RefScheme> Shared<S> {
             match kind {
                 FrameKind::Free | FrameKind::Front => {}
                 FrameKind::Anon if of_block < order => nr_used += in_block,
+                // A page of a file that somebody holds stays.
+                FrameKind::Page
+                    if of_block < order && self.pool().meta(FrameNr::new(nr)).count() == 1 =>
+                {
+                    nr_used += in_block;
+                }
                 _ => return None,
             }
             nr += in_block;
@@ -124,12 +135,20 @@ impl<S: RefScheme> Shared<S> {
                 let frame = FrameNr::new(nr);
                 let (kind, of_block) = self.pool().meta(frame).kind();
                 nr += of_block.frames();
-                if kind == FrameKind::Anon {
-                    match self.isolate_frame(frame, of_block, &place, parts) {
+                // Being freed, pinned, or there is no room for it: then it is stuck.
+                match kind {
+                    FrameKind::Anon => match self.isolate_frame(frame, of_block, &place, parts) {
                         Some(page) => batch.push(page),
-                        // Being freed, pinned, or there is no room for it.
                         None => is_stuck = true,
+                    },
+                    FrameKind::Page => {
+                        let to = self.frame_elsewhere(frame, of_block, &place, parts);
+                        match to.map(|to| self.source.move_page(frame, to)) {
+                            Some(Ok(left)) => parts.push(left),
+                            Some(Err(_)) | None => is_stuck = true,
+                        }
                     }
+                    _ => {}
                 }
             }
             self.move_batch(None, &mut batch, Engine::Batched, &mut report);
@@ -140,6 +159,35 @@ impl<S: RefScheme> Shared<S> {
         true
     }
 
+    /// A block for what is in `frame`, outside of the place.
+    fn frame_elsewhere<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<UniqueFrame<'s, S>> {
+        let request = AllocRequest {
+            order,
+            place: Place::Prefer(self.pool().node_of(frame)?),
+            reserve: Reserve::Use,
+        };
+        let mut nr_tries = 0;
+        loop {
+            match self.pool().alloc_by(&request) {
+                // One that has just become free.
+                Ok(to) if place.contains(&to.frame().get()) => parts.push(to),
+                Ok(to) => return Some(to),
+                Err(_) => {
+                    nr_tries += 1;
+                    if nr_tries > MAKE_ROOM_TRIES || !self.source.make_room(order, request.place) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
     fn isolate_frame<'s>(
         &'s self,
         frame: FrameNr,
@@ -147,19 +195,7 @@ impl<S: RefScheme> Shared<S> {
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<Moving<'s, S>> {
-        let request = AllocRequest {
-            order,
-            place: Place::Prefer(self.pool().node_of(frame)?),
-            reserve: Reserve::Use,
-        };
-        let to = loop {
-            let to = self.pool().alloc_by(&request).ok()?;
-            if !place.contains(&to.frame().get()) {
-                break to;
-            }
-            // One that has just become free.
-            parts.push(to);
-        };
+        let to = self.frame_elsewhere(frame, order, place, parts)?;
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return None;
         };

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{AllocError, AllocRequest, FramePool, Order, Place, Reserve, UniqueFrame};
+use pagewell_frame::{
+    AllocError, AllocRequest, FrameNr, FramePool, Order, Place, Reserve, UniqueFrame,
+};
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
@@ -26,6 +28,21 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
         let _ = (order, place);
         false
     }
+
+    /// Moves what the source has in `frame`, a block of the order of `to`, to that; returns the block that it was in. As
+    /// [`make_room`](Self::make_room), it must not use spaces.
+    ///
+    /// # Errors
+    ///
+    /// `to`, when that cannot be done.
+    fn move_page<'f>(
+        &'f self,
+        frame: FrameNr,
+        to: UniqueFrame<'f, S>,
+    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        let _ = frame;
+        Err(to)
+    }
 }
 
 impl<S: RefScheme> FrameSource<S> for FramePool<S> {
@@ -41,7 +58,6 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
 }
 
 /// The frames of a cache of files: pages of files are evicted for those of spaces, wherever they are.
-#[cfg(not(loom))]
 impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn pool(&self) -> &FramePool<S> {
         Self::pool(self)
@@ -49,6 +65,14 @@ impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
 
     fn make_room(&self, order: Order, _: Place) -> bool {
         Self::make_room(self, order)
+    }
+
+    fn move_page<'f>(
+        &'f self,
+        frame: FrameNr,
+        to: UniqueFrame<'f, S>,
+    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        Self::move_page(self, frame, to)
     }
 }
 

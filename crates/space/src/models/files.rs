@@ -165,7 +165,8 @@ fn loom_private_whole_write_vs_cut() {
         let mapped = mapped(1, Sharing::Private);
         let writer = {
             let space = Arc::clone(&mapped.space);
-            thread::spawn(move || drop(space.write(0, &page(9))))
+            // It may be cut off.
+            thread::spawn(move || _ = space.write(0, &page(9)))
         };
         mapped.file.resize(0);
         writer.join().unwrap();

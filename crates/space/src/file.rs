@@ -119,8 +119,14 @@ impl<S: RefScheme> FileArea<S> {
         &self.backing.file
     }
 
+    /// Whether `addr` is in the area.
+    #[inline(always)]
+    pub(crate) fn shows(&self, addr: u64) -> bool {
+        addr.wrapping_sub(self.range.start) < self.range.end - self.range.start
+    }
+
     /// Which byte of the file `addr`, of the area, shows.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pos_of(&self, addr: u64) -> u64 {
         self.first_byte + (addr - self.range.start)
     }

@@ -57,6 +57,7 @@ use crate::geometry::{TABLE_BYTES, TABLE_SHIFT, entry_of, table_of};
 use crate::pmd::Pmd;
 use crate::pte::{Pte, State};
 use crate::raw;
+use crate::read::SHORT_BYTES;
 use crate::space::Inner;
 use crate::table::look;
 
@@ -65,10 +66,12 @@ use crate::table::look;
 pub(crate) struct Files(OnceLock<Option<Directory>>);
 
 impl Files {
+    #[inline(always)]
     fn words(&self) -> Option<&[AtomicU64]> {
         self.0.get()?.as_deref()
     }
 
+    #[inline(always)]
     fn word(&self, addr: u64) -> Option<&AtomicU64> {
         self.words()?.get((addr >> TABLE_SHIFT) as usize)
     }
@@ -114,17 +117,12 @@ impl<S: RefScheme> Inner<S> {
     #[inline(always)]
     fn with_file<R>(&self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
         let word = self.files.word(addr)?;
-        // ORDERING: Relaxed; a hint.
-        if word.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let found = self.shared.as_writer(|| {
-            // 2.
-            // ORDERING: Acquire; pairs with the release in `note_file`.
-            let file = raw::file_of_word::<S>(word.load(Ordering::Acquire))?;
-            file.range.contains(&addr).then(|| work(file)).flatten()
-        });
-        found.flatten()
+        // 1.
+        let _at_work = self.shared.enter_writer()?;
+        // 2.
+        // ORDERING: Acquire; pairs with the release in `note_file`.
+        let file = raw::file_of_word::<S>(word.load(Ordering::Acquire))?;
+        if file.shows(addr) { work(file) } else { None }
     }
 
     /// Notes which file an area shows at `addr`. The structure lock is held.
@@ -201,26 +199,54 @@ impl<S: RefScheme> Inner<S> {
         self.no_copy(file, addr).is_some()
     }
 
-    /// Fills the part of `buf` that is in the page of `addr`, if that is a hit of a file that was noted; returns how much
-    /// that is. If not, `buf` may have been written to. The numbers are those of the module's text.
+    /// Fills a short `buf` from within the page of `addr`, if that is a hit of a file that was noted. If not, `buf` may
+    /// have been written to. The numbers are those of the module's text.
+    ///
+    /// Every instruction counts, as in [`read_short`](Self::read_short).
+    #[inline(always)]
+    fn read_file_short(&self, addr: u64, buf: &mut [u8]) -> bool {
+        if buf.len() > SHORT_BYTES {
+            return false;
+        }
+        let is_read = self.with_file(addr, |file| Some(self.read_noted(file, addr, buf)));
+        is_read == Some(true)
+    }
+
+    /// What [`read_short`](Self::read_short) could not read: of a file, or by [`read_pages`](Self::read_pages). Apart, so that
+    /// the former is in the caller's code alone, and one call is all that is beside it.
+    #[inline(never)]
+    pub(crate) fn read_other(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if self.read_file_short(addr, buf) {
+            return Ok(());
+        }
+        self.read_pages(addr, buf)
+    }
+
+    /// Fills the part of `buf` that is in the page of `addr`, as [`read_file_short`](Self::read_file_short); returns how much
+    /// that is.
     #[inline]
     pub(crate) fn read_file(&self, addr: u64, buf: &mut [u8]) -> Option<usize> {
         self.with_file(addr, |file| {
-            if !file.protection.allows_reads() {
-                return None;
-            }
             let len = buf.len().min(file.bytes_to_page_end(addr));
-            let (pos, buf) = (file.pos_of(addr), &mut buf[..len]);
-            match file.sharing {
-                Sharing::Shared => file.file().try_read_hit(pos, buf).then_some(len),
-                Sharing::Private => {
-                    let before = self.no_copy(file, addr)?;
-                    let is_read = file.file().try_read_hit(pos, buf);
-                    // 5. A hit ends with an acquiring load, which keeps these from being done before.
-                    (is_read && self.no_copy(file, addr) == Some(before)).then_some(len)
-                }
-            }
+            self.read_noted(file, addr, &mut buf[..len]).then_some(len)
         })
+    }
+
+    /// Steps 3 to 5; a read over the end of the page is no hit.
+    #[inline(always)]
+    fn read_noted(&self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
+        if !file.protection.allows_reads() {
+            return false;
+        }
+        let pos = file.pos_of(addr);
+        if file.sharing == Sharing::Shared {
+            return file.file().try_read_hit(pos, buf);
+        }
+        let Some(before) = self.no_copy(file, addr) else {
+            return false;
+        };
+        // A hit ends with an acquiring load, which keeps those of step 5 from being done before.
+        file.file().try_read_hit(pos, buf) && self.no_copy(file, addr) == Some(before)
     }
 
     /// As [`read_locked`](Self::read_locked), until it is done.

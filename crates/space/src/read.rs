@@ -47,7 +47,7 @@ use crate::space::{Inner, Space};
 use crate::table::look;
 
 /// The longest read that is tried in line: what the racy copy does without a call.
-const SHORT_BYTES: usize = 64;
+pub(crate) const SHORT_BYTES: usize = 64;
 
 impl<S: RefScheme> Space<S> {
     /// Fills `buf` with the bytes from `addr` on.
@@ -66,7 +66,7 @@ impl<S: RefScheme> Space<S> {
         if self.inner.read_short(addr, buf) {
             return Ok(());
         }
-        self.inner.read_pages(addr, buf)
+        self.inner.read_other(addr, buf)
     }
 }
 

@@ -9,7 +9,7 @@ use pagewell_frame::{
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
-use pagewell_sync::per_thread::{PerThread, Reach};
+use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 
 use crate::raw::PoolView;
 use crate::table_stock::TableStock;
@@ -130,6 +130,12 @@ impl<S: RefScheme> Shared<S> {
     #[inline(always)]
     pub(crate) fn as_writer<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.writers.with_mine(|()| work())
+    }
+
+    /// As [`as_writer`](Self::as_writer), until the answer is dropped; none while there is a visitor too.
+    #[inline(always)]
+    pub(crate) fn enter_writer(&self) -> Option<AtWork<'_>> {
+        self.writers.try_enter()
     }
 
     /// Does `work` while nobody is within [`as_writer`](Self::as_writer). It must neither wait nor allocate.

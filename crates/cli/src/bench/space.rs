@@ -6,7 +6,7 @@ use std::hint::black_box;
 use pagewell::Cache;
 use pagewell::frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell::io::MemoryBackend;
-use pagewell::space::{CacheSpaces as _, Policy, Sharing, Space, Spaces};
+use pagewell::space::{CacheSpaces as _, MapOptions, Policy, Protection, Sharing, Space, Spaces};
 use pagewell_frame::FRAME_BYTES;
 
 use super::Watch;
@@ -95,7 +95,10 @@ fn mapped(bytes: u64, sharing: Sharing, huge_pages: bool) -> Result<(Space, u64)
     let backend = MemoryBackend::new(vec![0xA5; bytes as usize]);
     let file = cache.open_backend(backend, "memory").map_err(of_file)?;
     let space = cache.space().map_err(failed)?;
-    let area = space.map_file(&file, 0..bytes, sharing).map_err(failed)?;
+    let options = MapOptions::new().protection(Protection::Read);
+    let area = space
+        .map_file_with(&file, 0..bytes, sharing, &options)
+        .map_err(failed)?;
     let mut page = [0; FRAME_BYTES];
     // Read in; and marked as referenced, so that the next read is a hit.
     for _ in 0..2 {

@@ -12,11 +12,11 @@ use pagewell_frame::{
 use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::file::{File, Handle};
+use crate::file::File;
 use crate::mapping::Mapping;
 use crate::page_size::PageSize;
 use crate::shared::{Event, Origin, Shared};
-use crate::writes::{Access, WriteOptions, Writeback};
+use crate::writes::{Access, Handle, WriteOptions, Writeback};
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;

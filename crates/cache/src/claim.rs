@@ -214,6 +214,19 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.shared, old))
     }
 
+    /// Ends the claim of a present slot whose page is in `unique` now, and unchanged. The frame that it was in is frozen,
+    /// by the caller.
+    pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
+        if let Some(old) = self.frame() {
+            let frame = self.publish(old, unique, state, lsn);
+            drop(self.end(self.before.moved(frame)));
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &'s Shared<S> {
+        self.shared
+    }
+
     /// Publishes a frame as that of a page which is in `old`, with the slot's reference.
     fn publish(
         &self,

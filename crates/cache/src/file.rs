@@ -13,9 +13,10 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::flush::Sync;
 use crate::guard::{OwnedPageGuard, PageGuard};
 use crate::guard_mut::PageGuardMut;
+use crate::mapped::MappedFile;
 use crate::mapping::{Mapping, Unclean};
 use crate::read::{FastRead, ReadPath};
-use crate::writes::Writes;
+use crate::writes::{Handle, Writes};
 
 /// An open file, read through the cache.
 ///
@@ -38,13 +39,6 @@ pub struct File<S: RefScheme = LockBit> {
     /// How many errors of writing this handle was told of.
     seen_errors: AtomicU64,
     access: Handle,
-}
-
-/// What a handle may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handle {
-    Read,
-    Write,
 }
 
 impl<S: RefScheme> File<S> {
@@ -387,6 +381,11 @@ impl<S: RefScheme> File<S> {
         self.mapping.refresh(Op::Invalidate)
     }
 
+    /// A handle for whatever shows the file's pages at addresses: memory spaces, say. It may do what this one may.
+    pub fn mapped(&self) -> MappedFile<S> {
+        MappedFile::new(Arc::clone(&self.mapping), self.access)
+    }
+
     /// The size of the file in bytes, as far as the cache knows.
     pub fn size(&self) -> u64 {
         self.mapping.size()
@@ -407,12 +406,7 @@ impl<S: RefScheme> Drop for File<S> {
     /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: that may be
     /// done later by another thread that happens to look at it, and the program may have ended then.
     fn drop(&mut self) {
-        if let Some(writes) = self.mapping.writes_if_any()
-            && writes.remove_handle()
-            && self.mapping.check_home(Op::Sync).is_ok()
-        {
-            self.mapping.save_at_the_end();
-        }
+        self.mapping.remove_handle();
     }
 }
 

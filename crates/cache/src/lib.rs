@@ -2,11 +2,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `cache`, `file`, `guard`, `guard_mut`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`PageGuardMut`], [`Error`] |
+//! | `cache`, `file`, `frames`, `guard`, `guard_mut`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`PageGuardMut`], [`Error`] |
 //! | `read` | the optimistic and the referenced read |
 //! | `lookup` | from a page to a reference to its frame |
 //! | `fill`, `ahead`, `in_flight` | reading missing pages; how many at a time; how many at once |
 //! | `write` | changing bytes of pages in the cache |
+//! | `mapped` | what memory spaces use of a file: accesses that do not wait, and waiting for what they need |
+//! | `moves` | moving pages to other frames |
 //! | `page_state`, `page_set` | whether the storage has a page's bytes (pure); which pages it has not |
 //! | `flush`, `groups`, `storage_size`, `writes` | giving pages to the storage and making them durable; in which order; the size of the file there; what a file has for that |
 //! | `writeback` | who writes back, and when |
@@ -36,7 +38,6 @@ mod error;
 mod file;
 mod fill;
 mod flush;
-#[cfg(not(loom))]
 mod frames;
 mod groups;
 #[cfg(not(loom))]
@@ -48,9 +49,13 @@ mod in_flight;
 mod index;
 mod leaf_stock;
 mod lookup;
+mod mapped;
 mod mapping;
+#[cfg(loom)]
+pub mod model;
 #[cfg(all(test, loom))]
 mod models;
+mod moves;
 mod page_set;
 mod page_size;
 mod page_state;
@@ -70,11 +75,12 @@ pub use cache::{Builder, Cache, OpenOptions, Stats};
 pub use error::{Error, ErrorKind, Op};
 #[cfg(not(loom))]
 pub use file::File;
-#[cfg(not(loom))]
 pub use frames::CacheFrames;
 #[cfg(not(loom))]
 pub use guard::{OwnedPageGuard, PageGuard};
 #[cfg(not(loom))]
 pub use guard_mut::PageGuardMut;
+pub use mapped::{FileUser, HeldPage, MappedFile, Spare, Tried, Wait};
 pub use mapping::MAX_FILE_BYTES;
+pub use moves::PageMove;
 pub use writes::{BeforeWrite, Writeback};

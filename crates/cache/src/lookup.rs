@@ -121,7 +121,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
-    fn mark_referenced(&self, page: PageNr, seen: Seen<'_>) {
+    pub(crate) fn mark_referenced(&self, page: PageNr, seen: Seen<'_>) {
         if seen.slot.is_hot() {
             return;
         }

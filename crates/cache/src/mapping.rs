@@ -13,6 +13,7 @@ use pagewell_sync::{Mutex, lock};
 use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Index, Leaf, PageNr};
+use crate::mapped::User;
 use crate::page_size::PageSize;
 use crate::page_state::PageState;
 use crate::shared::Shared;
@@ -54,6 +55,8 @@ pub(crate) struct Mapping<S: RefScheme> {
     backend: Box<dyn Backend>,
     /// Some if the file may be written to.
     writes: Option<Box<Writes>>,
+    /// Who shows its pages at addresses.
+    pub(crate) user: User,
     shared: Arc<Shared<S>>,
 }
 
@@ -132,6 +135,7 @@ impl<S: RefScheme> Mapping<S> {
             path,
             backend,
             writes,
+            user: User::default(),
             shared,
         })
     }
@@ -260,6 +264,9 @@ impl<S: RefScheme> Mapping<S> {
             let first = old.min(new) >> self.page_shift;
             let end = old.max(new).div_ceil(self.page_size() as u64);
             self.remove(first, end, Unclean::Drop);
+            if new < old {
+                self.tell_cut(new);
+            }
             // 4. Growth is shown to readers only when the page with the zeros past the old end is gone.
             // ORDERING: Release; pairs with the acquire in `size`, and publishes step 3.
             self.size.store(new, Ordering::Release);

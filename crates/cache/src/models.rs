@@ -13,6 +13,7 @@ mod groups;
 mod growth;
 mod leaves;
 mod locked_pages;
+mod moves;
 mod page_sets;
 mod reads;
 mod sizes;

@@ -271,7 +271,7 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// The slot that names the page in `frame`: its leaf, where it is in it, and what it says.
-    fn slot_of(&self, frame: FrameNr) -> Option<(Leaf<'_, S>, usize, Slot)> {
+    pub(crate) fn slot_of(&self, frame: FrameNr) -> Option<(Leaf<'_, S>, usize, Slot)> {
         // What the record says is a hint until the slot says the same.
         let (leaf, position) = self.pool.meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;

@@ -47,7 +47,12 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) bell: Arc<Bell>,
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
+    /// What else uses the cache's frames, and is one for all who ask.
+    pub(crate) companion: Mutex<Weak<Companion>>,
 }
+
+/// Anything: of a crate above, which knows what it is.
+pub(crate) type Companion = dyn std::any::Any + Send + Sync;
 
 /// Events that are rare enough to be counted where they happen; hits are not.
 #[derive(Debug, Default)]
@@ -124,6 +129,7 @@ impl<S: RefScheme> Shared<S> {
             bell: Arc::default(),
             last_failure: LastFailure::default(),
             has_writeback: Mutex::new(false),
+            companion: Mutex::new(Weak::<()>::new()),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),

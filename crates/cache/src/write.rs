@@ -60,25 +60,63 @@ use crate::page_state::PageState;
 use crate::slot::State;
 use crate::writes::Writes;
 
-/// What is written to one page: `bytes`, from byte `off` of it on.
-#[derive(Clone, Copy, Debug)]
+/// What is done to one page, from byte `off` of it on.
+#[derive(Clone, Copy)]
 pub(crate) struct Edit<'b> {
-    pub(crate) off: usize,
-    pub(crate) bytes: &'b [u8],
+    off: usize,
+    new: New<'b>,
     /// The program's log sequence number of it; 0 for none.
-    pub(crate) lsn: u64,
+    lsn: u64,
+}
+
+/// What becomes of the bytes.
+#[derive(Clone, Copy)]
+enum New<'b> {
+    /// They are replaced by these.
+    Bytes(&'b [u8]),
+    /// So many are given to this, which may look at them, and changes them. It may be called again after it was
+    /// called on bytes that nobody gets to see.
+    Made(usize, &'b dyn Fn(RacyBytes<'_>)),
 }
 
 impl<'b> Edit<'b> {
+    /// `bytes`, from byte `off` of a page on.
+    pub(crate) fn bytes(off: usize, bytes: &'b [u8], lsn: u64) -> Self {
+        let new = New::Bytes(bytes);
+        Self { off, new, lsn }
+    }
+
     /// All that the file has of a page.
     pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
-        Self { off: 0, bytes, lsn }
+        Self::bytes(0, bytes, lsn)
+    }
+
+    /// What `change` makes of `range` of a page.
+    pub(crate) fn made(range: Range<usize>, change: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
+        let (off, new) = (range.start, New::Made(range.len(), change));
+        Self { off, new, lsn }
     }
 }
 
 impl Edit<'_> {
     fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
-        frame.bytes().copy_from(self.off, self.bytes);
+        match self.new {
+            New::Bytes(bytes) => frame.bytes().copy_from(self.off, bytes),
+            New::Made(len, change) => change(frame.bytes().slice(self.off, len)),
+        }
+    }
+
+    /// Whether the edit is all of a page of which the file has `len` bytes, and does not ask what was there.
+    fn covers(self, len: usize) -> bool {
+        matches!(self.new, New::Bytes(_)) && self.off == 0 && self.range().end >= len
+    }
+
+    /// What need not be copied to a page's new frame before the edit.
+    fn hole(self) -> Range<usize> {
+        match self.new {
+            New::Bytes(_) => self.range(),
+            New::Made(..) => 0..0,
+        }
     }
 
     /// The page's log sequence number after this, given its record.
@@ -88,7 +126,11 @@ impl Edit<'_> {
     }
 
     fn range(self) -> Range<usize> {
-        self.off..self.off + self.bytes.len()
+        let len = match self.new {
+            New::Bytes(bytes) => bytes.len(),
+            New::Made(len, _) => len,
+        };
+        self.off..self.off + len
     }
 }
 
@@ -121,7 +163,7 @@ pub(crate) enum Wrote {
 
 /// What came of one attempt to write to a page.
 #[must_use]
-enum Attempt {
+pub(crate) enum Attempt {
     Done,
     /// The file was cut.
     Cut,
@@ -316,11 +358,7 @@ impl<S: RefScheme> Mapping<S> {
             .is_some_and(|seen| seen.slot.state() != State::Empty);
         if tail != 0 && is_cached {
             let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
-            let edit = Edit {
-                off: tail as usize,
-                bytes: &zeros,
-                lsn: 0,
-            };
+            let edit = Edit::bytes(tail as usize, &zeros, 0);
             // Nobody can cut the file: the lock of its size is held.
             let _ = self.write_page(writes, old / page_size, edit, Bound::Growing)?;
         }
@@ -379,6 +417,9 @@ impl<S: RefScheme> Mapping<S> {
             self.store_fill_size(self.fill_size().min(new));
             self.store_size(new);
             self.drop_past_end(new);
+            if new < old {
+                self.tell_cut(new);
+            }
         }
         set.map_err(|not_set| Error::from_io(Op::Resize, not_set.error).with_path(self.path()))
     }
@@ -424,7 +465,7 @@ impl<S: RefScheme> Mapping<S> {
             if bound == Bound::Within {
                 self.throttle();
             }
-            match self.write_page(writes, page, Edit { off, bytes, lsn }, bound) {
+            match self.write_page(writes, page, Edit::bytes(off, bytes, lsn), bound) {
                 Ok(Wrote::Done) => done += bytes.len(),
                 Ok(Wrote::Cut) => break,
                 Err(error) => return (done, Err(error)),
@@ -473,7 +514,7 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    fn frame_for_write(&self) -> Result<UniqueFrame<'_, S>, Error> {
+    pub(crate) fn frame_for_write(&self) -> Result<UniqueFrame<'_, S>, Error> {
         let frame = self.shared().alloc(self.order());
         // No claim is held: the place to tear down what an eviction was the last to hold.
         self.shared().bury();
@@ -490,11 +531,10 @@ impl<S: RefScheme> Mapping<S> {
             .size()
             .saturating_sub(start)
             .min(self.page_size() as u64) as usize;
-        let covers = edit.off == 0 && edit.bytes.len() >= of_file;
-        covers || start >= self.fill_size()
+        edit.covers(of_file) || start >= self.fill_size()
     }
 
-    fn try_write_page<'m>(
+    pub(crate) fn try_write_page<'m>(
         &'m self,
         writes: &Writes,
         page: PageNr,
@@ -511,7 +551,8 @@ impl<S: RefScheme> Mapping<S> {
             // The page's bytes are on their way while the slot and the frame are claimed.
             State::Present(frame) => {
                 let bytes = self.shared().pool.bytes(frame, self.page_size());
-                bytes.slice(edit.off, edit.bytes.len()).expect_write();
+                let range = edit.range();
+                bytes.slice(range.start, range.len()).expect_write();
             }
         }
         let Some(claim) = seen.claim_present(self.shared()) else {
@@ -545,7 +586,7 @@ impl<S: RefScheme> Mapping<S> {
             return Ok(Attempt::NeedsFrame);
         };
         let old = self.shared().pool.bytes(frame, self.page_size());
-        copy_around(old, unique.bytes(), edit.range());
+        copy_around(old, unique.bytes(), edit.hole());
         edit.apply(&unique);
         self.note_state(writes, page, state, after);
         self.grow(page, bound);
@@ -594,10 +635,10 @@ impl<S: RefScheme> Mapping<S> {
             return Ok(Attempt::Raced);
         };
         let bytes = unique.bytes();
-        bytes.zero(0, edit.off);
+        let hole = edit.hole();
+        bytes.zero(0, hole.start);
+        bytes.zero(hole.end, bytes.len() - hole.end);
         edit.apply(&unique);
-        let end = edit.range().end;
-        bytes.zero(end, bytes.len() - end);
         let state = PageState::CLEAN.dirtied(writes.groups.current());
         self.note_state(writes, page, PageState::CLEAN, state);
         let private = [state.bits(), edit.lsn];
@@ -684,7 +725,7 @@ impl<S: RefScheme> Mapping<S> {
             self.shared().waits.wake(record.state());
         } else if let Some(unique) = spare {
             let old = self.shared().pool.bytes(frame, self.page_size());
-            copy_around(old, unique.bytes(), edit.range());
+            copy_around(old, unique.bytes(), edit.hole());
             edit.apply(&unique);
             self.note_state(writes, page, before, after);
             drop(claim.replace(unique, after, lsn));
@@ -701,10 +742,12 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Sleeps until the page in `frame` is not locked any more, or is elsewhere.
     pub(crate) fn wait_while_locked(&self, frame: FrameNr) {
-        let state = self.shared().pool.meta(frame).state();
-        self.shared().waits.wait_while(state, |state| {
-            // ORDERING: Acquire; whoever unlocks stores, and wakes. What is seen is a hint.
+        let record = self.shared().pool.meta(frame);
+        self.shared().waits.wait_while(record.state(), |state| {
+            // ORDERING: Acquire; whoever unlocks stores, and wakes. What is seen is a hint: the frame may be something
+            // else by now, whose word means something else, and of which nobody wakes us.
             PageState::from_bits(state.load(Ordering::Acquire)).is_locked()
+                && record.kind().0 == FrameKind::Page
         });
     }
 }

@@ -29,6 +29,13 @@ pub enum Writeback {
     Manual,
 }
 
+/// What a handle may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handle {
+    Read,
+    Write,
+}
+
 /// Whether a file is written to, and how.
 pub(crate) enum Access {
     Read,

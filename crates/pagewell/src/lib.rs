@@ -102,26 +102,43 @@ pub mod frame {
 /// # }
 /// ```
 ///
-/// Spaces in the frames of a [`Cache`], whose capacity bounds both then:
+/// Spaces in the frames of a [`Cache`], whose capacity bounds both then, with a file mapped in two ways:
 ///
 /// ```
-/// use pagewell::Cache;
-/// use pagewell::space::{Policy, Spaces};
+/// use pagewell::space::{CacheSpaces as _, Sharing};
+/// use pagewell::{Cache, OpenOptions};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = std::env::temp_dir().join(format!("pagewell-doc-space-{}", std::process::id()));
+/// # std::fs::write(&path, vec![7_u8; 10_000])?;
 /// let cache = Cache::builder().capacity(16 << 20).build()?;
-/// let spaces = Spaces::from_source(cache.frames());
-/// let space = spaces.space()?;
-/// let area = space.map(1 << 20, Policy::Local)?;
-/// space.write(area.start, b"beside files")?;
+/// let file = cache.open_with(&path, &OpenOptions::new().write())?;
+/// let space = cache.space()?;
+///
+/// let live = space.map_file(&file, 0..10_000, Sharing::Shared)?;
+/// space.write(live.start + 5000, b"to the file")?;
+/// let mut buf = [0; 11];
+/// file.read_at(&mut buf, 5000)?;
+/// assert_eq!(&buf, b"to the file");
+///
+/// let draft = space.map_file(&file, 0..10_000, Sharing::Private)?;
+/// space.write(draft.start + 5000, b"to a copy..")?;
+/// file.sync_data()?; // what was written to the shared area, and nothing of the private one
+/// file.read_at(&mut buf, 5000)?;
+/// assert_eq!(&buf, b"to the file");
+///
+/// space.unmap(live)?;
+/// space.unmap(draft)?;
+/// # drop((space, file));
+/// # std::fs::remove_file(&path)?;
 /// # Ok(())
 /// # }
 /// ```
 pub mod space {
     pub use pagewell_space::{
-        AreaInfo, DEFAULT_SPACE_BYTES, Engine, Error, ErrorKind, ForkMode, FrameSource,
-        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, Migrated, NotMoved, Op, OwnedPin, Pin,
-        Policy, Protection, Space, Spaces,
+        AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Engine, Error, ErrorKind, FileInfo, ForkMode,
+        FrameSource, MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated,
+        NotMoved, Op, OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
     };
 }
 

@@ -10,6 +10,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::claim;
 use crate::family::{Family, Link};
+use crate::file::FileArea;
 use crate::frames::Binding;
 use crate::geometry::{TABLE_BYTES, page_bytes};
 use crate::pte::Protection;
@@ -39,6 +40,8 @@ pub(crate) struct Area<S: RefScheme> {
     pub(crate) order: Order,
     pub(crate) protection: Protection,
     pub(crate) policy: Policy,
+    /// The file that the area shows, if it does.
+    pub(crate) file: Option<Arc<FileArea<S>>>,
     /// Under which the area is linked.
     id: u64,
     /// The families of the pages that it got by forks.
@@ -62,9 +65,24 @@ impl<S: RefScheme> Area<S> {
             order,
             protection,
             policy,
+            file: None,
             id,
             inherited: Vec::new(),
             own: Mutex::new(None),
+        }
+    }
+
+    /// An area that shows a file, without copies of its pages; not linked yet.
+    pub(crate) fn of_file(
+        range: Range<u64>,
+        order: Order,
+        policy: Policy,
+        id: u64,
+        file: Arc<FileArea<S>>,
+    ) -> Self {
+        Self {
+            file: Some(Arc::clone(&file)),
+            ..Self::new(range, order, file.protection, policy, id)
         }
     }
 
@@ -137,8 +155,11 @@ impl<S: RefScheme> Area<S> {
         self.families().len()
     }
 
-    /// Links the area to all of its families.
+    /// Links the area to all of its families, and to its file.
     pub(crate) fn link(&self, space: &Arc<Inner<S>>) {
+        if let Some(file) = &self.file {
+            file.link(self.id, space);
+        }
         for family in self.families() {
             self.link_to(&family, space);
         }
@@ -149,11 +170,16 @@ impl<S: RefScheme> Area<S> {
         for family in self.families() {
             family.unlink(self.id, self.first);
         }
+        if let Some(file) = &self.file {
+            file.unlink(self.id);
+        }
     }
 
     /// A part of this area, with an id of its own; not linked yet.
     pub(crate) fn part(&self, range: Range<u64>, id: u64) -> Self {
+        let file = self.file.as_ref();
         Self {
+            file: file.map(|file| Arc::new(file.part(&range, range.start))),
             first: self.index_of(range.start),
             range,
             order: self.order,
@@ -169,6 +195,8 @@ impl<S: RefScheme> Area<S> {
     pub(crate) fn moved(&self, start: u64, id: u64) -> Self {
         let len = self.range.end - self.range.start;
         let mut moved = self.part(self.range.clone(), id);
+        let file = self.file.as_ref();
+        moved.file = file.map(|file| Arc::new(file.part(&self.range, start)));
         moved.range = start..start + len;
         moved
     }
@@ -185,6 +213,7 @@ impl<S: RefScheme> Area<S> {
             order: self.order,
             protection: self.protection,
             policy: self.policy,
+            file: self.file.clone(),
             id,
             inherited,
             own: Mutex::new(None),
@@ -299,6 +328,16 @@ impl<S: RefScheme> Areas<S> {
     pub(crate) fn set_protection(&mut self, range: &Range<u64>, protection: Protection) {
         for (_, area) in self.by_start.range_mut(range.clone()) {
             area.protection = protection;
+            if let Some(file) = &mut area.file {
+                *file = Arc::new(file.protected(protection));
+            }
+        }
+    }
+
+    /// Sets the policy of the areas that begin within `range`.
+    pub(crate) fn set_policy(&mut self, range: &Range<u64>, policy: Policy) {
+        for (_, area) in self.by_start.range_mut(range.clone()) {
+            area.policy = policy;
         }
     }
 

@@ -80,7 +80,7 @@ impl<S: RefScheme> Space<S> {
     fn update(&self, addr: u64, change: impl Fn(u64) -> u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         self.inner
-            .edit(Op::Atomic, addr, WORD, |page: RacyBytes<'_>| {
+            .edit((Op::Atomic, 0), addr, WORD, |page: RacyBytes<'_>| {
                 let mut word = [0; WORD];
                 page.copy_to(0, &mut word);
                 let before = u64::from_ne_bytes(word);

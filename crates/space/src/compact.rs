@@ -1,17 +1,19 @@
-//! Compaction: a large block is made free by moving the pages of spaces out of its place.
+//! Compaction: a large block is made free by moving pages out of its place: of spaces, and of the files beside them.
 //!
 //! Protocol.
-//! 1. Rank the places where such a block may be: those of which nothing but pages of spaces is in use, the emptiest first.
+//! 1. Rank the places where such a block may be: those of which nothing but pages is in use, the emptiest first.
 //! 2. Take what is free in the place, so that nobody allocates it meanwhile.
-//! 3. Isolate the pages in it, found by their frames: with a reference in hand, and if anything still names them. Move them
-//!    to frames elsewhere, by the walks of [`crate::migrate`].
+//! 3. Isolate the pages of spaces in it, found by their frames: with a reference in hand, and if anything still names them.
+//!    Move them to frames elsewhere, by the walks of [`crate::migrate`]. Pages of files are moved by the cache that they are
+//!    of, dirty or not ([`crate::FrameSource::move_page`]).
 //! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
 //!    place useless: everything is given back, and the next one is tried.
 //!
-//! What is not moved: tables, pinned pages, and everything that is not of a space. A page of an area that is bound to a
-//! node is moved within the node where it is, and to no other; the place is given up if there is no room. The page's record
-//! says that it is bound, since the areas that map it are found by a walk only; they agree, as a fork's policy is that of
-//! its parent, and does not change. Other pages go to other nodes if theirs has no room.
+//! What is not moved: tables, pinned pages, the leaves of files' indices, and everything that is no page. A page of an area
+//! that is bound to a node is moved within the node where it is, and to no other; the place is given up if there is no room.
+//! The page's record says that it is bound, since the areas that map it are found by a walk only: it goes by the policy that
+//! the page was made under, as do those of areas whose policy was changed since. Other pages, and those of files, go to other
+//! nodes if theirs has no room. Where frames run out for those that are moved, the cache evicts some.
 //!
 //! It runs by itself when a large page is written first and no block is free.
 
@@ -31,6 +33,9 @@ use crate::space::Spaces;
 
 /// How many places are tried for one block.
 const MAX_PLACES: usize = 16;
+
+/// How often the source is asked to make room for one page.
+const MAKE_ROOM_TRIES: usize = 4;
 
 /// How many pages are moved at once.
 const BATCH: usize = 64;
@@ -92,6 +97,12 @@ impl<S: RefScheme> Shared<S> {
             match kind {
                 FrameKind::Free | FrameKind::Front => {}
                 FrameKind::Anon if of_block < order => nr_used += in_block,
+                // A page of a file that somebody holds stays.
+                FrameKind::Page
+                    if of_block < order && self.pool().meta(FrameNr::new(nr)).count() == 1 =>
+                {
+                    nr_used += in_block;
+                }
                 _ => return None,
             }
             nr += in_block;
@@ -129,12 +140,20 @@ impl<S: RefScheme> Shared<S> {
                 let frame = FrameNr::new(nr);
                 let (kind, of_block) = self.pool().meta(frame).kind();
                 nr += of_block.frames();
-                if kind == FrameKind::Anon {
-                    match self.isolate_frame(frame, of_block, &place, parts) {
+                // Being freed, pinned, or there is no room for it: then it is stuck.
+                match kind {
+                    FrameKind::Anon => match self.isolate_frame(frame, of_block, &place, parts) {
                         Some(page) => batch.push(page),
-                        // Being freed, pinned, or there is no room for it.
                         None => is_stuck = true,
+                    },
+                    FrameKind::Page => {
+                        let to = self.frame_elsewhere(frame, of_block, &place, parts);
+                        match to.map(|to| self.source.move_page(frame, to)) {
+                            Some(Ok(left)) => parts.push(left),
+                            Some(Err(_)) | None => is_stuck = true,
+                        }
                     }
+                    _ => {}
                 }
             }
             self.move_batch(None, &mut batch, Engine::Batched, &mut report);
@@ -145,48 +164,35 @@ impl<S: RefScheme> Shared<S> {
         true
     }
 
-    fn isolate_frame<'s>(
-        &'s self,
-        frame: FrameNr,
-        order: Order,
-        place: &Range<u32>,
-        parts: &mut Vec<UniqueFrame<'s, S>>,
-    ) -> Option<Moving<'s, S>> {
-        let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
-            return None;
-        };
-        // With the reference in hand the frame stays what it is.
-        let is_page = reference.meta().kind() == (FrameKind::Anon, order);
-        let is_isolated = is_page && self.try_isolate(frame);
-        // What is counted keeps it from being freed now; and a reference would look like a pin.
-        drop(reference);
-        if !is_isolated {
-            return None;
-        }
-        match self.target_for(frame, order, place, parts) {
-            Some(to) => Some(Moving::new(self, frame, to)),
-            None => {
-                self.end_isolation(frame);
-                None
-            }
-        }
-    }
-
-    /// Where a page goes that the caller has isolated: out of `place`, and where it may be.
-    fn target_for<'s>(
+    /// A block for what is in `frame`, which may be on any node, outside of the place.
+    fn frame_elsewhere<'s>(
         &'s self,
         frame: FrameNr,
         order: Order,
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<UniqueFrame<'s, S>> {
-        let node = self.pool().node_of(frame)?;
+        let wanted = Place::Prefer(self.pool().node_of(frame)?);
+        let mut nr_tries = 0;
+        loop {
+            if let Some(to) = self.alloc_outside(order, wanted, place, parts) {
+                return Some(to);
+            }
+            self.make_room_again(&mut nr_tries, order, wanted)?;
+        }
+    }
+
+    /// A block that is not in the place, if one is free. What is in the place becomes a part of it.
+    fn alloc_outside<'s>(
+        &'s self,
+        order: Order,
+        wanted: Place,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,
-            place: match self.owner_of(frame).binding {
-                Binding::Anywhere => Place::Prefer(node),
-                Binding::Node => Place::Only(node),
-            },
+            place: wanted,
             reserve: Reserve::Use,
         };
         loop {
@@ -196,6 +202,50 @@ impl<S: RefScheme> Shared<S> {
             }
             // One that has just become free.
             parts.push(to);
+        }
+    }
+
+    /// Has the owner of the frames evict some; None if that is no use any more.
+    fn make_room_again(&self, nr_tries: &mut usize, order: Order, wanted: Place) -> Option<()> {
+        *nr_tries += 1;
+        (*nr_tries <= MAKE_ROOM_TRIES && self.source.make_room(order, wanted)).then_some(())
+    }
+
+    /// Isolates the page in `frame`, with a frame for it to go to: out of the place, and where it may be.
+    fn isolate_frame<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<Moving<'s, S>> {
+        let mut nr_tries = 0;
+        loop {
+            let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
+                return None;
+            };
+            // With the reference in hand the frame stays what it is.
+            let is_page = reference.meta().kind() == (FrameKind::Anon, order);
+            let is_isolated = is_page && self.try_isolate(frame);
+            // What is counted keeps it from being freed now; and a reference would look like a pin.
+            drop(reference);
+            if !is_isolated {
+                return None;
+            }
+            let wanted = self.pool().node_of(frame).map(|node| {
+                // While it is isolated the record is the page's.
+                match self.owner_of(frame).binding {
+                    Binding::Anywhere => Place::Prefer(node),
+                    Binding::Node => Place::Only(node),
+                }
+            });
+            let to = wanted.and_then(|wanted| self.alloc_outside(order, wanted, place, parts));
+            if let Some(to) = to {
+                return Some(Moving::new(self, frame, to));
+            }
+            // Nothing is evicted, which may wait, while a page is isolated.
+            self.end_isolation(frame);
+            self.make_room_again(&mut nr_tries, order, wanted?)?;
         }
     }
 }

@@ -32,6 +32,8 @@ pub enum Op {
     Compact,
     /// Looking which pages were accessed.
     Age,
+    /// Changing the policy of a range.
+    SetPolicy,
 }
 
 impl fmt::Display for Op {
@@ -50,6 +52,7 @@ impl fmt::Display for Op {
             Self::Migrate => "migrate",
             Self::Compact => "compact",
             Self::Age => "age",
+            Self::SetPolicy => "set policy",
         })
     }
 }
@@ -84,6 +87,15 @@ pub enum ErrorKind {
     /// The system refused to make other threads pass a barrier (`membarrier(2)`), without which writers cannot be
     /// stopped.
     Refused,
+    /// The file that is mapped there ends before.
+    PastEnd,
+    /// The file is open for reading only, so writes cannot go to it.
+    ReadOnly,
+    /// The file's pages are not in the frames of this space: it is of another cache, or the space of none.
+    OtherFrames,
+    /// The file that is mapped there could not be read, or written: an access of the file itself, or the next sync, tells
+    /// more.
+    File(pagewell_cache::ErrorKind),
 }
 
 impl ErrorKind {
@@ -101,6 +113,10 @@ impl ErrorKind {
             Self::TooManyEntries => "more entries than a page can count",
             Self::TooManyPins => "more references than a page can count",
             Self::Refused => "the system refused to stop other threads for a moment",
+            Self::PastEnd => "the file that is mapped there ends before",
+            Self::ReadOnly => "the file that is mapped there is open for reading only",
+            Self::OtherFrames => "the file is not of the cache that the space's frames are of",
+            Self::File(_) => "the file that is mapped there failed",
         }
     }
 }
@@ -152,7 +168,11 @@ impl fmt::Display for Error {
         if let Some(addr) = self.addr {
             write!(f, " at {addr:#x}")?;
         }
-        write!(f, ": {}", self.kind.what())
+        write!(f, ": {}", self.kind.what())?;
+        match self.kind {
+            ErrorKind::File(kind) => write!(f, " ({kind:?})"),
+            _ => Ok(()),
+        }
     }
 }
 

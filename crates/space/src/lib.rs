@@ -9,7 +9,10 @@
 //! | `pte`, `pmd`, `geometry`, `counts`, `cow` | the words of tables, directories and records, and the decisions (pure) |
 //! | `claim`, `table`, `table_stock`, `directory` | the one way to change an entry; tables with several users; their frames; the array of tables |
 //! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
-//! | `migrate`, `find`, `moving`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
+//! | `map_file`, `file`, `file_access`, `cut` | areas that show files: mapping, what they know, reads and writes, files that get shorter |
+//! | `rmap`, `cache` | from a page of a file to what shows it; the spaces of a cache |
+//! | `policy` | on which nodes pages are to be |
+//! | `migrate`, `migrate_file`, `find`, `moving`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
 //! | `age` | which pages are in use |
 //! | `verify` | whether everything adds up |
 //! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |
@@ -23,27 +26,37 @@
 mod age;
 mod area;
 mod atomic;
+#[cfg(not(loom))]
+mod cache;
 mod claim;
 mod compact;
 mod counts;
 mod cow;
+mod cut;
 mod directory;
 mod error;
 mod family;
+mod file;
+mod file_access;
 mod find;
 mod fork;
 mod frames;
 mod geometry;
 mod map;
+mod map_file;
 mod migrate;
+mod migrate_file;
 #[cfg(all(test, loom))]
 mod models;
 mod moving;
 mod pin;
 mod pmd;
+mod policy;
 mod pte;
 mod raw;
 mod read;
+#[cfg(not(loom))]
+mod rmap;
 mod shared;
 mod space;
 mod table;
@@ -54,12 +67,17 @@ mod walk;
 mod write;
 
 pub use area::Policy;
+#[cfg(not(loom))]
+pub use cache::CacheSpaces;
 pub use counts::MAX_MIGRATION_ENTRIES;
 pub use error::{Error, ErrorKind, Op};
+pub use file::Sharing;
 pub use fork::ForkMode;
-pub use map::{AreaInfo, MapOptions};
+pub use map::{AreaInfo, FileInfo, MapOptions};
 pub use migrate::{Engine, Migrated, NotMoved};
 pub use pin::{OwnedPin, Pin};
 pub use pte::Protection;
+#[cfg(not(loom))]
+pub use rmap::MappedAt;
 pub use shared::FrameSource;
 pub use space::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};

@@ -11,6 +11,7 @@
 //! ([`crate::family`], F1); where a part of an area moves, it is linked at both places while it does.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
@@ -20,6 +21,7 @@ use pagewell_sync::{read, write};
 
 use crate::area::{Area, Areas, Policy};
 use crate::error::{Error, ErrorKind, Op};
+use crate::file::Sharing;
 use crate::geometry::{MAX_PAGE_ORDER, TABLE_BYTES, entry_of};
 use crate::pte::{Protection, State};
 use crate::space::{Inner, Space};
@@ -28,8 +30,8 @@ use crate::table::{claim_used, look};
 /// How an area is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct MapOptions {
-    policy: Policy,
-    protection: Protection,
+    pub(crate) policy: Policy,
+    pub(crate) protection: Protection,
     page_bytes: usize,
 }
 
@@ -71,6 +73,10 @@ impl MapOptions {
         self
     }
 
+    pub(crate) fn check_node(&self, nr_nodes: usize) -> Result<(), ErrorKind> {
+        self.policy.check(nr_nodes)
+    }
+
     fn order(&self) -> Option<Order> {
         let frames = self.page_bytes / FRAME_BYTES;
         if !self.page_bytes.is_power_of_two() || frames == 0 {
@@ -104,11 +110,9 @@ impl<S: RefScheme> Space<S> {
         let order = options
             .order()
             .ok_or_else(|| failed(ErrorKind::InvalidConfig))?;
-        if let Policy::Bind(node) | Policy::Prefer(node) = options.policy
-            && node >= self.inner.shared.pool().nr_nodes()
-        {
-            return Err(failed(ErrorKind::NoSuchNode));
-        }
+        options
+            .check_node(self.inner.shared.pool().nr_nodes())
+            .map_err(failed)?;
         if len == 0 {
             return Err(failed(ErrorKind::InvalidRange));
         }
@@ -138,18 +142,23 @@ impl<S: RefScheme> Space<S> {
     /// [`InvalidRange`](ErrorKind::InvalidRange), [`Misaligned`](ErrorKind::Misaligned) unless it begins and ends where
     /// pages do, [`Unmapped`](ErrorKind::Unmapped), [`OutOfFrames`](ErrorKind::OutOfFrames) and
     /// [`TooManyEntries`](ErrorKind::TooManyEntries) when a table that is shared with a fork has to be copied, since a
-    /// part of it stays mapped. Nothing was unmapped then.
+    /// part of it stays mapped, and [`Refused`](ErrorKind::Refused) where a file is mapped. Nothing was unmapped then.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
         let mut areas = write(&self.inner.structure);
         self.inner.check(&areas, &range, Op::Unmap)?;
-        self.inner.unmap(&mut areas, &range, Op::Unmap)
+        let unmapped = self.inner.unmap(&mut areas, &range, Op::Unmap)?;
+        drop(areas);
+        // Without the lock: the last area of a file closes it, which may take as long as the storage does.
+        drop(unmapped);
+        Ok(())
     }
 
     /// Sets what may be done with the pages of `range`, all of which must be mapped.
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap); nothing has changed then.
+    /// As [`unmap`](Self::unmap), and [`ReadOnly`](ErrorKind::ReadOnly) when writes would go to a file that is open for
+    /// reading only; nothing has changed then.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
         let mut areas = write(&self.inner.structure);
         self.inner.check(&areas, &range, Op::Protect)?;
@@ -177,6 +186,11 @@ impl<S: RefScheme> Space<S> {
                 protection: area.protection,
                 policy: area.policy,
                 page_bytes: area.page_bytes(),
+                file: area.file.as_ref().map(|file| FileInfo {
+                    path: file.file().path().to_path_buf(),
+                    first_byte: file.first_byte,
+                    sharing: file.sharing,
+                }),
             })
             .collect()
     }
@@ -194,6 +208,20 @@ pub struct AreaInfo {
     pub policy: Policy,
     /// The size of its pages in bytes.
     pub page_bytes: u64,
+    /// Which file it shows, if it does.
+    pub file: Option<FileInfo>,
+}
+
+/// What an area shows of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileInfo {
+    /// The path that the file was first opened with.
+    pub path: PathBuf,
+    /// Which byte of the file the area begins with.
+    pub first_byte: u64,
+    /// What writes do.
+    pub sharing: Sharing,
 }
 
 impl<S: RefScheme> Inner<S> {
@@ -240,7 +268,7 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// Calls `visit` with the word of every entry of `range` whose table is there.
-    fn for_each_entry(
+    pub(crate) fn for_each_entry(
         &self,
         areas: &Areas<S>,
         range: &Range<u64>,
@@ -267,19 +295,18 @@ impl<S: RefScheme> Inner<S> {
         areas: &mut Areas<S>,
         range: &Range<u64>,
         op: Op,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Area<S>>, Error> {
         self.own_tables(areas, range, op, |start| {
             areas.is_table_free_but(start, range)
         })?;
+        self.forget_files(areas, range, op)?;
         areas.split_at_ends(range, self, || self.shared.next_id());
         self.take_tables(areas, range);
         self.for_each_entry(areas, range, |word, _| self.shared.empty(word));
-        for start in areas.starts_within(range) {
-            if let Some(area) = areas.remove(start) {
-                area.unlink();
-            }
-        }
-        Ok(())
+        let starts = areas.starts_within(range).into_iter();
+        let unmapped: Vec<Area<S>> = starts.filter_map(|start| areas.remove(start)).collect();
+        unmapped.iter().for_each(Area::unlink);
+        Ok(unmapped)
     }
 
     /// Takes the tables out of which no part stays mapped when the areas within `range` are gone, with all that is
@@ -327,7 +354,16 @@ impl<S: RefScheme> Inner<S> {
         range: &Range<u64>,
         protection: Protection,
     ) -> Result<(), Error> {
+        let refused = areas.overlapping(range).find(|area| {
+            let file = area.file.as_ref();
+            file.is_some_and(|file| !file.may_be(protection))
+        });
+        if let Some(area) = refused {
+            let addr = area.range.start.max(range.start);
+            return Err(Error::at(ErrorKind::ReadOnly, Op::Protect, addr));
+        }
         self.own_tables(areas, range, Op::Protect, |_| false)?;
+        self.forget_files(areas, range, Op::Protect)?;
         areas.split_at_ends(range, self, || self.shared.next_id());
         areas.set_protection(range, protection);
         self.for_each_entry(areas, range, |word, _| {
@@ -357,6 +393,7 @@ impl<S: RefScheme> Inner<S> {
         let shift = (room + lead).wrapping_sub(range.start);
         let shifted = |addr: u64| addr.wrapping_add(shift);
         self.own_tables(areas, range, Op::Move, |_| false)?;
+        self.forget_files(areas, range, Op::Move)?;
         // Where there are pages, the new place needs tables.
         self.make_tables(areas, range, shift).map_err(failed)?;
         areas.split_at_ends(range, self, || self.shared.next_id());

@@ -141,7 +141,8 @@ const PASSES: usize = 3;
 
 impl<S: RefScheme> Space<S> {
     /// Moves the pages of `range`, all of which must be mapped, to `node`: those that are elsewhere, whoever else has a
-    /// share of them. Accesses go on meanwhile; one that meets a page on its way waits for it.
+    /// share of them. Accesses go on meanwhile; one that meets a page on its way waits for it. Pages of files that are
+    /// mapped there are moved too, if they are cached.
     ///
     /// What cannot be moved stays where it was, and is in the answer, with the reason.
     ///
@@ -171,6 +172,7 @@ impl<S: RefScheme> Space<S> {
         inner.check(&read(&inner.structure), &range, Op::Migrate)?;
         let mut report = Migrated::default();
         inner.migrate_range(&range, node, engine, &mut report);
+        inner.migrate_files(&range, node, &mut report);
         for _ in 1..PASSES {
             let again: Vec<u64> = report
                 .not_moved
@@ -187,6 +189,7 @@ impl<S: RefScheme> Space<S> {
                 .retain(|(_, why)| matches!(why, NotMoved::NodeFull | NotMoved::TooManyEntries));
             for addr in again {
                 inner.migrate_range(&(addr..addr + 1), node, engine, &mut report);
+                inner.migrate_files(&(addr..addr + 1), node, &mut report);
             }
         }
         report.not_moved.sort_unstable_by_key(|(addr, _)| *addr);

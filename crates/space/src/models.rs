@@ -4,6 +4,7 @@
 //! frame has to come back. `verify/mutants` breaks the code in one place at a time and shows that the model that is meant
 //! for it fails. The published counting of migration entries is in [`published`], as a model only.
 
+mod files;
 mod published;
 mod tables;
 

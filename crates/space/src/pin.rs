@@ -5,6 +5,9 @@
 //! stay what they are, and nobody waits for anybody. A page that is pinned is not migrated: its first walk takes the
 //! entries, after which there are no new pins, and then finds the reference.
 //!
+//! In an area that shows a file, a page that is not a copy is pinned in the cache: a reference to the frame that the file
+//! has it in, which a write to the file leaves to the pin.
+//!
 //! P1: a pin's reference was taken under the claim of an entry that named the frame; so whoever has claimed all entries
 //! since, or the only one, sees it.
 
@@ -20,6 +23,8 @@ use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
+use crate::file::Fault;
+use crate::file_access::Copied;
 use crate::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::pte::State;
 use crate::raw;
@@ -52,7 +57,8 @@ impl<S: RefScheme> Space<S> {
     /// [`Misaligned`](ErrorKind::Misaligned) if they are of several pages, [`Unmapped`](ErrorKind::Unmapped),
     /// [`Protected`](ErrorKind::Protected), [`InvalidRange`](ErrorKind::InvalidRange),
     /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and there is no frame for its zeros,
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins).
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped,
+    /// [`PastEnd`](ErrorKind::PastEnd) beyond its end, and [`File`](ErrorKind::File) when it cannot be read.
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
         let (reference, off) = self.inner.pin(addr, len)?;
         Ok(Pin {
@@ -64,12 +70,34 @@ impl<S: RefScheme> Space<S> {
     }
 }
 
+/// What came of trying to pin.
+enum Tried<'s, S: RefScheme> {
+    Pinned(FrameRef<'s, S>, usize),
+    /// The page is one of a file, and not in the cache.
+    Missing(Fault<S>),
+}
+
 impl<S: RefScheme> Inner<S> {
     pub(crate) fn pin(
         self: &Arc<Self>,
         addr: u64,
         len: usize,
     ) -> Result<(FrameRef<'_, S>, usize), Error> {
+        loop {
+            let fault = match self.try_pin(addr, len)? {
+                Tried::Pinned(reference, off) => return Ok((reference, off)),
+                Tried::Missing(fault) => fault,
+            };
+            let failed = |kind| Error::at(kind, Op::Pin, addr);
+            let _held = fault.hold().map_err(failed)?;
+            if let Tried::Pinned(reference, off) = self.try_pin(addr, len)? {
+                return Ok((reference, off));
+            }
+        }
+    }
+
+    /// Pins, but for getting pages of files.
+    fn try_pin(self: &Arc<Self>, addr: u64, len: usize) -> Result<Tried<'_, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
@@ -89,6 +117,16 @@ impl<S: RefScheme> Inner<S> {
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
             let Some(table) = self.shared.hold_table(pmd_word) else {
+                if let Some(file) = &area.file {
+                    let is_absent = || !Self::look(pmd_word).is_present();
+                    let pinned = self.pin_of_file(file, addr, len, is_absent);
+                    match pinned.map_err(failed)? {
+                        Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
+                        Copied::Again => backoff.wait(),
+                        Copied::Missing(fault) => return Ok(Tried::Missing(fault)),
+                    }
+                    continue;
+                }
                 self.make_page(area, addr).map_err(failed)?;
                 continue;
             };
@@ -96,6 +134,16 @@ impl<S: RefScheme> Inner<S> {
             let entry = look(word);
             match entry.state() {
                 State::Empty => {
+                    if let Some(file) = &area.file {
+                        let is_absent = || look(word) == entry && Self::look(pmd_word) == table.pmd;
+                        let pinned = self.pin_of_file(file, addr, len, is_absent);
+                        match pinned.map_err(failed)? {
+                            Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
+                            Copied::Again => backoff.wait(),
+                            Copied::Missing(fault) => return Ok(Tried::Missing(fault)),
+                        }
+                        continue;
+                    }
                     drop(table);
                     self.make_page(area, addr).map_err(failed)?;
                 }
@@ -127,7 +175,7 @@ impl<S: RefScheme> Inner<S> {
                     } else if !entry.is_accessed() {
                         claim.end(after);
                     }
-                    return Ok((reference, off));
+                    return Ok(Tried::Pinned(reference, off));
                 }
                 State::Busy => backoff.wait(),
             }

@@ -11,6 +11,7 @@ use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::family::Family;
+use crate::file::FileArea;
 use crate::pte::Pte;
 
 /// The one reference that the entries of a page, or the shares of a table, have: for whoever has brought their count
@@ -52,6 +53,20 @@ pub(crate) fn family_of_word<S: RefScheme>(word: u64) -> Arc<Family<S>> {
     unsafe { Arc::increment_strong_count(family) };
     // SAFETY: the strong count that was just added.
     unsafe { Arc::from_raw(family) }
+}
+
+/// The file that an area shows, as the word has it that says so for its addresses; none for zero.
+pub(crate) fn file_of_word<'a, S: RefScheme>(word: u64) -> Option<&'a FileArea<S>> {
+    let file = std::ptr::with_exposed_provenance::<FileArea<S>>(word as usize);
+    // SAFETY: the word is zero or from `file_to_word`, stored for an area of the space; it is made zero while writers are
+    // stopped, before the area lets go of the file. The caller is a writer at work since before it loaded the word, and does
+    // not keep the answer longer (`file_access`, M1).
+    unsafe { file.as_ref() }
+}
+
+/// The word for a file that an area shows.
+pub(crate) fn file_to_word<S: RefScheme>(file: &Arc<FileArea<S>>) -> u64 {
+    Arc::as_ptr(file).expose_provenance() as u64
 }
 
 /// The entry `index` of the table in `table`, a frame of the pool that a directory has named.

@@ -26,7 +26,8 @@
 //! # The slow read
 //!
 //! Under the structure lock, with the table held and the entry claimed. What was never written is zeros, for which
-//! no page is made. A migration entry is waited for with no lock held.
+//! no page is made, or what the file has that the area shows ([`crate::file_access`]). A migration entry is waited for
+//! with no lock held.
 //!
 //! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`, `loom_wait_vs_table_reuse`.
 
@@ -38,6 +39,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::claim::{self, Claim};
 use crate::error::{Error, ErrorKind, Op};
+use crate::file_access::Slow;
 use crate::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::pmd::Pmd;
 use crate::pte::{Pte, State};
@@ -46,7 +48,7 @@ use crate::space::{Inner, Space};
 use crate::table::look;
 
 /// The longest read that is tried in line: what the racy copy does without a call.
-const SHORT_BYTES: usize = 64;
+pub(crate) const SHORT_BYTES: usize = 64;
 
 impl<S: RefScheme> Space<S> {
     /// Fills `buf` with the bytes from `addr` on.
@@ -56,14 +58,16 @@ impl<S: RefScheme> Space<S> {
     /// # Errors
     ///
     /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange) when it reaches beyond the addresses of the space. What is in `buf`
+    /// [`InvalidRange`](ErrorKind::InvalidRange) when it reaches beyond the addresses of the space. Where a file is
+    /// mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its last page, [`OutOfFrames`](ErrorKind::OutOfFrames),
+    /// [`TooManyPins`](ErrorKind::TooManyPins), and [`File`](ErrorKind::File) when it cannot be read. What is in `buf`
     /// then is zeros from the page on that could not be read.
     #[inline]
     pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if self.inner.read_short(addr, buf) {
             return Ok(());
         }
-        self.inner.read_pages(addr, buf)
+        self.inner.read_other(addr, buf)
     }
 }
 
@@ -180,11 +184,15 @@ impl<S: RefScheme> Inner<S> {
                 return Ok(len);
             }
         }
+        if let Some(len) = self.read_file(addr, buf) {
+            return Ok(len);
+        }
         self.read_slowly(addr, buf)
     }
 
+    /// The slow read, but for getting pages of files.
     #[cold]
-    fn read_slowly(&self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+    pub(crate) fn read_locked(&self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
         let mut backoff = Backoff::new();
         loop {
@@ -203,15 +211,27 @@ impl<S: RefScheme> Inner<S> {
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
             let Some(table) = self.shared.hold_table(pmd_word) else {
-                buf.fill(0);
-                return Ok(len);
+                let is_absent = || !Self::look(pmd_word).is_present();
+                match self
+                    .read_absent(area, addr, buf, is_absent)
+                    .map_err(failed)?
+                {
+                    Some(slow) => return Ok(slow),
+                    None => continue,
+                }
             };
             let word = raw::entry(&self.shared.view, table.pmd.frame(), entry_of(addr, order));
             let entry = look(word);
             let claim = match entry.state() {
                 State::Empty if Self::look(pmd_word) == table.pmd => {
-                    buf.fill(0);
-                    return Ok(len);
+                    let is_absent = || look(word) == entry && Self::look(pmd_word) == table.pmd;
+                    match self
+                        .read_absent(area, addr, buf, is_absent)
+                        .map_err(failed)?
+                    {
+                        Some(slow) => return Ok(slow),
+                        None => continue,
+                    }
                 }
                 State::Migration(_) => {
                     let pmd = table.pmd;
@@ -232,7 +252,7 @@ impl<S: RefScheme> Inner<S> {
                 if !entry.is_accessed() {
                     claim.end(entry.touched());
                 }
-                return Ok(len);
+                return Ok(Slow::Done(len));
             }
             drop(table);
             drop(areas);

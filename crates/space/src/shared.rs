@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{AllocError, AllocRequest, FramePool, Order, Place, Reserve, UniqueFrame};
+use pagewell_frame::{
+    AllocError, AllocRequest, FrameNr, FramePool, Order, Place, Reserve, UniqueFrame,
+};
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
-use pagewell_sync::per_thread::{PerThread, Reach};
+use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 
 use crate::claim;
 use crate::raw::PoolView;
@@ -28,6 +30,21 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
         let _ = (order, place);
         false
     }
+
+    /// Moves what the source has in `frame`, a block of the order of `to`, to that; returns the block that it was in. As
+    /// [`make_room`](Self::make_room), it must not use spaces.
+    ///
+    /// # Errors
+    ///
+    /// `to`, when that cannot be done.
+    fn move_page<'f>(
+        &'f self,
+        frame: FrameNr,
+        to: UniqueFrame<'f, S>,
+    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        let _ = frame;
+        Err(to)
+    }
 }
 
 impl<S: RefScheme> FrameSource<S> for FramePool<S> {
@@ -43,7 +60,6 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
 }
 
 /// The frames of a cache of files: pages of files are evicted for those of spaces, wherever they are.
-#[cfg(not(loom))]
 impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn pool(&self) -> &FramePool<S> {
         Self::pool(self)
@@ -51,6 +67,14 @@ impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
 
     fn make_room(&self, order: Order, _: Place) -> bool {
         Self::make_room(self, order)
+    }
+
+    fn move_page<'f>(
+        &'f self,
+        frame: FrameNr,
+        to: UniqueFrame<'f, S>,
+    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        Self::move_page(self, frame, to)
     }
 }
 
@@ -108,6 +132,12 @@ impl<S: RefScheme> Shared<S> {
     #[inline(always)]
     pub(crate) fn as_writer<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.writers.with_mine(|()| work())
+    }
+
+    /// As [`as_writer`](Self::as_writer), until the answer is dropped; none while there is a visitor too.
+    #[inline(always)]
+    pub(crate) fn enter_writer(&self) -> Option<AtWork<'_>> {
+        self.writers.try_enter()
     }
 
     /// Does `work` while nobody is within [`as_writer`](Self::as_writer). It must neither wait nor allocate.

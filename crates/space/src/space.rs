@@ -8,9 +8,10 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{Mutex, RwLock, write};
 
-use crate::area::Areas;
+use crate::area::{Area, Areas};
 use crate::directory::Directory;
 use crate::error::{Error, ErrorKind, Op};
+use crate::file_access::Files;
 use crate::geometry::{TABLE_BYTES, TABLE_SHIFT, table_of};
 use crate::pmd::Pmd;
 use crate::raw::PoolView;
@@ -86,6 +87,10 @@ impl<S: RefScheme> Spaces<S> {
     pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
         &self.shared
     }
+
+    pub(crate) fn from_shared(shared: Arc<Shared<S>>) -> Self {
+        Self { shared }
+    }
 }
 
 impl<S: RefScheme> fmt::Debug for Spaces<S> {
@@ -123,6 +128,10 @@ pub(crate) struct Inner<S: RefScheme> {
     pub(crate) structure: RwLock<Areas<S>>,
     /// Held by whoever changes entries of the directory with the structure lock held for reading: one of them at a time.
     pub(crate) unsharing: Mutex<()>,
+    /// For each 2 MiB of addresses, the file that was last read or written there; see [`crate::file_access`].
+    pub(crate) files: Files,
+    /// A number that no other space of the same frames has.
+    pub(crate) id: u64,
 }
 
 impl<S: RefScheme> Inner<S> {
@@ -137,6 +146,8 @@ impl<S: RefScheme> Inner<S> {
             shared: Arc::clone(shared),
             structure: RwLock::new(areas),
             unsharing: Mutex::new(()),
+            files: Files::default(),
+            id: shared.next_id(),
         }))
     }
 
@@ -163,9 +174,9 @@ impl<S: RefScheme> Inner<S> {
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
         let left = areas.take_left();
-        let areas = areas.take_all();
+        let all = areas.take_all();
         let left = left.into_iter().map(|start| start..start + 1);
-        for range in areas.iter().map(|area| area.range.clone()).chain(left) {
+        for range in all.iter().map(|area| area.range.clone()).chain(left) {
             for word in self.tables_of(&range) {
                 let pmd = Self::look(word);
                 if let Some(table) = pmd.table() {
@@ -175,9 +186,10 @@ impl<S: RefScheme> Inner<S> {
             }
         }
         // F1: nothing names a page of the families any more on behalf of these areas.
-        for area in areas {
-            area.unlink();
-        }
+        all.iter().for_each(Area::unlink);
+        drop(areas);
+        // Without the lock: the last area of a file closes it.
+        drop(all);
     }
 
     /// The directory's entries of the tables that span `range`.
@@ -189,6 +201,11 @@ impl<S: RefScheme> Inner<S> {
 }
 
 impl<S: RefScheme> Space<S> {
+    /// A number that no other space of the same frames has, however long it lives.
+    pub fn id(&self) -> u64 {
+        self.inner.id
+    }
+
     /// What this space shares its frames with.
     pub fn spaces(&self) -> Spaces<S> {
         Spaces {

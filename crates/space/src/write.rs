@@ -26,6 +26,8 @@
 //! 3. An empty entry gets a new page of zeros; one that may not be written where it is is decided by [`crate::cow`], under
 //!    its claim: written where it is after all, or copied to a new page. Frames are allocated before the claim.
 //!    A migration entry is waited for, with no lock held.
+//!    In an area that shows a file, the new page begins as a copy of the file's, or the write is one to the file
+//!    ([`crate::file_access`]).
 //!
 //! Proved by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`; by the histories of
 //! `tests/histories.rs`.
@@ -45,6 +47,8 @@ use crate::counts::MAPPING;
 use crate::cow::{Cow, decide};
 use crate::error::{Error, ErrorKind, Op};
 use crate::family::Family;
+use crate::file::{Fault, FileArea, Sharing};
+use crate::file_access::Copied;
 use crate::frames::Binding;
 use crate::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::pmd::Pmd;
@@ -62,10 +66,14 @@ struct NewPage<'s, S: RefScheme> {
 }
 
 /// What came of one attempt at a slow write.
-enum Attempt<'s, R> {
+enum Attempt<'s, S: RefScheme, R> {
     Done(R),
     /// The page is being moved: wait for the entry to change, in the table that the directory has.
     Migrating(Pmd, &'s AtomicU64, Pte),
+    /// The page is to be copied from a file, and is not in the cache.
+    Missing(Fault<S>),
+    /// The write goes to this file.
+    OfFile(Arc<FileArea<S>>),
 }
 
 impl<S: RefScheme> Space<S> {
@@ -75,17 +83,28 @@ impl<S: RefScheme> Space<S> {
     ///
     /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
     /// [`InvalidRange`](ErrorKind::InvalidRange), [`OutOfFrames`](ErrorKind::OutOfFrames),
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries). The pages before the one that the error names are written then, that
-    /// one and those after it are not.
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries). Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its
+    /// end, or beyond its last page in a private area, and [`File`](ErrorKind::File) when it cannot be read or written. The
+    /// pages before the one that the error names are written then, that one and those after it are not.
     #[inline]
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.write_pages(addr, bytes)
+        self.inner.write_pages(addr, bytes, 0)
+    }
+
+    /// As [`write`](Self::write), with the log sequence number of the write, which counts where it is one to a file: as
+    /// of [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn write_lsn(&self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
+        self.inner.write_pages(addr, bytes, lsn)
     }
 }
 
 impl<S: RefScheme> Inner<S> {
     #[inline]
-    fn write_pages(self: &Arc<Self>, addr: u64, bytes: &[u8]) -> Result<(), Error> {
+    fn write_pages(self: &Arc<Self>, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
         let mut done = 0;
         while done < bytes.len() {
             let at = addr.checked_add(done as u64).ok_or(Error::at(
@@ -95,7 +114,8 @@ impl<S: RefScheme> Inner<S> {
             ))?;
             let rest = &bytes[done..];
             let len = rest.len().min(self.bytes_to_page_end(at));
-            self.edit(Op::Write, at, len, |page| page.copy_from(0, &rest[..len]))?;
+            let change = |page: RacyBytes<'_>| page.copy_from(0, &rest[..len]);
+            self.edit((Op::Write, lsn), at, len, change)?;
             done += len;
         }
         Ok(())
@@ -117,6 +137,9 @@ impl<S: RefScheme> Inner<S> {
     #[cold]
     #[inline(never)]
     fn order_of_area(&self, addr: u64) -> u32 {
+        if let Some(order) = self.order_of_file(addr) {
+            return order;
+        }
         let areas = read(&self.structure);
         let area = areas.area_of(addr);
         area.map_or(0, |area| u32::from(area.order.get()))
@@ -124,11 +147,11 @@ impl<S: RefScheme> Inner<S> {
 
     /// Has the `len` bytes from `addr` on, which are of one page, changed by `change`: nobody else changes the page
     /// meanwhile, nobody reads the change half done, and no fork is taken within it. It may be called again after it was
-    /// called on bytes that nobody gets to see.
+    /// called on bytes that nobody gets to see. `op` is what it is in errors, and its log sequence number.
     #[inline]
     pub(crate) fn edit<R>(
         self: &Arc<Self>,
-        op: Op,
+        op: (Op, u64),
         addr: u64,
         len: usize,
         mut change: impl FnMut(RacyBytes<'_>) -> R,
@@ -195,20 +218,40 @@ impl<S: RefScheme> Inner<S> {
     #[inline(never)]
     fn edit_slowly<R>(
         self: &Arc<Self>,
-        op: Op,
+        (op, lsn): (Op, u64),
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
+        let failed = |kind| Error::at(kind, op, addr);
+        if let Some(result) = self.edit_file_hit(addr, len, lsn, change).map_err(failed)? {
+            return Ok(result);
+        }
         loop {
             let areas = read(&self.structure);
-            match self.edit_locked(&areas, op, addr, len, change)? {
+            let attempt = self.edit_locked(&areas, op, addr, len, change)?;
+            drop(areas);
+            match attempt {
                 Attempt::Done(result) => return Ok(result),
                 Attempt::Migrating(pmd, word, entry) => {
-                    drop(areas);
                     // The slow write has found the directory's entry, so there is one.
                     if let Some(pmd_word) = self.pmd_word(addr) {
                         self.wait_for_migration((pmd_word, pmd), (word, entry));
+                    }
+                }
+                Attempt::Missing(fault) => {
+                    let _held = fault.hold().map_err(failed)?;
+                    let areas = read(&self.structure);
+                    if let Attempt::Done(result) =
+                        self.edit_locked(&areas, op, addr, len, change)?
+                    {
+                        return Ok(result);
+                    }
+                }
+                Attempt::OfFile(file) => {
+                    let edited = self.edit_file(&file, addr, (len, lsn), change);
+                    if let Some(result) = edited.map_err(failed)? {
+                        return Ok(result);
                     }
                 }
             }
@@ -223,7 +266,7 @@ impl<S: RefScheme> Inner<S> {
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
-    ) -> Result<Attempt<'s, R>, Error> {
+    ) -> Result<Attempt<'s, S, R>, Error> {
         let failed = |kind| Error::at(kind, op, addr);
         let area = areas
             .area_of(addr)
@@ -236,6 +279,11 @@ impl<S: RefScheme> Inner<S> {
         if off as u64 + len as u64 > page_bytes(order) {
             // Pages were larger when the write was cut into pages: that area is gone.
             return Err(failed(ErrorKind::Unmapped));
+        }
+        if let Some(file) = &area.file
+            && file.sharing == Sharing::Shared
+        {
+            return Ok(Attempt::OfFile(Arc::clone(file)));
         }
         let pmd = self.own_table(area.order, addr).map_err(failed)?;
         let word = raw::entry(&self.shared.view, pmd.frame(), entry_of(addr, order));
@@ -253,14 +301,26 @@ impl<S: RefScheme> Inner<S> {
                         None => self.new_page(area, addr).map_err(failed)?,
                     };
                     let page = made.block.bytes();
-                    if len < page.len() {
+                    if area.file.is_none() && len < page.len() {
                         page.zero(0, page.len());
                     }
-                    let result = change(page.slice(off, len));
                     let Some(claim) = Claim::try_new(word, entry) else {
                         spare = Some(made);
                         continue;
                     };
+                    if let Some(file) = &area.file {
+                        match self.copy_from_file(file, addr, page, len).map_err(failed)? {
+                            Copied::Done(()) => {}
+                            Copied::Again => {
+                                drop(claim);
+                                spare = Some(made);
+                                backoff.wait();
+                                continue;
+                            }
+                            Copied::Missing(fault) => return Ok(Attempt::Missing(fault)),
+                        }
+                    }
+                    let result = change(page.slice(off, len));
                     let frame = self.publish(made);
                     claim.end(entry.owned(frame));
                     return Ok(Attempt::Done(result));

@@ -16,6 +16,8 @@
 //! 3. work on the value;
 //! 4. `busy` := false (release).
 //!
+//! [`PerThread::try_enter`] is the same without the value, and gives up in step 2.
+//!
 //! Visitor ([`PerThread::with_all`]):
 //! 1. take the mutex, so that there is one visitor at a time;
 //! 2. `wanted` := true in every slot; heavy fence;
@@ -51,6 +53,7 @@
 #![allow(unsafe_code)] // The value behind the lock.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::asymmetric::Fences;
 use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -123,7 +126,7 @@ impl<T> PerThread<T> {
         self.note_use(number);
         // ORDERING: Relaxed; the fence that follows orders it before the load of `wanted` (E1).
         slot.busy.store(true, Ordering::Relaxed);
-        let at_work = AtWork(&slot.busy);
+        let at_work = AtWork::new(&slot.busy);
         self.fences.light();
         // ORDERING: Acquire, E3.
         if slot.wanted.load(Ordering::Acquire) {
@@ -140,6 +143,26 @@ impl<T> PerThread<T> {
         Some(result)
     }
 
+    /// Says that this thread is at work on its value, until the answer is dropped, without giving it: for what visitors are
+    /// to wait for. None where [`with_mine`](Self::with_mine) does nothing, and while there is a visitor.
+    #[inline(always)]
+    pub fn try_enter(&self) -> Option<AtWork<'_>> {
+        let number = own_number()?;
+        let slot = &self.slots.get(number)?.0;
+        // ORDERING: as in `with_mine`, all of it.
+        if slot.busy.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.note_use(number);
+        slot.busy.store(true, Ordering::Relaxed);
+        let at_work = AtWork::new(&slot.busy);
+        self.fences.light();
+        if slot.wanted.load(Ordering::Acquire) {
+            return None;
+        }
+        Some(at_work)
+    }
+
     /// The owner's work while there is a visitor, or was one just now.
     #[cold]
     fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
@@ -147,7 +170,7 @@ impl<T> PerThread<T> {
         // Says that this thread is at work, to itself: `work` may come here again.
         // ORDERING: Relaxed; visitors are kept out by the mutex.
         slot.busy.store(true, Ordering::Relaxed);
-        let at_work = AtWork(&slot.busy);
+        let at_work = AtWork::new(&slot.busy);
         let result = {
             let value = slot.value.get_mut();
             // SAFETY: I3: visitors need the mutex, and the owner is this thread.
@@ -189,7 +212,7 @@ impl<T> PerThread<T> {
         let at_work = own_busy.map(|busy| {
             // ORDERING: Relaxed; visitors are kept out by the mutex, and this one does not wait for itself.
             busy.store(true, Ordering::Relaxed);
-            AtWork(busy)
+            AtWork::new(busy)
         });
         // In every slot, used or not: no thread begins to work while this lasts.
         let visit = Visit(&self.slots);
@@ -233,14 +256,29 @@ impl<T> PerThread<T> {
     }
 }
 
-/// Says that the owner is not at work any more, also when the work unwinds.
-struct AtWork<'s>(&'s AtomicBool);
+/// The owner is at work. Says that it is not any more when it is dropped, also when the work unwinds.
+#[derive(Debug)]
+pub struct AtWork<'s> {
+    busy: &'s AtomicBool,
+    /// It stays with its thread (I2).
+    _not_send: PhantomData<*const ()>,
+}
+
+impl<'s> AtWork<'s> {
+    #[inline(always)]
+    fn new(busy: &'s AtomicBool) -> Self {
+        Self {
+            busy,
+            _not_send: PhantomData,
+        }
+    }
+}
 
 impl Drop for AtWork<'_> {
     #[inline]
     fn drop(&mut self) {
         // ORDERING: Release, E2.
-        self.0.store(false, Ordering::Release);
+        self.busy.store(false, Ordering::Release);
     }
 }
 

@@ -600,9 +600,9 @@ mod tests {
         // Write: two cases with two blocks and three with one, each with two numbers of threads, and one more.
         // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
         // with two numbers of threads, two mixed ones with one.
-        // Space: two cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
+        // Space: five cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
         let nr_writes = (2 * 2 + 3) * 2 + 1;
-        let nr_spaces = 4 + 2 + 3;
+        let nr_spaces = 5 * 2 + 2 + 3;
         assert_eq!(
             plan.cells().count(),
             6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2) + nr_spaces

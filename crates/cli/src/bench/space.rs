@@ -1,9 +1,12 @@
-//! `bench space`: short reads of a memory space, beside a copy from plain memory.
+//! `bench space`: short reads of a memory space, of memory or of a file that is mapped there, beside a copy from plain
+//! memory.
 
 use std::hint::black_box;
 
+use pagewell::Cache;
 use pagewell::frame::{FramePool, HugePages, Nodes, PoolConfig};
-use pagewell::space::{Policy, Space, Spaces};
+use pagewell::io::MemoryBackend;
+use pagewell::space::{CacheSpaces as _, MapOptions, Policy, Protection, Sharing, Space, Spaces};
 use pagewell_frame::FRAME_BYTES;
 
 use super::Watch;
@@ -27,7 +30,7 @@ pub(super) const RATIOS: [(&str, &str); 1] = [(SPACE, MEMCPY)];
 pub(super) const LEGEND: [(&str, &str); 2] = [
     (
         SPACE,
-        "Space::read: optimistic, through directory and table",
+        "Space::read: optimistic, through directory and table, or through a file's index",
     ),
     (
         MEMCPY,
@@ -47,14 +50,17 @@ pub(super) fn run(
     watch: Watch<'_>,
 ) -> Result<Speeds, Failure> {
     let bytes = cell.file_bytes;
-    let spaces = spaces(bytes, settings.huge_pages)?;
-    let (space, start) = filled(&spaces, bytes)?;
+    let (space, start) = match cell.case {
+        Case::FileHot | Case::FileRandom => mapped(bytes, Sharing::Shared, settings.huge_pages)?,
+        Case::PrivateRandom => mapped(bytes, Sharing::Private, settings.huge_pages)?,
+        _ => filled(&spaces(bytes, settings.huge_pages)?, bytes)?,
+    };
     let memory = Memory::new(bytes as usize, settings.huge_pages)?;
     let workers = (0..cell.threads)
         .map(|worker| {
             let seed = u64::from(worker) + 1;
             match cell.case {
-                Case::SpaceRandom => lanes(
+                Case::SpaceRandom | Case::FileRandom | Case::PrivateRandom => lanes(
                     &space,
                     start,
                     &memory,
@@ -67,16 +73,48 @@ pub(super) fn run(
     run_threads(schedule, cpus, workers, watch)
 }
 
+/// Which pages the memory is to be made of.
+fn pages(huge_pages: bool) -> HugePages {
+    if huge_pages {
+        HugePages::Advise
+    } else {
+        HugePages::Never
+    }
+}
+
+/// A space with a file of so many bytes mapped, all of it cached, and where it begins.
+fn mapped(bytes: u64, sharing: Sharing, huge_pages: bool) -> Result<(Space, u64), Failure> {
+    let failed = |error| Failure::because("cannot map a file", error);
+    let of_file = |error| Failure::because("cannot read a file", error);
+    let cache = Cache::builder()
+        .capacity(bytes * 2 + (16 << 20))
+        .nodes(Nodes::Unbound(1))
+        .huge_pages(pages(huge_pages))
+        .build()
+        .map_err(of_file)?;
+    let backend = MemoryBackend::new(vec![0xA5; bytes as usize]);
+    let file = cache.open_backend(backend, "memory").map_err(of_file)?;
+    let space = cache.space().map_err(failed)?;
+    let options = MapOptions::new().protection(Protection::Read);
+    let area = space
+        .map_file_with(&file, 0..bytes, sharing, &options)
+        .map_err(failed)?;
+    let mut page = [0; FRAME_BYTES];
+    // Read in; and marked as referenced, so that the next read is a hit.
+    for _ in 0..2 {
+        for addr in area.clone().step_by(FRAME_BYTES) {
+            space.read(addr, &mut page).map_err(failed)?;
+        }
+    }
+    Ok((space, area.start))
+}
+
 /// Spaces with room for `bytes`, and as much again.
 pub(super) fn spaces(bytes: u64, huge_pages: bool) -> Result<Spaces, Failure> {
     let nr_frames = bytes as usize / FRAME_BYTES * 2 + 1024;
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(1);
-    config.huge_pages = if huge_pages {
-        HugePages::Advise
-    } else {
-        HugePages::Never
-    };
+    config.huge_pages = pages(huge_pages);
     FramePool::new(&config)
         .map(Spaces::new)
         .map_err(|error| Failure::because("cannot make a frame pool", error))

@@ -163,7 +163,7 @@ fn is_telling(measured: &Measured) -> bool {
         Case::OneCount | Case::Order9 | Case::Order0Private | Case::Order9Private => true,
         Case::SameHot | Case::SameRandom | Case::WriteRandom => measured.cell.block == 64,
         Case::WriteCommit64 | Case::Writeback => true,
-        Case::SpaceHot | Case::SpaceRandom | Case::Fork | Case::Forks => true,
+        Case::SpaceHot | Case::SpaceRandom | Case::FileRandom | Case::Fork | Case::Forks => true,
         _ => false,
     }
 }

@@ -242,7 +242,14 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
     }
     expected.extend(frames("alloc", "order-0-mixed", &ALLOC, 4096, 2));
     expected.extend(frames("alloc", "order-9-mixed", &ALLOC, 2 << 20, 2));
-    for case in ["space-hot", "space-random"] {
+    let of_space = [
+        "space-hot",
+        "space-random",
+        "file-hot",
+        "file-random",
+        "private-random",
+    ];
+    for case in of_space {
         for what in ["space", "memcpy", "space/memcpy"] {
             for threads in [1, 2] {
                 let case = case.to_owned();

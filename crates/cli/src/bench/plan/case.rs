@@ -65,7 +65,13 @@ impl Bench {
                 Case::Order0Mixed,
                 Case::Order9Mixed,
             ],
-            Bench::Space => &[Case::SpaceHot, Case::SpaceRandom],
+            Bench::Space => &[
+                Case::SpaceHot,
+                Case::SpaceRandom,
+                Case::FileHot,
+                Case::FileRandom,
+                Case::PrivateRandom,
+            ],
             Bench::Fork => &[Case::Fork, Case::FirstWrite],
             Bench::Migrate => &[Case::Forks, Case::Mapped4, Case::Mapped32, Case::SecondWalk],
         }
@@ -136,6 +142,12 @@ pub(crate) enum Case {
     SpaceHot,
     /// All threads read 64 bytes at random places of a space
     SpaceRandom,
+    /// All threads read 64 bytes at the beginning of a file that is mapped into a space
+    FileHot,
+    /// All threads read 64 bytes at random places of a file that is mapped into a space
+    FileRandom,
+    /// The same where the mapping is private
+    PrivateRandom,
     /// All of the memory is forked
     Fork,
     /// The first write to a page after all of the memory was forked
@@ -181,6 +193,9 @@ impl Case {
             Case::Order9Mixed => "order-9-mixed",
             Case::SpaceHot => "space-hot",
             Case::SpaceRandom => "space-random",
+            Case::FileHot => "file-hot",
+            Case::FileRandom => "file-random",
+            Case::PrivateRandom => "private-random",
             Case::Fork => "fork",
             Case::FirstWrite => "first-write",
             Case::Forks => "forks",
@@ -226,6 +241,9 @@ impl Case {
             Case::Order9Mixed => "each thread frees the blocks that another one allocates",
             Case::SpaceHot => "all threads read 64 bytes at the beginning of one space",
             Case::SpaceRandom => "all threads read 64 bytes at random places of one space",
+            Case::FileHot => "as space-hot, of a file that is mapped there and shared",
+            Case::FileRandom => "as space-random, of a file that is mapped there and shared",
+            Case::PrivateRandom => "as file-random, of a private mapping that nobody has written",
             Case::Fork => "all of the memory is forked",
             Case::FirstWrite => "8 bytes written to a random page, the first write after a fork",
             Case::Forks => "a range migrated that every fork has written: pages are mapped once",
@@ -255,7 +273,11 @@ impl Case {
             | Case::Order9Burst
             | Case::Order0Mixed
             | Case::Order9Mixed => Bench::Alloc,
-            Case::SpaceHot | Case::SpaceRandom => Bench::Space,
+            Case::SpaceHot
+            | Case::SpaceRandom
+            | Case::FileHot
+            | Case::FileRandom
+            | Case::PrivateRandom => Bench::Space,
             Case::Fork | Case::FirstWrite => Bench::Fork,
             Case::Forks | Case::Mapped4 | Case::Mapped32 | Case::SecondWalk => Bench::Migrate,
         }

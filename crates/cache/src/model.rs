@@ -1,0 +1,102 @@
+//! For the models of crates above: files of a cache without the handles that only users hold.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
+use pagewell_io::{Backend as _, MemoryBackend};
+
+use crate::flush::Sync as What;
+use crate::frames::CacheFrames;
+use crate::mapped::MappedFile;
+use crate::mapping::Mapping;
+use crate::page_size::PageSize;
+use crate::read::ReadPath;
+use crate::shared::Shared;
+use crate::writes::{Access, Handle, WriteOptions};
+
+/// A cache.
+#[derive(Clone, Debug)]
+pub struct ModelCache {
+    shared: Arc<Shared<LockBit>>,
+}
+
+/// A file of a cache that can be written to. What goes wrong panics.
+#[derive(Clone, Debug)]
+pub struct ModelFile {
+    mapping: Arc<Mapping<LockBit>>,
+}
+
+impl ModelCache {
+    /// A cache of so many frames, in so many nodes.
+    pub fn new(nr_frames: usize, nr_nodes: usize) -> Self {
+        let mut config = PoolConfig::new(nr_frames);
+        config.nodes = Nodes::Unbound(nr_nodes);
+        config.huge_pages = HugePages::System;
+        let pool = FramePool::new(&config).expect("a small pool");
+        Self {
+            shared: Arc::new(Shared::new(pool)),
+        }
+    }
+
+    /// The cache's frames.
+    pub fn frames(&self) -> CacheFrames<LockBit> {
+        CacheFrames::new(Arc::clone(&self.shared))
+    }
+
+    /// A file with these bytes.
+    pub fn file(&self, bytes: Vec<u8>) -> ModelFile {
+        let backend = MemoryBackend::writable(bytes);
+        let id = backend.id();
+        let opened = self.shared.mapping_or_else(id, |number| {
+            Mapping::new(
+                Arc::clone(&self.shared),
+                Box::new(backend),
+                "model".into(),
+                PageSize::SMALLEST,
+                (id, number),
+                Access::Write(WriteOptions::default()),
+            )
+        });
+        let (mapping, _) = opened.expect("a small file");
+        ModelFile { mapping }
+    }
+
+    /// Evicts all pages that can be evicted.
+    pub fn evict_all(&self) {
+        self.shared.evict_pages(usize::MAX);
+    }
+}
+
+impl ModelFile {
+    /// A handle for a space.
+    pub fn mapped(&self) -> MappedFile<LockBit> {
+        MappedFile::new(Arc::clone(&self.mapping), Handle::Write)
+    }
+
+    /// Writes bytes.
+    pub fn write(&self, pos: u64, bytes: &[u8]) {
+        let nr = self.mapping.write_bytes(bytes, pos, 0);
+        assert_eq!(nr.expect("a writable page"), bytes.len());
+    }
+
+    /// Reads all of the file.
+    pub fn read(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.mapping.size() as usize];
+        let read = self
+            .mapping
+            .read_pages(&mut bytes, 0, ReadPath::Optimistic, |_, left| left);
+        assert_eq!(read.expect("readable pages"), bytes.len());
+        bytes
+    }
+
+    /// Changes the size.
+    pub fn resize(&self, size: u64) {
+        self.mapping.resize(size).expect("a legal size");
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&self) {
+        self.mapping.sync(What::Data).expect("a healthy storage");
+    }
+}

@@ -1,0 +1,155 @@
+//! Pages that move to other frames, against whatever else may happen to them.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, FramePool, HugePages, Nodes, PoolConfig};
+
+use super::{
+    OURS, assert_clean_and_at_rest, explore, only_byte, read, read_optimistically, scribble,
+    stored, sync, warm, writable, write,
+};
+use crate::moves::PageMove;
+use crate::page_state::PageState;
+use crate::read::ReadPath;
+use crate::reclaim::Marks;
+use crate::shared::Shared;
+
+/// Two nodes of a few frames each.
+fn two_nodes() -> Arc<Shared<LockBit>> {
+    let mut config = PoolConfig::new(8);
+    config.nodes = Nodes::Unbound(2);
+    config.huge_pages = HugePages::System;
+    Arc::new(Shared::new(FramePool::new(&config).expect("a small pool")))
+}
+
+/// The node that the page in `frame` is to move to.
+fn other_node(shared: &Shared<LockBit>, frame: pagewell_frame::FrameNr) -> usize {
+    1 - shared.pool.node_of(frame).expect("a frame of the pool")
+}
+
+/// A page is read while it moves, and its old frame is used for something else.
+#[test]
+fn loom_move_vs_read_and_reuse() {
+    explore(3, || {
+        let shared = two_nodes();
+        let (mapping, _) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let reader = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                if let Some(bytes) = read_optimistically(&mapping, 0) {
+                    assert_eq!(only_byte(&bytes), OURS, "foreign bytes");
+                }
+            })
+        };
+        let moved = mapping.move_page(0, other_node(&shared, frame));
+        assert_eq!(moved, PageMove::Done);
+        // The frame that is free now, if it comes first.
+        if let Some(next) = shared.pool.alloc(mapping.order()) {
+            scribble(&next);
+        }
+        reader.join().unwrap();
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is written while it moves: nothing is lost, and it is dirty wherever it is.
+#[test]
+fn loom_move_vs_write() {
+    explore(3, || {
+        let shared = two_nodes();
+        let (mapping, backend) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let writer = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || write(&mapping, 0, 1))
+        };
+        let _ = mapping.move_page(0, other_node(&shared, frame));
+        writer.join().unwrap();
+        assert_eq!(
+            only_byte(&read(&mapping, 0, ReadPath::Optimistic)),
+            1,
+            "a lost write"
+        );
+        sync(&mapping);
+        assert_eq!(
+            stored(&backend),
+            [1; FRAME_BYTES],
+            "a dirty page was forgotten"
+        );
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is pinned while it moves: it was pinned where it is, or moved before.
+#[test]
+fn loom_move_vs_pin() {
+    explore(3, || {
+        let shared = two_nodes();
+        let (mapping, _) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let pinner = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || {
+                let found = mapping.get(0, || 1).expect("a page");
+                thread::yield_now();
+                let mut bytes = vec![0; FRAME_BYTES];
+                found.reference.bytes().copy_to(0, &mut bytes);
+                assert_eq!(only_byte(&bytes), OURS, "foreign bytes in a pinned page");
+            })
+        };
+        if mapping.move_page(0, other_node(&shared, frame)) == PageMove::Done
+            && let Some(next) = shared.pool.alloc(mapping.order())
+        {
+            scribble(&next);
+        }
+        pinner.join().unwrap();
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A page is evicted while it moves: one of the two finds nothing to do.
+#[test]
+fn loom_move_vs_evict() {
+    explore(3, || {
+        let shared = two_nodes();
+        let (mapping, _) = writable(&shared);
+        let frame = warm(&mapping, 0);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+        };
+        let _ = mapping.move_page(0, other_node(&shared, frame));
+        evictor.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A dirty page moves, by its frame, while it is given to the storage: what is on its way stays, and its state goes along.
+#[test]
+fn loom_move_vs_flush() {
+    explore(2, || {
+        let shared = two_nodes();
+        let (mapping, backend) = writable(&shared);
+        write(&mapping, 0, 1);
+        let frame = warm(&mapping, 0);
+        let flusher = {
+            let mapping = Arc::clone(&mapping);
+            thread::spawn(move || sync(&mapping))
+        };
+        let to = shared.pool.alloc(mapping.order()).expect("a frame");
+        drop(shared.move_out_of(frame, to));
+        flusher.join().unwrap();
+        assert_eq!(
+            stored(&backend),
+            [1; FRAME_BYTES],
+            "a dirty page was forgotten"
+        );
+        let record = shared.pool.meta(warm(&mapping, 0));
+        assert!(PageState::of(record).may_go(), "a synced page is dirty");
+        assert_clean_and_at_rest(&shared, mapping);
+    });
+}

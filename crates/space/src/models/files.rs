@@ -1,0 +1,254 @@
+//! Areas that show files, against writes to the file, cuts of it, and changes of the areas.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_cache::model::{ModelCache, ModelFile};
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+
+use super::{PAGE, byte, explore, finish, page};
+use crate::error::ErrorKind;
+use crate::file::Sharing;
+use crate::map::MapOptions;
+use crate::space::{Space, Spaces};
+
+/// A file of `nr` pages of 1, 2 and so on, all of it mapped at address 0 of a space, and cached.
+struct Mapped {
+    cache: ModelCache,
+    spaces: Spaces<LockBit>,
+    file: ModelFile,
+    space: Arc<Space<LockBit>>,
+}
+
+fn mapped(nr: u64, sharing: Sharing) -> Mapped {
+    let cache = ModelCache::new(24, 1);
+    let spaces = Spaces::from_source(cache.frames());
+    let bytes = (0..nr).flat_map(|at| page(at as u8 + 1)).collect();
+    let file = cache.file(bytes);
+    let space = Arc::new(spaces.space().expect("a space"));
+    let area = space.map_mapped(file.mapped(), 0..nr * PAGE, sharing, &MapOptions::new());
+    assert_eq!(area.expect("an area").start, 0);
+    for at in 0..nr {
+        // Read in; and marked, so that hits are.
+        byte(&space, at);
+        assert_eq!(byte(&space, at), at as u8 + 1);
+    }
+    Mapped {
+        cache,
+        spaces,
+        file,
+        space,
+    }
+}
+
+impl Mapped {
+    /// Everything adds up, and is given back when the space and the file go.
+    fn finish(self) {
+        finish(&self.spaces, vec![&self.space]);
+        drop((self.space, self.file));
+        self.cache.evict_all();
+        let stats = self.spaces.pool().stats();
+        assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
+    }
+}
+
+/// What was written is in the file, or was cut off; nothing of it comes back.
+#[test]
+fn loom_shared_write_vs_cut() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Shared);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || match space.write(0, &page(7)) {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
+            })
+        };
+        mapped.file.resize(0);
+        writer.join().unwrap();
+        assert_eq!(
+            mapped
+                .space
+                .write(0, &page(8))
+                .map_err(|error| error.kind()),
+            Err(ErrorKind::PastEnd)
+        );
+        mapped.file.resize(PAGE);
+        assert_eq!(byte(&mapped.space, 0), 0, "what was cut off is back");
+        mapped.file.sync();
+        mapped.finish();
+    });
+}
+
+/// Nothing is written through an area once it is unmapped.
+#[test]
+fn loom_shared_write_vs_unmap() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Shared);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || match space.write(0, &page(7)) {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
+            })
+        };
+        mapped.space.unmap(0..PAGE).expect("a mapped page");
+        mapped.file.write(0, &page(8));
+        writer.join().unwrap();
+        assert_eq!(mapped.file.read(), page(8), "written after it was unmapped");
+        mapped.file.sync();
+        mapped.finish();
+    });
+}
+
+/// The first write to a page of a private area copies the page as it was at one moment, and not before what its writer has
+/// read; the file has nothing of it.
+#[test]
+fn loom_private_write_vs_write_to_the_file() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Private);
+        let writer = {
+            let file = mapped.file.clone();
+            thread::spawn(move || file.write(0, &page(2)))
+        };
+        let before = byte(&mapped.space, 0);
+        mapped.space.write(0, &[9]).expect("a frame");
+        let mut copy = page(0);
+        mapped.space.read(0, &mut copy).expect("a mapped page");
+        writer.join().unwrap();
+        assert_eq!(copy[0], 9);
+        let rest = copy[1];
+        assert!(
+            copy[1..].iter().all(|byte| *byte == rest),
+            "torn: {copy:x?}"
+        );
+        assert!(rest == 2 || (rest == 1 && before == 1), "{before} {rest}");
+        let mut again = page(0);
+        mapped.space.read(0, &mut again).expect("a mapped page");
+        assert_eq!(again, copy, "a private page has changed");
+        assert_eq!(mapped.file.read(), page(2));
+        mapped.file.sync();
+        mapped.finish();
+    });
+}
+
+/// No copy is left past the end of the file, whatever comes first.
+#[test]
+fn loom_private_write_vs_cut() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Private);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || match space.write(0, &[9]) {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
+            })
+        };
+        mapped.file.resize(0);
+        writer.join().unwrap();
+        let mut buf = page(0);
+        let read = mapped.space.read(0, &mut buf);
+        assert_eq!(
+            read.map_err(|error| error.kind()),
+            Err(ErrorKind::PastEnd),
+            "a copy was left"
+        );
+        mapped.finish();
+    });
+}
+
+/// As above, when the whole page is written, so that nothing of the file is looked at.
+#[test]
+fn loom_private_whole_write_vs_cut() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Private);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            // It may be cut off.
+            thread::spawn(move || _ = space.write(0, &page(9)))
+        };
+        mapped.file.resize(0);
+        writer.join().unwrap();
+        let mut buf = page(0);
+        let read = mapped.space.read(0, &mut buf);
+        assert!(read.is_err(), "a copy was left: {buf:x?}");
+        mapped.finish();
+    });
+}
+
+/// A reader has the file's page or the copy, whole; and nothing that comes to the file when there is a copy.
+#[test]
+fn loom_private_read_vs_first_write() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Private);
+        let writer = {
+            let (space, file) = (Arc::clone(&mapped.space), mapped.file.clone());
+            thread::spawn(move || {
+                space.write(0, &page(9)).expect("a frame");
+                file.write(0, &page(2));
+            })
+        };
+        let mut buf = page(0);
+        mapped.space.read(0, &mut buf).expect("a mapped page");
+        assert!(
+            buf == page(1) || buf == page(9),
+            "the file was read past its copy: {buf:x?}"
+        );
+        writer.join().unwrap();
+        assert_eq!(byte(&mapped.space, 0), 9);
+        mapped.file.sync();
+        mapped.finish();
+    });
+}
+
+/// A copy that is in a table which a fork copies at this moment goes too, in both.
+#[test]
+fn loom_fork_vs_cut() {
+    explore(2, || {
+        let mapped = mapped(2, Sharing::Private);
+        mapped.space.write(PAGE, &page(9)).expect("a frame");
+        let forker = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || {
+                let fork = space.fork().expect("a fork");
+                fork.write(0, &page(8)).expect("a frame");
+                Arc::new(fork)
+            })
+        };
+        mapped.file.resize(PAGE);
+        let fork = forker.join().unwrap();
+        for space in [&mapped.space, &fork] {
+            let mut buf = page(0);
+            let read = space.read(PAGE, &mut buf);
+            assert!(read.is_err(), "a copy was left: {buf:x?}");
+        }
+        assert_eq!((byte(&mapped.space, 0), byte(&fork, 0)), (1, 8));
+        finish(&mapped.spaces, vec![&mapped.space, &fork]);
+        drop(fork);
+        mapped.finish();
+    });
+}
+
+/// The file's page is written by way of a shared area while it is pinned there: the pin's bytes do not change.
+#[test]
+fn loom_shared_write_vs_pin() {
+    explore(2, || {
+        let mapped = mapped(1, Sharing::Shared);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
+        };
+        let (reference, _) = mapped.space.inner.pin(0, FRAME_BYTES).expect("a page");
+        let mut first = page(0);
+        reference.bytes().copy_to(0, &mut first);
+        writer.join().unwrap();
+        let mut second = page(0);
+        reference.bytes().copy_to(0, &mut second);
+        assert_eq!(first, second, "a pinned page has changed");
+        drop(reference);
+        assert_eq!(byte(&mapped.space, 0), 2);
+        mapped.file.sync();
+        mapped.finish();
+    });
+}

@@ -221,7 +221,7 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`TooManyPins`](ErrorKind::TooManyPins).
+    /// [`TooManyPins`](crate::ErrorKind::TooManyPins).
     pub fn try_read(&self, pos: u64, buf: &mut [u8]) -> Result<Tried, Error> {
         if self.try_read_hit(pos, buf) {
             return Ok(Tried::Done);
@@ -302,7 +302,7 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](ErrorKind::ReadOnly), [`Forked`](ErrorKind::Forked).
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Forked`](crate::ErrorKind::Forked).
     pub fn try_edit<'f, R>(
         &'f self,
         (pos, len, lsn): (u64, usize, u64),
@@ -343,7 +343,7 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// What a read, or a write, of the file can fail with; [`OutOfRange`](ErrorKind::OutOfRange) where the file ends
+    /// What a read, or a write, of the file can fail with; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends
     /// before the page.
     pub fn wait<'f>(
         &'f self,
@@ -355,7 +355,7 @@ impl<S: RefScheme> MappedFile<S> {
         let (page, _) = self.split(pos);
         mapping.check_home(Op::Read)?;
         match wait.0 {
-            Why::Missing => drop(self.hold(page)?),
+            Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
             Why::Locked(frame) => mapping.wait_while_locked(frame),
             Why::NeedsFrame => {
@@ -374,17 +374,19 @@ impl<S: RefScheme> MappedFile<S> {
         Ok(())
     }
 
-    /// Gets page number `page` into the cache, if it is not there, and keeps it there. No lock is held.
+    /// Gets page number `page` into the cache, if it is not there, and keeps it there; missing pages after it come along, up
+    /// to `nr_pages` in all. No lock is held.
     ///
     /// # Errors
     ///
-    /// What a read of the file can fail with; [`OutOfRange`](ErrorKind::OutOfRange) where the file ends before the page.
-    pub fn hold(&self, page: u64) -> Result<HeldPage<'_, S>, Error> {
+    /// What a read of the file can fail with; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the
+    /// page.
+    pub fn hold(&self, page: u64, nr_pages: usize) -> Result<HeldPage<'_, S>, Error> {
         let mapping = &*self.mapping;
         mapping.check_home(Op::Read)?;
-        let found = match mapping.get(page, || 1) {
+        let found = match mapping.get(page, || nr_pages) {
             Ok(found) => found,
-            Err(error) => mapping.get_after(error, page, &|| 1)?,
+            Err(error) => mapping.get_after(error, page, &|| nr_pages)?,
         };
         Ok(HeldPage {
             _reference: found.reference,

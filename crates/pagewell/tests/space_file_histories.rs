@@ -306,7 +306,7 @@ impl<S: RefScheme> History<S> {
         for nr in 0..self.files.len() {
             self.files[nr].file.sync_data().unwrap();
             assert!(
-                stored(&*self.files[nr].storage) == self.bytes[nr],
+                stored(&self.files[nr].storage) == self.bytes[nr],
                 "file {nr} is another one"
             );
         }
@@ -717,7 +717,7 @@ impl<S: RefScheme> History<S> {
         } else {
             file.sync_data().unwrap();
             assert!(
-                stored(&**storage) == self.bytes[nr],
+                stored(storage) == self.bytes[nr],
                 "file {nr} is another one"
             );
         }

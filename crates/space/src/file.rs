@@ -181,20 +181,28 @@ impl<S: RefScheme> FileArea<S> {
 /// A page of a file that an access needs in the cache: to be got with no lock in hand.
 pub(crate) struct Fault<S: RefScheme> {
     area: Arc<FileArea<S>>,
-    page: u64,
+    addr: u64,
 }
 
 impl<S: RefScheme> Fault<S> {
     pub(crate) fn new(area: &Arc<FileArea<S>>, addr: u64) -> Self {
         Self {
             area: Arc::clone(area),
-            page: area.page_of(addr),
+            addr,
         }
     }
 
-    /// Gets the page into the cache, and keeps it there: the next try of the access finds it.
-    pub(crate) fn hold(&self) -> Result<HeldPage<'_, S>, ErrorKind> {
-        self.area.file().hold(self.page).map_err(of_file)
+    /// Gets the page into the cache, and keeps it there: the next try of the access finds it. What else there is to read of
+    /// the `len` bytes from the address on comes along.
+    pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
+        let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
+        let off = self.area.file().page_bytes() - self.area.bytes_to_page_end(self.addr);
+        let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_bytes());
+        let page = self.area.page_of(self.addr);
+        self.area
+            .file()
+            .hold(page, nr_pages.max(1))
+            .map_err(of_file)
     }
 }
 

@@ -257,7 +257,7 @@ impl<S: RefScheme> Inner<S> {
                 Slow::Done(len) => return Ok(len),
                 Slow::Missing(fault) => fault,
             };
-            let held = fault.hold();
+            let held = fault.hold(buf.len());
             let _held = held.map_err(|kind| Error::at(kind, Op::Read, addr))?;
             if let Slow::Done(len) = self.read_locked(addr, buf)? {
                 return Ok(len);

@@ -89,7 +89,7 @@ impl<S: RefScheme> Inner<S> {
                 Tried::Missing(fault) => fault,
             };
             let failed = |kind| Error::at(kind, Op::Pin, addr);
-            let _held = fault.hold().map_err(failed)?;
+            let _held = fault.hold(len).map_err(failed)?;
             if let Tried::Pinned(reference, off) = self.try_pin(addr, len)? {
                 return Ok((reference, off));
             }

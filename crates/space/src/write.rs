@@ -240,7 +240,7 @@ impl<S: RefScheme> Inner<S> {
                     }
                 }
                 Attempt::Missing(fault) => {
-                    let _held = fault.hold().map_err(failed)?;
+                    let _held = fault.hold(len).map_err(failed)?;
                     let areas = read(&self.structure);
                     if let Attempt::Done(result) =
                         self.edit_locked(&areas, op, addr, len, change)?

@@ -106,6 +106,25 @@ impl Edit<'_> {
         }
     }
 
+    /// As [`apply`](Self::apply), to the page's own frame, which has to be published again whatever happens: if the
+    /// program's change panics, this returns with what.
+    #[inline(always)]
+    fn apply_caught<S: RefScheme>(
+        self,
+        frame: &UniqueFrame<'_, S>,
+    ) -> Option<Box<dyn std::any::Any + Send>> {
+        match self.new {
+            New::Bytes(bytes) => {
+                frame.bytes().copy_from(self.off, bytes);
+                None
+            }
+            New::Made(..) => {
+                let apply = std::panic::AssertUnwindSafe(|| self.apply(frame));
+                std::panic::catch_unwind(apply).err()
+            }
+        }
+    }
+
     /// Whether the edit is all of a page of which the file has `len` bytes, and does not ask what was there.
     fn covers(self, len: usize) -> bool {
         matches!(self.new, New::Bytes(_)) && self.off == 0 && self.range().end >= len
@@ -417,6 +436,8 @@ impl<S: RefScheme> Mapping<S> {
             self.store_fill_size(self.fill_size().min(new));
             self.store_size(new);
             self.drop_past_end(new);
+            // The lock of the size keeps the file from growing again; whoever shows its pages may have to wait.
+            drop(storage);
             if new < old {
                 self.tell_cut(new);
             }
@@ -576,10 +597,13 @@ impl<S: RefScheme> Mapping<S> {
         let after = state.dirtied(group);
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
-            edit.apply(&unique);
+            let panicked = edit.apply_caught(&unique);
             self.note_state(writes, page, state, after);
             self.grow(page, bound);
             claim.rewrite(unique, after, lsn);
+            if let Some(panic) = panicked {
+                std::panic::resume_unwind(panic);
+            }
             return Ok(Attempt::Done);
         }
         let Some(unique) = spare.take() else {

@@ -62,12 +62,12 @@ fn loom_move_vs_write() {
         let shared = two_nodes();
         let (mapping, backend) = writable(&shared);
         let frame = warm(&mapping, 0);
-        let writer = {
-            let mapping = Arc::clone(&mapping);
-            thread::spawn(move || write(&mapping, 0, 1))
+        let mover = {
+            let (mapping, node) = (Arc::clone(&mapping), other_node(&shared, frame));
+            thread::spawn(move || mapping.move_page(0, node))
         };
-        let _ = mapping.move_page(0, other_node(&shared, frame));
-        writer.join().unwrap();
+        write(&mapping, 0, 1);
+        let _ = mover.join().unwrap();
         assert_eq!(
             only_byte(&read(&mapping, 0, ReadPath::Optimistic)),
             1,

@@ -180,22 +180,22 @@ fn loom_private_whole_write_vs_cut() {
 /// A reader has the file's page or the copy, whole; and nothing that comes to the file when there is a copy.
 #[test]
 fn loom_private_read_vs_first_write() {
-    explore(2, || {
+    explore(3, || {
         let mapped = mapped(1, Sharing::Private);
-        let writer = {
-            let (space, file) = (Arc::clone(&mapped.space), mapped.file.clone());
+        let reader = {
+            let space = Arc::clone(&mapped.space);
             thread::spawn(move || {
-                space.write(0, &page(9)).expect("a frame");
-                file.write(0, &page(2));
+                let mut buf = page(0);
+                space.read(0, &mut buf).expect("a mapped page");
+                assert!(
+                    buf == page(1) || buf == page(9),
+                    "the file was read past its copy: {buf:x?}"
+                );
             })
         };
-        let mut buf = page(0);
-        mapped.space.read(0, &mut buf).expect("a mapped page");
-        assert!(
-            buf == page(1) || buf == page(9),
-            "the file was read past its copy: {buf:x?}"
-        );
-        writer.join().unwrap();
+        mapped.space.write(0, &page(9)).expect("a frame");
+        mapped.file.write(0, &page(2));
+        reader.join().unwrap();
         assert_eq!(byte(&mapped.space, 0), 9);
         mapped.file.sync();
         mapped.finish();

@@ -211,7 +211,7 @@ MUTANTS = {
     ),
     "entry-restores-uncounted": (
         "mm/migrate.c",
-        "\t\tif (rmap_walk_arg->entries_counted)\n"
+        "\t\tif (entries_counted(rmap_walk_arg))\n"
         "\t\t\tmigrate_entry_dropped(rmap_walk_arg->folio);\n",
         "",
     ),

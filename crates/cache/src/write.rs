@@ -511,7 +511,7 @@ impl<S: RefScheme> Mapping<S> {
                 Attempt::Cut => return Ok(Wrote::Cut),
                 Attempt::Raced => self.wait_for_change(page, &mut backoff),
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
-                Attempt::Locked(frame) => self.wait_while_locked(frame),
+                Attempt::Locked(frame) => self.wait_while_locked(page, frame),
                 Attempt::OfEarlierGroup => self.settle_groups(writes)?,
                 Attempt::Missing => {
                     if self.is_whole(page, edit) {
@@ -695,7 +695,7 @@ impl<S: RefScheme> Mapping<S> {
             let state = PageState::of(record);
             if state.is_locked() {
                 drop(claim);
-                self.wait_while_locked(frame);
+                self.wait_while_locked(page, frame);
                 continue;
             }
             if state.is_unclean_of_other(writes.groups.current()) {
@@ -764,14 +764,20 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Sleeps until the page in `frame` is not locked any more, or is elsewhere.
-    pub(crate) fn wait_while_locked(&self, frame: FrameNr) {
+    /// Sleeps while `page` is in `frame`, and locked.
+    pub(crate) fn wait_while_locked(&self, page: PageNr, frame: FrameNr) {
         let record = self.shared().pool.meta(frame);
+        let in_frame = || {
+            let slot = self.index().look(page)?.slot;
+            (slot.state() == State::Present(frame)).then(|| slot.bits())
+        };
         self.shared().waits.wait_while(record.state(), |state| {
-            // ORDERING: Acquire; whoever unlocks stores, and wakes. What is seen is a hint: the frame may be something
-            // else by now, whose word means something else, and of which nobody wakes us.
-            PageState::from_bits(state.load(Ordering::Acquire)).is_locked()
-                && record.kind().0 == FrameKind::Page
+            let before = in_frame();
+            // ORDERING: Acquire; whoever unlocks stores, and wakes. And so that the slot is looked at again after it: if
+            // that is as it was, the frame was the page's all the time, and its word meant this. Otherwise it may have been
+            // something else, or another page, of which nobody wakes us, or whose holder waits for us.
+            let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
+            is_locked && before.is_some() && in_frame() == before
         });
     }
 }

@@ -121,7 +121,7 @@ MUTANTS = {
         READ,
         "\tpage = short_read_find(mapping, seq, pos, last_pos, &bytes);\n",
         "\tpage = short_read_find(mapping, seq, pos, last_pos, &bytes);\n"
-        "\tseq = smp_load_acquire(&mapping->removal_seq);\n",
+        "\tseq = atomic_long_read_acquire(&mapping->removal_seq);\n",
     ),
     # The part of the last page beyond the end of the file is handed out.
     "read-beyond-size": (

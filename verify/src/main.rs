@@ -42,11 +42,15 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        print!("{USAGE}");
+        return Ok(Ended::Well);
+    }
     let mut args = args.into_iter();
     match args.next().as_deref().and_then(|arg| arg.to_str()) {
         Some("litmus") => litmus(args),
         Some("mutants") => mutants(args),
-        Some("help" | "--help" | "-h") => {
+        Some("help") => {
             print!("{USAGE}");
             Ok(Ended::Well)
         }

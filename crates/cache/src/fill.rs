@@ -24,6 +24,7 @@ use crate::raw;
 use crate::reclaim::OutOfFrames;
 use crate::shared::Event;
 use crate::slot::{Slot, State};
+use crate::writes::Writes;
 
 /// The most bytes that one transfer is asked for.
 const MOST_BYTES: usize = 1 << 20;
@@ -58,6 +59,8 @@ pub(crate) enum Fill<'m, S: RefScheme> {
     Filled(FrameRef<'m, S>, usize),
     /// Someone else has claimed or filled the page: look again.
     Raced,
+    /// Someone is cutting the file: look again in a moment.
+    Cut,
 }
 
 /// A page that is about to be read.
@@ -156,6 +159,9 @@ impl<S: RefScheme> Mapping<S> {
             }
         };
         if nr_read == 0 {
+            if self.is_being_cut(size) {
+                return Ok(Fill::Cut);
+            }
             self.shared().counters.add(Event::FailedFill, 1);
             return Err(self.error(ErrorKind::Truncated, Op::Read));
         }
@@ -183,6 +189,13 @@ impl<S: RefScheme> Mapping<S> {
             Some(_) => fill_size.max(self.size()),
             None => fill_size,
         }
+    }
+
+    /// Whether the file has been, or is being, cut to less than `fill_size` bytes by who tells us so: a transfer that was
+    /// to read so much may fall short, and nothing is wrong with the file.
+    fn is_being_cut(&self, fill_size: u64) -> bool {
+        // In this order: when the cut is over the size is there.
+        self.writes_if_any().is_some_and(Writes::is_cutting) || self.fill_size() < fill_size
     }
 
     /// Publishes a page of zeros.

@@ -74,12 +74,16 @@ impl<S: RefScheme> Mapping<S> {
             let filled = self.fill(page, want);
             // No claim is held here: the place to tear down what an eviction was the last to hold.
             self.shared().bury();
-            if let Fill::Filled(reference, len) = filled? {
-                let end = page * self.page_size() as u64 + len as u64;
-                return Ok(Found {
-                    reference,
-                    end: end.min(self.size()),
-                });
+            match filled? {
+                Fill::Filled(reference, len) => {
+                    let end = page * self.page_size() as u64 + len as u64;
+                    return Ok(Found {
+                        reference,
+                        end: end.min(self.size()),
+                    });
+                }
+                Fill::Raced => {}
+                Fill::Cut => backoff.wait(),
             }
         }
     }

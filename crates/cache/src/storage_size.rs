@@ -20,7 +20,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::mapping::Mapping;
-use crate::writes::Storage;
+use crate::writes::{Storage, Writes};
 
 /// The storage has failed to set its size.
 #[derive(Debug)]
@@ -78,6 +78,10 @@ impl<S: RefScheme> Mapping<S> {
                 error,
             })?;
         }
+        let writes = self.writes_if_any();
+        let _cutting = writes
+            .filter(|_| size < self.fill_size())
+            .map(Writes::cutting);
         storage.is_synced = false;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         let error = match self.backend().set_size(size) {

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, lock};
 
 use crate::groups::Groups;
@@ -62,8 +62,22 @@ pub(crate) struct Writes {
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     pub(crate) groups: Groups,
+    /// Whether the storage is being cut, by who holds its lock: a transfer may fall short, and no error is in that.
+    is_cutting: AtomicBool,
     holds: Mutex<HashMap<PageNr, usize>>,
     nr_handles: AtomicUsize,
+}
+
+/// The storage is being cut.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Cutting<'w>(&'w AtomicBool);
+
+impl Drop for Cutting<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Release; pairs with the acquire in `Writes::is_cutting`.
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// What is known of a file's storage.
@@ -125,8 +139,25 @@ impl Writes {
             mode,
             before_write,
             groups: Groups::default(),
+            is_cutting: AtomicBool::new(false),
             holds: Mutex::new(HashMap::new()),
         })
+    }
+
+    /// Says that the storage is being cut, until the guard is dropped. The writeback lock is held. By then the size that
+    /// fills go by is the new one.
+    pub(crate) fn cutting(&self) -> Cutting<'_> {
+        // ORDERING: Relaxed; who has met the cut in the storage has seen this, as far as the storage orders its calls
+        // (the system's and those in memory do). Who has not takes the file for cut by others, which is an error and
+        // no wrong bytes.
+        self.is_cutting.store(true, Ordering::Relaxed);
+        Cutting(&self.is_cutting)
+    }
+
+    pub(crate) fn is_cutting(&self) -> bool {
+        // ORDERING: Acquire; pairs with the release when the guard is dropped: who sees that the cut is over sees the
+        // size that it has left.
+        self.is_cutting.load(Ordering::Acquire)
     }
 
     /// The pages of `group` that the storage does not have.

@@ -1,8 +1,11 @@
 //! Making room for a block: what is free in its place is taken, what was in the rest of it is added, and
 //! the parts are joined.
 
-use pagewell_sync::lock;
+use std::ops::Range;
 
+use pagewell_sync::{MutexGuard, lock};
+
+use crate::buddy::Buddy;
 use crate::geometry::blocks_of;
 use crate::handle::UniqueFrame;
 use crate::kind::FrameKind;
@@ -165,28 +168,61 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// As [`free_to_nodes`](Self::free_to_nodes), with one lock for all that are next to each other in `blocks` and of one
-    /// node.
+    /// node. Single frames are freed fastest in ascending order.
     ///
     /// # Panics
     ///
     /// When one of the blocks is of another pool.
     pub fn free_bulk<'p>(&'p self, blocks: impl IntoIterator<Item = UniqueFrame<'p, S>>) {
-        let mut locked = None;
+        let mut locked: Option<(usize, MutexGuard<'_, Buddy>)> = None;
+        // Single frames that are a row, and of the node whose lock is held.
+        let mut row = 0..0;
         for block in blocks {
             let (frame, order) = self.dissolve(block);
+            let nr = frame.get();
             let Some(node) = self.node_of(frame) else {
                 continue;
             };
-            let (_, buddy) = match &mut locked {
-                Some((of_node, buddy)) if *of_node == node => (node, buddy),
-                _ => {
-                    // The other node's lock is released before.
-                    drop(locked.take());
-                    let (_, buddy) = locked.insert((node, lock(&self.nodes[node].buddy)));
-                    (node, buddy)
-                }
-            };
-            self.free_to_buddy(buddy, frame, order);
+            let is_locked = locked.as_ref().is_some_and(|(of_node, _)| *of_node == node);
+            if is_locked && order == Order::ZERO && row.end == nr {
+                row.end = nr + 1;
+                continue;
+            }
+            if let Some((_, buddy)) = &mut locked {
+                self.free_row(buddy, std::mem::take(&mut row));
+            }
+            if !is_locked {
+                // The other node's lock is released before.
+                drop(locked.take());
+                locked = Some((node, lock(&self.nodes[node].buddy)));
+            }
+            match &mut locked {
+                Some((_, buddy)) if order > Order::ZERO => self.free_to_buddy(buddy, frame, order),
+                _ => row = nr..nr + 1,
+            }
+        }
+        if let Some((_, buddy)) = &mut locked {
+            self.free_row(buddy, row);
+        }
+    }
+
+    /// Frees single frames that follow each other: as the blocks that they are, so that what would be merged again is not
+    /// put on lists one by one.
+    fn free_row(&self, buddy: &mut MutexGuard<'_, Buddy>, row: Range<u32>) {
+        let frames = || row.clone().map(FrameNr::new);
+        // Looked at under the lock, as in `free_to_buddy`.
+        if frames().any(|frame| self.meta(frame).flags() != 0) {
+            for frame in frames() {
+                self.free_to_buddy(buddy, frame, Order::ZERO);
+            }
+            return;
+        }
+        for (frame, order) in blocks_of(row.start, row.end, Order::MAX) {
+            for tail in frame.get() + 1..frame.get() + order.frames() {
+                self.meta(FrameNr::new(tail))
+                    .set_kind(FrameKind::Tail, Order::ZERO);
+            }
+            buddy.free(&self.table, frame, order);
         }
     }
 

@@ -10,6 +10,7 @@
 //! `try_get` and a `put` that is not the last take none.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use pagewell_sync::Mutex;
@@ -157,6 +158,14 @@ impl<S: RefScheme> FramePool<S> {
             .filter(|node| self.nodes[*node].first <= nr)
     }
 
+    /// The numbers of the frames that a node has; none if the pool has no such node.
+    #[inline]
+    pub fn frames_of(&self, node: usize) -> Range<u32> {
+        self.nodes
+            .get(node)
+            .map_or(0..0, |node| node.first..node.end)
+    }
+
     /// The record of a frame.
     ///
     /// # Panics
@@ -254,6 +263,21 @@ impl<S: RefScheme> fmt::Debug for FramePool<S> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_is_among_those_of_its_node() {
+        let config = PoolConfig {
+            nodes: crate::Nodes::Unbound(3),
+            ..PoolConfig::new(100)
+        };
+        let pool: FramePool = FramePool::new(&config).unwrap();
+        for nr in 0..100 {
+            let node = pool.node_of(FrameNr::new(nr)).unwrap();
+            for other in 0..4 {
+                assert_eq!(pool.frames_of(other).contains(&nr), other == node);
+            }
+        }
+    }
 
     #[test]
     fn nodes_fall_back_to_the_next_ones_where_no_distances_are_known() {

@@ -13,14 +13,15 @@ use crate::error::{Error, Op};
 use crate::geometry::{TABLE_BYTES, entry_of};
 use crate::pte::State;
 use crate::raw;
-use crate::space::Space;
+use crate::space::{Inner, Space};
 use crate::table::look;
 
 impl<S: RefScheme> Space<S> {
     /// The addresses of the pages of `range`, all of which must be mapped, that were accessed since this was last called for
     /// them, or since they were made: by this space, or by one that still shares the page table.
     ///
-    /// A page that somebody is changing at the moment counts as accessed.
+    /// A page that somebody is changing at the moment counts as accessed. A page that is made while this runs may be among
+    /// them or not.
     ///
     /// # Errors
     ///
@@ -36,12 +37,15 @@ impl<S: RefScheme> Space<S> {
             let end = area.range.end.min(range.end);
             let mut addr = area.range.start.max(range.start);
             while addr < end {
-                let word = &inner.tables_of(&(addr..addr + 1))[0];
+                let pmd_word = &inner.tables_of(&(addr..addr + 1))[0];
                 let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
-                let Some(table) = shared.hold_table(word) else {
+                let Some(table) = shared.hold_table(pmd_word) else {
                     addr = next_table;
                     continue;
                 };
+                // A table that was exchanged meanwhile is another space's, and so are its pages; the new one is looked at
+                // from here on. Why it is enough to look after the entry, and under its claim, is said in `find`.
+                let is_ours = || Inner::<S>::look(pmd_word) == table.pmd;
                 while addr < next_table {
                     let entry = entry_of(addr, u32::from(area.order.get()));
                     let word = raw::entry(&shared.view, table.pmd.frame(), entry);
@@ -51,15 +55,21 @@ impl<S: RefScheme> Space<S> {
                         State::Busy | State::Migration(_) => true,
                         State::Present(_) => entry.is_accessed(),
                     };
-                    if is_accessed {
-                        accessed.push(addr);
+                    if !is_ours() {
+                        break;
                     }
                     // One that is claimed meanwhile keeps its mark.
                     if let State::Present(_) = entry.state()
                         && is_accessed
                         && let Some(claim) = Claim::try_new(word, entry)
                     {
+                        if !is_ours() {
+                            break;
+                        }
                         claim.end(entry.aged());
+                    }
+                    if is_accessed {
+                        accessed.push(addr);
                     }
                     addr += area.page_bytes();
                 }

@@ -8,8 +8,10 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, Order, Place};
 use pagewell_sync::{Mutex, lock};
 
+use crate::claim;
 use crate::family::{Family, Link};
 use crate::file::FileArea;
+use crate::frames::Binding;
 use crate::geometry::{TABLE_BYTES, page_bytes};
 use crate::pte::Protection;
 use crate::space::Inner;
@@ -21,7 +23,8 @@ pub enum Policy {
     /// On the node of the processor that writes a page first, or else as near as can be.
     #[default]
     Local,
-    /// On this node; if it is full the write fails. (Compaction of a full node may move a page to another all the same.)
+    /// On this node; if it is full the write fails. Nothing but [`Space::migrate`](crate::Space::migrate) moves such a page
+    /// to another node, where it stays until it is told to move again.
     Bind(usize),
     /// On this node, or else as near as can be.
     Prefer(usize),
@@ -110,8 +113,18 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// The family of the pages that the area makes.
+    /// Where compaction may move its pages.
+    pub(crate) fn binding(&self) -> Binding {
+        match self.policy {
+            Policy::Bind(_) => Binding::Node,
+            Policy::Local | Policy::Prefer(_) | Policy::Interleave => Binding::Anywhere,
+        }
+    }
+
+    /// The family of the pages that the area makes. It may have to be made, which takes locks and allocates: so not with
+    /// an entry claimed.
     pub(crate) fn own_family(&self, space: &Arc<Inner<S>>) -> Arc<Family<S>> {
+        claim::assert_none_held();
         let mut own = lock(&self.own);
         let family = own.get_or_insert_with(|| {
             let family = Arc::new(Family::new());

@@ -25,7 +25,7 @@ pub trait CacheSpaces<S: RefScheme> {
 
 impl<S: RefScheme> CacheSpaces<S> for Cache<S> {
     fn spaces(&self) -> Spaces<S> {
-        let shared = self.companion_or_else(|frames| Arc::new(Shared::new(Box::new(frames))));
+        let shared = self.companion_or_else(|frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
             Some(shared) => Spaces::from_shared(shared),
             // Somebody else's: these are spaces of their own then.

@@ -11,7 +11,8 @@
 //! Whoever claims makes sure that the table is not freed meanwhile ([`crate::table`] lists the ways).
 //!
 //! C1: a holder of a claim does not wait for anything, nor allocates. So claims cannot deadlock, and waiting for one
-//! is waiting for a few steps and the copy of one page at the most.
+//! is waiting for a few steps and the copy of one page at the most. Builds with debug assertions count the claims of
+//! each thread, and whatever allocates or waits checks that it has none ([`assert_none_held`]).
 //!
 //! Ordering. The swap is an acquire: it sees what the last holder did to the page and to the counts. The end is a
 //! release. A release does not keep later bytes from being seen before the swap, so whoever writes bytes in place
@@ -43,7 +44,10 @@ impl<'t> Claim<'t> {
             Ordering::Relaxed,
         )
         .ok()
-        .map(|_| Self { word, before: seen })
+        .map(|_| {
+            held::add();
+            Self { word, before: seen }
+        })
     }
 
     /// The entry as it was claimed.
@@ -74,6 +78,7 @@ impl<'t> Claim<'t> {
         debug_assert!(!after.is_busy() && after != self.before);
         let word = self.word;
         std::mem::forget(self);
+        held::remove();
         // ORDERING: Release; pairs with the acquire of the next claim and of readers.
         word.store(after.bits(), Ordering::Release);
     }
@@ -81,7 +86,51 @@ impl<'t> Claim<'t> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
+        held::remove();
         // ORDERING: Release; as in `end`. A reader that saw the word before the claim was not wrong.
         self.word.store(self.before.bits(), Ordering::Release);
+    }
+}
+
+/// To be called where something is allocated or waited for (C1).
+#[inline]
+pub(crate) fn assert_none_held() {
+    debug_assert!(held::is_none(), "allocates or waits with an entry claimed");
+}
+
+/// How many claims this thread has.
+#[cfg(all(debug_assertions, not(loom)))]
+mod held {
+    use std::cell::Cell;
+
+    thread_local! {
+        static NR: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn add() {
+        NR.set(NR.get() + 1);
+    }
+
+    pub(super) fn remove() {
+        NR.set(NR.get() - 1);
+    }
+
+    pub(super) fn is_none() -> bool {
+        NR.get() == 0
+    }
+}
+
+/// Nobody counts. (The threads of a model are of one thread of the system.)
+#[cfg(not(all(debug_assertions, not(loom))))]
+mod held {
+    #[inline(always)]
+    pub(super) fn add() {}
+
+    #[inline(always)]
+    pub(super) fn remove() {}
+
+    #[inline(always)]
+    pub(super) fn is_none() -> bool {
+        true
     }
 }

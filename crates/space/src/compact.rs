@@ -9,8 +9,11 @@
 //! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
 //!    place useless: everything is given back, and the next one is tried.
 //!
-//! What is not moved: tables, pinned pages, the leaves of files' indices, and everything that is no page. Where frames run out
-//! for those that are moved, the cache evicts some.
+//! What is not moved: tables, pinned pages, the leaves of files' indices, and everything that is no page. A page of an area
+//! that is bound to a node is moved within the node where it is, and to no other; the place is given up if there is no room.
+//! The page's record says that it is bound, since the areas that map it are found by a walk only: it is what the policy was
+//! when the page was made, and nothing else. Other pages go to other nodes if theirs has no room. Where frames run out for
+//! those that are moved, the cache evicts some.
 //!
 //! It runs by itself when a large page is written first and no block is free.
 
@@ -22,7 +25,9 @@ use pagewell_frame::{
 };
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::migrate::{Engine, Migrated, Moving};
+use crate::frames::Binding;
+use crate::migrate::{Engine, Migrated};
+use crate::moving::Moving;
 use crate::shared::Shared;
 use crate::space::Spaces;
 
@@ -142,7 +147,10 @@ impl<S: RefScheme> Shared<S> {
                         None => is_stuck = true,
                     },
                     FrameKind::Page => {
-                        let to = self.frame_elsewhere(frame, of_block, &place, parts);
+                        // On its node, if there is room: the cache has no policy.
+                        let to = self.pool().node_of(frame).and_then(|node| {
+                            self.alloc_elsewhere(of_block, Place::Prefer(node), &place, parts)
+                        });
                         match to.map(|to| self.source.move_page(frame, to)) {
                             Some(Ok(left)) => parts.push(left),
                             Some(Err(_)) | None => is_stuck = true,
@@ -152,35 +160,35 @@ impl<S: RefScheme> Shared<S> {
                 }
             }
             self.move_batch(None, &mut batch, Engine::Batched, &mut report);
-            if is_stuck || !batch.iter().all(Moving::has_arrived) {
+            if is_stuck || batch.iter().any(|page| page.failure().is_some()) {
                 return false;
             }
         }
         true
     }
 
-    /// A block for what is in `frame`, outside of the place.
-    fn frame_elsewhere<'s>(
+    /// A block that may be at `to`, and is not in `place`; what is in that becomes a part of it.
+    fn alloc_elsewhere<'s>(
         &'s self,
-        frame: FrameNr,
         order: Order,
+        to: Place,
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,
-            place: Place::Prefer(self.pool().node_of(frame)?),
+            place: to,
             reserve: Reserve::Use,
         };
         let mut nr_tries = 0;
         loop {
             match self.pool().alloc_by(&request) {
                 // One that has just become free.
-                Ok(to) if place.contains(&to.frame().get()) => parts.push(to),
-                Ok(to) => return Some(to),
+                Ok(block) if place.contains(&block.frame().get()) => parts.push(block),
+                Ok(block) => return Some(block),
                 Err(_) => {
                     nr_tries += 1;
-                    if nr_tries > MAKE_ROOM_TRIES || !self.source.make_room(order, request.place) {
+                    if nr_tries > MAKE_ROOM_TRIES || !self.source.make_room(order, to) {
                         return None;
                     }
                 }
@@ -195,7 +203,6 @@ impl<S: RefScheme> Shared<S> {
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<Moving<'s, S>> {
-        let to = self.frame_elsewhere(frame, order, place, parts)?;
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return None;
         };
@@ -204,6 +211,31 @@ impl<S: RefScheme> Shared<S> {
         let is_isolated = is_page && self.try_isolate(frame);
         // What is counted keeps it from being freed now; and a reference would look like a pin.
         drop(reference);
-        is_isolated.then(|| Moving::new(self, frame, to, None))
+        if !is_isolated {
+            return None;
+        }
+        match self.target_for(frame, order, place, parts) {
+            Some(to) => Some(Moving::new(self, frame, to)),
+            None => {
+                self.end_isolation(frame);
+                None
+            }
+        }
+    }
+
+    /// Where a page goes that the caller has isolated: out of `place`, and where it may be.
+    fn target_for<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<UniqueFrame<'s, S>> {
+        let node = self.pool().node_of(frame)?;
+        let to = match self.owner_of(frame).binding {
+            Binding::Anywhere => Place::Prefer(node),
+            Binding::Node => Place::Only(node),
+        };
+        self.alloc_elsewhere(order, to, place, parts)
     }
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
@@ -20,6 +20,41 @@ use crate::family::Family;
 use crate::pte::{Pte, State};
 use crate::raw;
 use crate::shared::Shared;
+
+/// Where a page may be moved by those whom nobody has asked to move it: compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// Anywhere.
+    Anywhere,
+    /// Within the node that it is on.
+    Node,
+}
+
+impl Binding {
+    const fn to_word(self) -> u64 {
+        match self {
+            Self::Anywhere => 0,
+            Self::Node => 1,
+        }
+    }
+
+    const fn from_word(word: u64) -> Self {
+        match word {
+            0 => Self::Anywhere,
+            _ => Self::Node,
+        }
+    }
+}
+
+/// Whose a page is, as its record says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// The word of its family.
+    pub(crate) family: u64,
+    /// Its index there.
+    pub(crate) index: u64,
+    pub(crate) binding: Binding,
+}
 
 /// More entries than can be counted; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +71,64 @@ impl<S: RefScheme> Shared<S> {
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
-    /// Makes a page of a block: page `index` of `family`, counted as `counts`, which is not zero.
+    /// Makes a page of a block: page `index` of `family`, counted as `counts`, which is not zero. Neither waits nor
+    /// allocates.
     pub(crate) fn publish_page(
         &self,
         block: UniqueFrame<'_, S>,
-        family: &Arc<Family<S>>,
+        family: Arc<Family<S>>,
         index: u64,
+        binding: Binding,
+        counts: u64,
+    ) -> FrameNr {
+        family.add_frame();
+        let family = raw::family_to_word(family);
+        let owner = Owner {
+            family,
+            index,
+            binding,
+        };
+        self.publish_moved(block, owner, counts)
+    }
+
+    /// Makes a block the page that `owner` is of: a page that the caller has isolated in another frame. The share of its
+    /// family goes with it, and that frame is to be let go of by [`let_go_moved`](Self::let_go_moved).
+    pub(crate) fn publish_moved(
+        &self,
+        block: UniqueFrame<'_, S>,
+        owner: Owner,
         counts: u64,
     ) -> FrameNr {
         debug_assert!(counts != 0);
-        family.add_frame();
-        let owner = (raw::family_to_word(Arc::clone(family)), index);
-        block.publish_with(FrameKind::Anon, owner, [counts, 0], 1)
+        let private = [counts, owner.binding.to_word()];
+        block.publish_with(FrameKind::Anon, (owner.family, owner.index), private, 1)
+    }
+
+    /// Lets go of the frame out of which a page was moved, which the caller has isolated, and no entry names any more. It is
+    /// the answer; none if somebody looks at the frame at this moment, who frees it then.
+    pub(crate) fn let_go_moved(&self, frame: FrameNr) -> Option<UniqueFrame<'_, S>> {
+        let word = self.word(frame);
+        // ORDERING: Acquire; see the module's text: the entries may be gone by the doing of others.
+        let counts = Counts::from_bits(word.load(Ordering::Acquire));
+        debug_assert!(counts.is_isolated() && counts.mappings() == 0);
+        // Nobody else changes the word: no entry names the frame, and who has only a reference leaves alone what is
+        // isolated, and what is zero (`try_isolate`). So this need not be a read-modify-write.
+        // ORDERING: Relaxed; it is the release of the count of references that publishes it.
+        word.store(0, Ordering::Relaxed);
+        raw::counted_reference(self.pool(), frame).try_unique().ok()
+    }
+
+    /// Whose a page is that the caller has isolated.
+    pub(crate) fn owner_of(&self, frame: FrameNr) -> Owner {
+        debug_assert!(self.counts(frame).is_isolated());
+        let record = self.pool().meta(frame);
+        let (family, index) = record.owner();
+        let [_, binding] = record.private();
+        Owner {
+            family,
+            index,
+            binding: Binding::from_word(binding),
+        }
     }
 
     /// Who else has a reference to a page that is mapped once, by the entry that the caller has claimed.
@@ -172,15 +253,8 @@ impl<S: RefScheme> Shared<S> {
 
     /// Ends the isolation; gives the frame back if nothing names it any more.
     pub(crate) fn end_isolation(&self, frame: FrameNr) {
-        drop(self.end_isolation_of(frame));
-    }
-
-    /// As [`end_isolation`](Self::end_isolation); what is given back is the answer.
-    pub(crate) fn end_isolation_of(&self, frame: FrameNr) -> Option<FrameRef<'_, S>> {
         debug_assert!(self.counts(frame).is_isolated());
-        // ORDERING: AcqRel; see the module's text.
-        let before = self.word(frame).fetch_sub(ISOLATED, Ordering::AcqRel);
-        (before == ISOLATED).then(|| self.take_back(frame))
+        self.take(frame, ISOLATED);
     }
 
     /// The family of a page that the caller has isolated.
@@ -199,15 +273,11 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
+    /// Drops the reference on behalf of the entries, for who has brought the count to zero.
     #[cold]
     fn give_back(&self, frame: FrameNr) {
-        drop(self.take_back(frame));
-    }
-
-    /// The reference on behalf of the entries, for who has brought the count to zero.
-    fn take_back(&self, frame: FrameNr) -> FrameRef<'_, S> {
         let (family, _) = self.pool().meta(frame).owner();
         raw::family_from_word::<S>(family).remove_frame();
-        raw::counted_reference(self.pool(), frame)
+        drop(raw::counted_reference(self.pool(), frame));
     }
 }

@@ -12,7 +12,7 @@
 //! | `map_file`, `file`, `file_access`, `cut` | areas that show files: mapping, what they know, reads and writes, files that get shorter |
 //! | `rmap`, `cache` | from a page of a file to what shows it; the spaces of a cache |
 //! | `policy` | on which nodes pages are to be |
-//! | `migrate`, `migrate_file`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
+//! | `migrate`, `find`, `moving`, `migrate_file`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
 //! | `age` | which pages are in use |
 //! | `verify` | whether everything adds up |
 //! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |
@@ -38,6 +38,7 @@ mod error;
 mod family;
 mod file;
 mod file_access;
+mod find;
 mod fork;
 mod frames;
 mod geometry;
@@ -47,6 +48,7 @@ mod migrate;
 mod migrate_file;
 #[cfg(all(test, loom))]
 mod models;
+mod moving;
 mod pin;
 mod pmd;
 mod policy;

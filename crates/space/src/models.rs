@@ -6,6 +6,7 @@
 
 mod files;
 mod published;
+mod tables;
 
 use std::sync::Arc;
 

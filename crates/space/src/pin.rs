@@ -148,9 +148,10 @@ impl<S: RefScheme> Inner<S> {
                     self.make_page(area, addr).map_err(failed)?;
                 }
                 State::Migration(_) => {
+                    let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.wait_for_migration(word, entry);
+                    self.wait_for_migration((pmd_word, pmd), (word, entry));
                 }
                 State::Present(frame) => {
                     let Some(claim) = Claim::try_new(word, entry) else {

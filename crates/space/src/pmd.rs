@@ -1,11 +1,12 @@
 //! The entry of a space's directory: which table has the entries of 2 MiB of addresses. Pure.
 //!
 //! ```text
-//! 63           34 33            6   5   2      1         0
-//! [  frame (30)  ][ version (28) ][order][exclusive][present]
+//! 63           34 33            6   5   2      1        0
+//! [  frame (30)  ][ version (28) ][order][exclusive][small]
 //! ```
 //!
-//! `order` is that of the pages in the table. `exclusive`: no other space uses the table, so that pages may be mapped
+//! `order` is that of the pages in the table; `small` says that there is a table and its order is 0, so that a read asks for
+//! both by one test. If neither is set there is no table. `exclusive`: no other space uses the table, so that pages may be mapped
 //! in it, and written through it; a fork takes the mark off, and it is put back when the others have let go of
 //! the table, or this space has a copy of its own.
 //!
@@ -18,7 +19,7 @@ use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr, Order};
 
-const PRESENT: u64 = 1 << 0;
+const SMALL: u64 = 1 << 0;
 const EXCLUSIVE: u64 = 1 << 1;
 const ORDER_SHIFT: u32 = 2;
 const ORDER_MASK: u64 = 0xf << ORDER_SHIFT;
@@ -44,13 +45,13 @@ impl Pmd {
     /// Whether there is a table.
     #[inline]
     pub(crate) const fn is_present(self) -> bool {
-        self.0 & PRESENT != 0
+        self.0 & (SMALL | ORDER_MASK) != 0
     }
 
     /// Whether there is a table, for pages of one frame.
     #[inline]
     pub(crate) const fn has_small_pages(self) -> bool {
-        self.0 & (PRESENT | ORDER_MASK) == PRESENT
+        self.0 & SMALL != 0
     }
 
     /// Whether there is a table, and it is this space's alone.
@@ -82,9 +83,10 @@ impl Pmd {
 
     /// After a change that put in a table of this space's own, for pages of `order`.
     pub(crate) const fn with_table(self, table: FrameNr, order: Order) -> Self {
+        let small = if order.get() == 0 { SMALL } else { 0 };
         let order = (order.get() as u64) << ORDER_SHIFT;
         let frame = (table.get() as u64) << FRAME_SHIFT;
-        Self(frame | self.next_version() | order | EXCLUSIVE | PRESENT)
+        Self(frame | self.next_version() | order | EXCLUSIVE | small)
     }
 
     /// After another space has got the table too.

@@ -1,18 +1,19 @@
 //! The page-table entry: what a table says of one page, in one word. Pure.
 //!
 //! ```text
-//! 63             34 33              7    6        5          4          3          2         1       0
-//! [   frame (30)   ][  version (27)  ][dirty][accessed][writable][readable][migration][present][busy]
+//! 63             34 33              7    6        5          4          3          2         1     0
+//! [   frame (30)   ][  version (27)  ][dirty][accessed][writable][readable][migration][cold][hot]
 //! ```
 //!
-//! | state | busy | present | migration | frame |
+//! | state | migration | cold | hot | frame |
 //! |---|---|---|---|---|
 //! | empty | 0 | 0 | 0 | 0 |
-//! | present | 0 | 1 | 0 | the page's |
-//! | migration | 0 | 0 | 1 | the one that the page is being moved out of |
-//! | claimed | 1 | as before | as before | as before |
+//! | present, readable and accessed | 0 | 0 | 1 | the page's |
+//! | present, but not both | 0 | 1 | 0 | the page's |
+//! | migration | 1 | 0 | 0 | the one that the page is being moved out of |
+//! | claimed | 1 | 1 | 0 | as before |
 //!
-//! A word of zeros is an empty entry. `readable` and `writable` are what may be done without asking anybody:
+//! A word of zeros is an empty entry. `hot` says all that a read wants to know, so that it is one test. `readable` and `writable` are what may be done without asking anybody:
 //! `writable` says besides that no other entry names the frame and nobody has it pinned, so that it may be
 //! written where it is. A migration entry keeps the four marks of the entry that it stands for.
 //!
@@ -29,13 +30,19 @@ use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr};
 
-const BUSY: u64 = 1 << 0;
-const PRESENT: u64 = 1 << 1;
+const HOT: u64 = 1 << 0;
+const COLD: u64 = 1 << 1;
 const MIGRATION: u64 = 1 << 2;
 const READABLE: u64 = 1 << 3;
 const WRITABLE: u64 = 1 << 4;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
+
+/// What state the entry is in.
+const STATE: u64 = HOT | COLD | MIGRATION;
+
+/// The state of a claimed entry.
+const BUSY: u64 = COLD | MIGRATION;
 
 /// What a page's user may see; kept by a migration entry.
 const MARKS: u64 = READABLE | WRITABLE | ACCESSED | DIRTY;
@@ -102,14 +109,11 @@ impl Pte {
 
     #[inline]
     pub(crate) fn state(self) -> State {
-        if self.is_busy() {
-            State::Busy
-        } else if self.0 & PRESENT != 0 {
-            State::Present(FrameNr::new(self.frame()))
-        } else if self.0 & MIGRATION != 0 {
-            State::Migration(FrameNr::new(self.frame()))
-        } else {
-            State::Empty
+        match self.0 & STATE {
+            HOT | COLD => State::Present(FrameNr::new(self.frame())),
+            MIGRATION => State::Migration(FrameNr::new(self.frame())),
+            BUSY => State::Busy,
+            _ => State::Empty,
         }
     }
 
@@ -122,17 +126,29 @@ impl Pte {
     /// Whether an optimistic read may go on: present, readable, marked as accessed, and nobody is changing it.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
-        self.0 & (BUSY | PRESENT | READABLE | ACCESSED) == PRESENT | READABLE | ACCESSED
+        self.0 & HOT != 0
     }
 
-    /// Whether the page may be written where it is: present, writable, and nobody is changing it.
+    /// Whether the page may be written where it is without a look at anything else: hot, and writable.
     #[inline]
     pub(crate) const fn may_write_in_place(self) -> bool {
-        self.0 & (BUSY | PRESENT | WRITABLE) == PRESENT | WRITABLE
+        self.0 & (HOT | WRITABLE) == HOT | WRITABLE
     }
 
     pub(crate) const fn is_busy(self) -> bool {
-        self.0 & BUSY != 0
+        self.0 & STATE == BUSY
+    }
+
+    /// More than every word that names a frame below `nr_frames`.
+    pub(crate) const fn limit(nr_frames: usize) -> u64 {
+        // The pool has less than 2^30 frames: their numbers have so many bits, and one means none.
+        (nr_frames as u64) << FRAME_SHIFT
+    }
+
+    /// Whether the frame's number is below the one that `limit` is of, whatever the word is.
+    #[inline]
+    pub(crate) const fn is_below(self, limit: u64) -> bool {
+        self.0 < limit
     }
 
     pub(crate) const fn is_writable(self) -> bool {
@@ -146,16 +162,34 @@ impl Pte {
     /// The word while a claim of it lasts.
     #[inline]
     pub(crate) const fn claimed(self) -> Self {
-        Self(self.0 | BUSY)
+        Self(self.0 & !HOT | BUSY)
     }
 
     const fn next_version(self) -> u64 {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// After a change that leaves the frame and the given marks.
+    /// The state of a present entry with these marks.
+    const fn present(marks: u64) -> u64 {
+        if marks & (READABLE | ACCESSED) == READABLE | ACCESSED {
+            HOT
+        } else {
+            COLD
+        }
+    }
+
+    /// After a change that leaves the frame and the given marks, of an entry that has one.
     const fn with_marks(self, marks: u64) -> Self {
-        Self(self.0 & !(VERSION_MASK | MARKS | BUSY) | self.next_version() | marks)
+        let state = match self.0 & STATE {
+            MIGRATION => MIGRATION,
+            _ => Self::present(marks),
+        };
+        self.with(state, marks)
+    }
+
+    const fn with(self, state: u64, marks: u64) -> Self {
+        let kept = self.0 & !(VERSION_MASK | MARKS | STATE);
+        Self(kept | self.next_version() | marks | state)
     }
 
     const fn marks(self) -> u64 {
@@ -171,13 +205,20 @@ impl Pte {
     /// After a write that made the page, or put it into a frame of its own: this one.
     pub(crate) const fn owned(self, frame: FrameNr) -> Self {
         let marks = READABLE | WRITABLE | ACCESSED | DIRTY;
-        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | PRESENT | marks)
+        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
     }
 
     /// After a page was made that nobody has written to, which may be written only where the area says so.
     pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
-        let made = self.owned(frame);
-        Self(made.0 & !DIRTY).limited_to(self, protection)
+        let mut marks = ACCESSED;
+        if protection.allows_reads() {
+            marks |= READABLE;
+        }
+        if protection.allows_writes() {
+            marks |= WRITABLE;
+        }
+        let state = Self::present(marks);
+        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
     }
 
     /// After the page was found to be nobody else's: it may be written.
@@ -211,33 +252,21 @@ impl Pte {
         self.with_marks(kept | readable)
     }
 
-    /// The marks that `protection` allows, in the version after `before`.
-    const fn limited_to(self, before: Self, protection: Protection) -> Self {
-        let mut marks = self.marks();
-        if !protection.allows_writes() {
-            marks &= !WRITABLE;
-        }
-        if !protection.allows_reads() {
-            marks &= !READABLE;
-        }
-        Self(self.0 & !(MARKS | VERSION_MASK) | before.next_version() | marks)
-    }
-
     /// After the first walk: a migration entry with the marks of this one.
     pub(crate) const fn to_migration(self) -> Self {
-        Self(self.with_marks(self.marks()).0 & !PRESENT | MIGRATION)
+        self.with(MIGRATION, self.marks())
     }
 
     /// After the second walk: present again, in `frame`, with the marks of this migration entry.
     pub(crate) const fn restored(self, frame: FrameNr) -> Self {
-        let settled = self.with_marks(self.marks()).0;
-        let without_frame = settled & !(MIGRATION | !0 << FRAME_SHIFT);
-        Self(without_frame | PRESENT | (frame.get() as u64) << FRAME_SHIFT)
+        let marks = self.marks();
+        let settled = self.with(Self::present(marks), marks).0;
+        Self(settled & !(!0 << FRAME_SHIFT) | (frame.get() as u64) << FRAME_SHIFT)
     }
 
-    /// After `entry`, of another place, was moved to this one.
+    /// After `entry`, a settled one of another place, was moved to this one.
     pub(crate) const fn moved_here(self, entry: Self) -> Self {
-        Self(entry.0 & !(VERSION_MASK | BUSY) | self.next_version())
+        Self(entry.0 & !VERSION_MASK | self.next_version())
     }
 
     /// After a change that took the page out.
@@ -282,7 +311,7 @@ mod tests {
             let used = marks.flat_map(move |marks| {
                 let frames = [0, 1, (1 << FRAME_NR_BITS) - 2];
                 frames.into_iter().flat_map(move |frame: u64| {
-                    [PRESENT, MIGRATION].map(|state| {
+                    [Pte::present(marks), MIGRATION].map(|state| {
                         Pte(frame << FRAME_SHIFT | version << VERSION_SHIFT | marks | state)
                     })
                 })
@@ -303,7 +332,8 @@ mod tests {
         let frame = FrameNr::new(7);
         for pte in entries() {
             let mut changed = vec![pte.emptied(), pte.owned(frame)];
-            changed.push(pte.moved_here(Pte(u64::MAX)));
+            let other = Pte::EMPTY.owned(frame);
+            changed.extend([other, other.to_migration()].map(|entry| pte.moved_here(entry)));
             changed.push(pte.made(frame, Protection::Read));
             if pte.state() != State::Empty {
                 changed.extend([pte.rewritten(), pte.reused(), pte.touched(), pte.aged()]);
@@ -327,7 +357,7 @@ mod tests {
             let claimed = pte.claimed();
             assert_eq!(claimed.state(), State::Busy);
             assert!(!claimed.is_hot() && !claimed.may_write_in_place());
-            assert_eq!(claimed.0 & !BUSY, pte.0);
+            assert_eq!(claimed.0 & !STATE, pte.0 & !STATE);
         }
     }
 
@@ -358,7 +388,9 @@ mod tests {
                 assert!(!pte.is_hot() && !pte.may_write_in_place());
                 continue;
             };
-            assert_eq!(pte.may_write_in_place(), pte.is_writable());
+            let is_hot = pte.0 & READABLE != 0 && pte.is_accessed();
+            assert_eq!(pte.is_hot(), is_hot);
+            assert_eq!(pte.may_write_in_place(), is_hot && pte.is_writable());
             assert!(!pte.shared().may_write_in_place());
             assert!(pte.reused().may_write_in_place() && pte.reused().is_hot());
             assert_eq!(pte.shared().state(), State::Present(frame));
@@ -369,6 +401,16 @@ mod tests {
             let written = pte.rewritten();
             assert_eq!(written.marks(), pte.marks() | ACCESSED | DIRTY);
             assert_eq!(written.state(), pte.state());
+        }
+    }
+
+    #[test]
+    fn a_word_is_below_the_limit_if_its_frame_is() {
+        for pte in entries() {
+            for nr_frames in [1, 2, 7, (1 << FRAME_NR_BITS) - 2, (1 << FRAME_NR_BITS) - 1] {
+                let is_below = (pte.frame() as usize) < nr_frames;
+                assert_eq!(pte.is_below(Pte::limit(nr_frames)), is_below);
+            }
         }
     }
 

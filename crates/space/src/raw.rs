@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // This module is where the crate touches what the compiler cannot follow.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
@@ -11,6 +12,7 @@ use pagewell_sync::bytes::RacyBytes;
 
 use crate::family::Family;
 use crate::file::FileArea;
+use crate::pte::Pte;
 
 /// The one reference that the entries of a page, or the shares of a table, have: for whoever has brought their count
 /// down to zero.
@@ -38,7 +40,9 @@ pub(crate) fn family_to_word<S: RefScheme>(family: Arc<Family<S>>) -> u64 {
 pub(crate) fn family_from_word<S: RefScheme>(word: u64) -> Arc<Family<S>> {
     let family = std::ptr::with_exposed_provenance::<Family<S>>(word as usize);
     // SAFETY: the word is from `family_to_word`, put into the record before the page was published; the record is
-    // the page's while its count is not zero, and the caller, who made it zero, calls this once.
+    // the page's while its count is not zero, and the caller, who made it zero, calls this once. Of a page that was
+    // moved the word is in two records: the one of the frame that it left is made zero by who migrates, who does not
+    // call this for it (`let_go_moved`).
     unsafe { Arc::from_raw(family) }
 }
 
@@ -96,6 +100,26 @@ pub(crate) fn copy_page<S: RefScheme>(
     true
 }
 
+/// As [`copy_page`], of the page of one frame that `entry` names, which may be any number.
+#[inline(always)]
+pub(crate) fn copy_small_page<S: RefScheme>(
+    pool: &PoolView<S>,
+    entry: Pte,
+    off: usize,
+    buf: &mut [u8],
+) -> bool {
+    debug_assert!(off + buf.len() <= pagewell_frame::FRAME_BYTES);
+    if !entry.is_below(pool.limit) {
+        return false;
+    }
+    // SAFETY: (P), (F) and (D) as above.
+    unsafe {
+        pool.view
+            .copy_to(entry.frame(), off, buf.as_mut_ptr(), buf.len())
+    };
+    true
+}
+
 /// Some bytes of a page that a settled entry of a table names, which cannot be freed meanwhile: the caller has claimed
 /// the entry.
 #[inline(always)]
@@ -142,16 +166,34 @@ pub(crate) fn pinned_slice<S: RefScheme>(
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
+    /// More than every entry that names a frame of the pool.
+    limit: u64,
     nr_frames: usize,
+    pool: NonNull<FramePool<S>>,
 }
+
+// SAFETY: a view stands for a reference to a pool, which is `Sync`.
+unsafe impl<S: RefScheme> Send for PoolView<S> {}
+// SAFETY: as above.
+unsafe impl<S: RefScheme> Sync for PoolView<S> {}
 
 impl<S: RefScheme> PoolView<S> {
     /// The view of a pool that lives for as long as this does.
     pub(crate) fn new(pool: &FramePool<S>) -> Self {
         Self {
             view: pool.view(),
+            limit: Pte::limit(pool.nr_frames()),
             nr_frames: pool.nr_frames(),
+            pool: NonNull::from(pool),
         }
+    }
+
+    /// The pool.
+    #[inline(always)]
+    pub(crate) fn pool(&self) -> &FramePool<S> {
+        // SAFETY: (P) the view is beside what keeps the pool alive, and where it is: a source that is shared, and so
+        // neither moves nor is changed while it is.
+        unsafe { self.pool.as_ref() }
     }
 
     fn bytes(&self) -> usize {

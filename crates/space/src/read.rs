@@ -29,18 +29,19 @@
 //! no page is made, or what the file has that the area shows ([`crate::file_access`]). A migration entry is waited for
 //! with no lock held.
 //!
-//! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`.
+//! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`, `loom_wait_vs_table_reuse`.
 
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::claim::Claim;
+use crate::claim::{self, Claim};
 use crate::error::{Error, ErrorKind, Op};
 use crate::file_access::Slow;
 use crate::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::pmd::Pmd;
 use crate::pte::{Pte, State};
 use crate::raw;
 use crate::space::{Inner, Space};
@@ -97,7 +98,7 @@ impl<S: RefScheme> Inner<S> {
         let word = raw::entry(&view, pmd.frame(), entry_of(addr, 0));
         let entry = look(word);
         // 3 and 4.
-        if !entry.is_hot() || !raw::copy_page(&view, entry.frame(), 0, off, buf) {
+        if !entry.is_hot() || !raw::copy_small_page(&view, entry, off, buf) {
             return false;
         }
         // 5 and 6; see `read_page_optimistic`.
@@ -233,9 +234,10 @@ impl<S: RefScheme> Inner<S> {
                     }
                 }
                 State::Migration(_) => {
+                    let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.wait_for_migration(word, entry);
+                    self.wait_for_migration((pmd_word, pmd), (word, entry));
                     continue;
                 }
                 State::Present(_) => Claim::try_new(word, entry),
@@ -258,10 +260,23 @@ impl<S: RefScheme> Inner<S> {
         }
     }
 
-    /// Waits until an entry is not what it was `seen` as, a migration entry. With no lock held.
-    pub(crate) fn wait_for_migration(&self, word: &pagewell_sync::atomic::AtomicU64, seen: Pte) {
-        self.shared
-            .waits
-            .wait_while(word, |word| look(word) == seen);
+    /// Waits until an entry is not what it was seen as, a migration entry, or its table is not in the directory any more.
+    /// With no lock held, nor the table.
+    ///
+    /// Why the directory is looked at: the table may be freed, and its frame be used for anything, before the waiter
+    /// gets to look at the word; which may then be what it was seen as for as long as the other user likes, who
+    /// wakes nobody. Why nobody has to be woken for the directory: a table that is taken out of it is somebody else's
+    /// still, where the walk finds the entry and wakes who waits for it; or it is freed, and whoever empties it
+    /// wakes for every migration entry in it. Both come after the change of the directory, and a waiter that was woken
+    /// looks at both words.
+    pub(crate) fn wait_for_migration(
+        &self,
+        (pmd_word, pmd): (&AtomicU64, Pmd),
+        (word, entry): (&AtomicU64, Pte),
+    ) {
+        claim::assert_none_held();
+        self.shared.waits.wait_while(word, |word| {
+            look(word) == entry && Self::look(pmd_word) == pmd
+        });
     }
 }

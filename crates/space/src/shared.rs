@@ -1,6 +1,7 @@
 //! What the spaces of one pool share: the frames, the places to wait, the writers that forks stop.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
@@ -11,6 +12,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 
+use crate::claim;
 use crate::raw::PoolView;
 use crate::table_stock::TableStock;
 
@@ -83,7 +85,7 @@ const MAKE_ROOM_TRIES: usize = 16;
 pub(crate) struct Shared<S: RefScheme> {
     /// Of the pool of `source`: the two live together.
     pub(crate) view: PoolView<S>,
-    pub(crate) source: Box<dyn FrameSource<S>>,
+    pub(crate) source: Arc<dyn FrameSource<S>>,
     /// Where those wait who meet a migration entry.
     pub(crate) waits: WaitTable,
     /// Who is writing a page where it is, of any space: at work between looking at the directory and the end of the
@@ -98,7 +100,7 @@ pub(crate) struct Shared<S: RefScheme> {
 pub(crate) struct Refused;
 
 impl<S: RefScheme> Shared<S> {
-    pub(crate) fn new(source: Box<dyn FrameSource<S>>) -> Self {
+    pub(crate) fn new(source: Arc<dyn FrameSource<S>>) -> Self {
         let nr_writers = if cfg!(loom) {
             3
         } else {
@@ -116,7 +118,7 @@ impl<S: RefScheme> Shared<S> {
 
     #[inline]
     pub(crate) fn pool(&self) -> &FramePool<S> {
-        self.source.pool()
+        self.view.pool()
     }
 
     /// A number that nothing else has.
@@ -148,6 +150,7 @@ impl<S: RefScheme> Shared<S> {
 
     /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+        claim::assert_none_held();
         if place == Place::Anywhere
             && let Some(frame) = self.pool().alloc(order)
         {

@@ -51,7 +51,7 @@ impl<S: RefScheme> Spaces<S> {
     /// Spaces in frames that are shared with others, who make room when there is none.
     pub fn from_source(source: impl FrameSource<S> + 'static) -> Self {
         Self {
-            shared: Arc::new(Shared::new(Box::new(source))),
+            shared: Arc::new(Shared::new(Arc::new(source))),
         }
     }
 

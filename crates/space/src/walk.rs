@@ -17,7 +17,7 @@ use pagewell_sync::thread::Backoff;
 use crate::claim::Claim;
 use crate::family::Family;
 use crate::geometry::{entry_of, table_of};
-use crate::migrate::Moving;
+use crate::moving::Moving;
 use crate::pte::State;
 use crate::raw;
 use crate::shared::Shared;

@@ -46,8 +46,10 @@ use crate::claim::Claim;
 use crate::counts::MAPPING;
 use crate::cow::{Cow, decide};
 use crate::error::{Error, ErrorKind, Op};
+use crate::family::Family;
 use crate::file::{Fault, FileArea, Sharing};
 use crate::file_access::Copied;
+use crate::frames::Binding;
 use crate::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::pmd::Pmd;
 use crate::pte::{Pte, State};
@@ -55,11 +57,19 @@ use crate::raw;
 use crate::space::{Inner, Space};
 use crate::table::look;
 
+/// All that a new page takes, from before its entry is claimed (C1 of [`crate::claim`]).
+struct NewPage<'s, S: RefScheme> {
+    block: UniqueFrame<'s, S>,
+    family: Arc<Family<S>>,
+    index: u64,
+    binding: Binding,
+}
+
 /// What came of one attempt at a slow write.
 enum Attempt<'s, S: RefScheme, R> {
     Done(R),
-    /// The page is being moved: wait for the entry to change.
-    Migrating(&'s AtomicU64, Pte),
+    /// The page is being moved: wait for the entry to change, in the table that the directory has.
+    Migrating(Pmd, &'s AtomicU64, Pte),
     /// The page is to be copied from a file, and is not in the cache.
     Missing(Fault<S>),
     /// The write goes to this file.
@@ -223,7 +233,12 @@ impl<S: RefScheme> Inner<S> {
             drop(areas);
             match attempt {
                 Attempt::Done(result) => return Ok(result),
-                Attempt::Migrating(word, entry) => self.wait_for_migration(word, entry),
+                Attempt::Migrating(pmd, word, entry) => {
+                    // The slow write has found the directory's entry, so there is one.
+                    if let Some(pmd_word) = self.pmd_word(addr) {
+                        self.wait_for_migration((pmd_word, pmd), (word, entry));
+                    }
+                }
                 Attempt::Missing(fault) => {
                     let _held = fault.hold(len).map_err(failed)?;
                     let areas = read(&self.structure);
@@ -272,25 +287,25 @@ impl<S: RefScheme> Inner<S> {
         }
         let pmd = self.own_table(area.order, addr).map_err(failed)?;
         let word = raw::entry(&self.shared.view, pmd.frame(), entry_of(addr, order));
-        // A frame for a copy, from when it turned out that one is needed.
-        let mut spare: Option<UniqueFrame<'_, S>> = None;
+        // A new page, from when it turned out that one is needed.
+        let mut spare: Option<NewPage<'_, S>> = None;
         let mut backoff = Backoff::new();
         loop {
             let entry = look(word);
             match entry.state() {
                 State::Busy => backoff.wait(),
-                State::Migration(_) => return Ok(Attempt::Migrating(word, entry)),
+                State::Migration(_) => return Ok(Attempt::Migrating(pmd, word, entry)),
                 State::Empty => {
-                    let frame = match spare.take() {
-                        Some(frame) => frame,
+                    let made = match spare.take() {
+                        Some(made) => made,
                         None => self.new_page(area, addr).map_err(failed)?,
                     };
-                    let page = frame.bytes();
+                    let page = made.block.bytes();
                     if area.file.is_none() && len < page.len() {
                         page.zero(0, page.len());
                     }
                     let Some(claim) = Claim::try_new(word, entry) else {
-                        spare = Some(frame);
+                        spare = Some(made);
                         continue;
                     };
                     if let Some(file) = &area.file {
@@ -298,7 +313,7 @@ impl<S: RefScheme> Inner<S> {
                             Copied::Done(()) => {}
                             Copied::Again => {
                                 drop(claim);
-                                spare = Some(frame);
+                                spare = Some(made);
                                 backoff.wait();
                                 continue;
                             }
@@ -306,7 +321,7 @@ impl<S: RefScheme> Inner<S> {
                         }
                     }
                     let result = change(page.slice(off, len));
-                    let frame = self.publish(area, addr, frame);
+                    let frame = self.publish(made);
                     claim.end(entry.owned(frame));
                     return Ok(Attempt::Done(result));
                 }
@@ -337,13 +352,13 @@ impl<S: RefScheme> Inner<S> {
                         spare = Some(self.new_page(area, addr).map_err(failed)?);
                         continue;
                     };
-                    let page = copy.bytes();
+                    let page = copy.block.bytes();
                     if len < page.len() {
                         let old = self.shared.pool().bytes(frame, page.len());
                         page.copy_from_racy(0, old);
                     }
                     let result = change(page.slice(off, len));
-                    let copy = self.publish(area, addr, copy);
+                    let copy = self.publish(copy);
                     claim.end(entry.owned(copy));
                     self.shared.drop_entry(entry);
                     return Ok(Attempt::Done(result));
@@ -357,28 +372,28 @@ impl<S: RefScheme> Inner<S> {
         let pmd = self.own_table(area.order, addr)?;
         let entry = entry_of(addr, u32::from(area.order.get()));
         let word = raw::entry(&self.shared.view, pmd.frame(), entry);
-        let mut block = None;
+        let mut spare = None;
         loop {
             let entry = look(word);
             if entry.state() != State::Empty {
                 // There, or being made.
                 return Ok(());
             }
-            let made = match block.take() {
+            let made = match spare.take() {
                 Some(made) => made,
                 None => {
                     let made = self.new_page(area, addr)?;
-                    let bytes = made.bytes();
+                    let bytes = made.block.bytes();
                     bytes.zero(0, bytes.len());
                     made
                 }
             };
             if let Some(claim) = Claim::try_new(word, entry) {
-                let frame = self.publish(area, addr, made);
+                let frame = self.publish(made);
                 claim.end(entry.made(frame, area.protection));
                 return Ok(());
             }
-            block = Some(made);
+            spare = Some(made);
         }
     }
 
@@ -390,28 +405,33 @@ impl<S: RefScheme> Inner<S> {
         }
     }
 
-    /// A block for the page of `addr`, whose bytes are whatever was in it last.
-    pub(crate) fn new_page(
-        &self,
-        area: &Area<S>,
-        addr: u64,
-    ) -> Result<UniqueFrame<'_, S>, ErrorKind> {
-        let place = area.place(area.index_of(addr), self.shared.pool().nr_nodes());
-        self.shared
+    /// What a page at `addr` takes; its bytes are whatever was in the block last.
+    fn new_page(self: &Arc<Self>, area: &Area<S>, addr: u64) -> Result<NewPage<'_, S>, ErrorKind> {
+        let index = area.index_of(addr);
+        let place = area.place(index, self.shared.pool().nr_nodes());
+        let block = self
+            .shared
             .alloc(area.order, place)
-            .ok_or(ErrorKind::OutOfFrames)
+            .ok_or(ErrorKind::OutOfFrames)?;
+        let family = area.own_family(self);
+        Ok(NewPage {
+            block,
+            family,
+            index,
+            binding: area.binding(),
+        })
     }
 
-    /// Makes a block the page of `addr`, mapped once: by the entry that the caller has claimed.
-    pub(crate) fn publish(
-        self: &Arc<Self>,
-        area: &Area<S>,
-        addr: u64,
-        block: UniqueFrame<'_, S>,
-    ) -> pagewell_frame::FrameNr {
-        let family = area.own_family(self);
+    /// Makes it a page that is mapped once: by the entry that the caller has claimed.
+    fn publish(&self, made: NewPage<'_, S>) -> pagewell_frame::FrameNr {
+        let NewPage {
+            block,
+            family,
+            index,
+            binding,
+        } = made;
         self.shared
-            .publish_page(block, &family, area.index_of(addr), MAPPING)
+            .publish_page(block, family, index, binding, MAPPING)
     }
 
     /// The directory's entry for `addr` with a table that is this space's alone, for pages of `order`. The structure lock

@@ -90,3 +90,56 @@ fn a_pinned_page_keeps_its_place_and_the_others_do() {
     check(&space, &kept);
     spaces.verify(&[&space]).unwrap();
 }
+
+/// Node 0 is full, but for holes; node 1 is empty. A large page is to be written on node 0.
+fn large_page_on_a_node_of_scattered_pages(policy: Policy) -> (bool, usize) {
+    let spaces = spaces::<LockBit>(2048, 2);
+    let space = spaces.space().unwrap();
+    let area = space.map(1024 * PAGE, policy).unwrap();
+    let mut written = Vec::new();
+    for addr in area.step_by(PAGE as usize) {
+        // What is left of node 0 is a few frames: the watermark, and those for tables.
+        if spaces.pool().stats().nr_available() < 1024 + 64 {
+            break;
+        }
+        space.write(addr, &addr.to_ne_bytes().repeat(512)).unwrap();
+        written.push(addr);
+    }
+    // A quarter of the node becomes free: less than a large page has.
+    let mut left = Vec::new();
+    for (nr, addr) in written.into_iter().enumerate() {
+        if nr % 4 == 0 {
+            space.unmap(addr..addr + PAGE).unwrap();
+        } else {
+            left.push(addr);
+        }
+    }
+    let options = MapOptions::new()
+        .page_bytes(2 << 20)
+        .policy(Policy::Bind(0));
+    let large = space.map_with(2 << 20, &options).unwrap();
+    let is_written = space.write(large.start, b"large").is_ok();
+    check(&space, &left);
+    spaces.verify(&[&space]).unwrap();
+    let nr_there = left
+        .iter()
+        .map(|addr| space.migrate(*addr..addr + PAGE, 0).unwrap().nr_there)
+        .sum::<usize>();
+    (is_written, left.len() - nr_there)
+}
+
+/// Symptom: a page of an area that is bound to a node was on another one. Cause: compaction moved it to wherever there was room.
+#[test]
+fn a_bound_page_is_moved_within_its_node_only() {
+    let (is_written, nr_elsewhere) = large_page_on_a_node_of_scattered_pages(Policy::Bind(0));
+    assert_eq!((is_written, nr_elsewhere), (false, 0));
+}
+
+#[test]
+fn a_page_that_prefers_a_node_makes_room_on_another() {
+    let (is_written, nr_elsewhere) = large_page_on_a_node_of_scattered_pages(Policy::Prefer(0));
+    assert!(
+        is_written && nr_elsewhere > 0,
+        "{is_written} {nr_elsewhere}"
+    );
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pagewell::io::{Fault, Operation};
+use pagewell::io::{Backend, Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File};
 use pagewell_testkit::content;
@@ -19,6 +19,7 @@ support::for_both_schemes! {
     every_call_is_late_once_and_others_go_on
     every_read_falls_short_once
     a_fill_that_falls_short_before_a_partial_write_changes_nothing
+    a_read_that_a_cut_of_the_file_overtakes_is_no_error
 }
 
 fn every_call_is_late_once_and_others_go_on<S: RefScheme>() {
@@ -161,4 +162,54 @@ fn a_fill_that_falls_short_before_a_partial_write_changes_nothing<S: RefScheme>(
     assert_eq!(contents(&file), old);
     file.sync_data().unwrap();
     assert_eq!(stored(backend), old);
+}
+
+/// The page is claimed, and its transfer late; meanwhile the file is cut within the page or before it. Nothing was
+/// cut behind the cache's back.
+fn a_read_that_a_cut_of_the_file_overtakes_is_no_error<S: RefScheme>() {
+    for (new_len, expected_len) in [(PAGE + 100, 100), (2 * PAGE, PAGE)] {
+        bounded_by(Duration::from_secs(60), "a late fill", move || {
+            let cache = cache::<S>(64);
+            let old = content(3, 3 * PAGE);
+            let gate = Arc::new(Gate::new());
+            let held = Arc::clone(&gate);
+            let was_late = AtomicBool::new(false);
+            // No lock is held while the call waits: the cut is to get through.
+            let late = move |_, _| {
+                if !was_late.swap(true, Ordering::Relaxed) {
+                    held.pass();
+                }
+                Fault::None
+            };
+            let backend = Arc::new(FaultBackend::new(
+                MemoryBackend::writable(old.clone()),
+                late,
+            ));
+            let file = cache
+                .open_backend_with(Arc::clone(&backend), "late", &manual())
+                .unwrap();
+            std::thread::scope(|scope| {
+                let _open = OpenAtEnd(&gate);
+                let reader = scope.spawn(|| {
+                    let mut buf = [UNTOUCHED; 2 * PAGE];
+                    let n = file.read_at_referenced(&mut buf, PAGE as u64)?;
+                    Ok::<_, pagewell::Error>(buf[..n].to_vec())
+                });
+                until("the fill is late", || gate.nr_arrived() == 1);
+                let cut = scope.spawn(|| file.set_len(new_len as u64));
+                until("the storage is cut", || {
+                    backend.size().unwrap() == new_len as u64
+                });
+                gate.open();
+                cut.join().unwrap().unwrap();
+                let read = reader
+                    .join()
+                    .unwrap()
+                    .expect("nothing is wrong with the file");
+                assert_eq!(read, old[PAGE..][..expected_len]);
+            });
+            drop(file);
+            assert_all_free(&cache);
+        });
+    }
 }

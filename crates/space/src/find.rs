@@ -1,0 +1,310 @@
+//! Finding the pages of a range that are to be moved, and getting hold of them: the first step of a
+//! [migration](crate::migrate).
+//!
+//! For a part of a range that is in one table, with the structure lock held for reading, and the table:
+//! 1. Look through the entries, and count the pages that are elsewhere.
+//! 2. Allocate as many frames on the node at once, and no more: what is taken is used by this batch, or given back.
+//! 3. Claim the entries, and isolate their pages.
+//!
+//! The table may be exchanged in the directory meanwhile, by a fault of this space; then it is another space's, whose
+//! pages these are. So the directory is looked at after an entry was, and under its claim. That is enough: before
+//! another space changes an entry of the table it has found that ours has no share of it any more, which was dropped
+//! after the directory was changed; and whoever sees the entry as that space left it sees that too.
+
+use std::ops::Range;
+use std::vec;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::read;
+use pagewell_sync::thread::Backoff;
+
+use crate::area::Area;
+use crate::claim::{self, Claim};
+use crate::geometry::{TABLE_BYTES, entry_of, page_bytes};
+use crate::migrate::{Engine, Migrated, NotMoved};
+use crate::moving::Moving;
+use crate::pte::{Pte, State};
+use crate::shared::Shared;
+use crate::space::Inner;
+use crate::table::{Held, look};
+
+/// How many bytes a batch has at the most, unless a single page has more: large pages are a batch of few.
+const BATCH_BYTES: u64 = 32 << 20;
+
+/// What to look for.
+struct Wanted {
+    node: usize,
+    /// The frames of the node.
+    there: Range<u32>,
+    engine: Engine,
+}
+
+impl Wanted {
+    /// Whether the entry is of a page that is elsewhere.
+    fn is_to_move(&self, entry: Pte) -> bool {
+        matches!(entry.state(), State::Present(_)) && !self.there.contains(&entry.frame())
+    }
+}
+
+/// What an entry turned out to be.
+enum Found {
+    /// Nothing is mapped there.
+    Nothing,
+    /// The page is on the node.
+    There,
+    /// The page is isolated, and in the batch.
+    Page,
+    /// The page cannot be moved.
+    Failed(NotMoved),
+    /// The table is not in the directory any more.
+    Exchanged,
+}
+
+/// A table, and the entry of the directory that named it.
+struct InDirectory<'t, S: RefScheme> {
+    pmd_word: &'t AtomicU64,
+    table: Held<'t, S>,
+}
+
+impl<'t, S: RefScheme> InDirectory<'t, S> {
+    /// Whether the directory still names it.
+    fn is_there(&self) -> bool {
+        Inner::<S>::look(self.pmd_word) == self.table.pmd
+    }
+
+    /// The entries of the pages that `range` begins or goes on in.
+    fn entries(&self, shared: &'t Shared<S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
+        let order = u32::from(order.get());
+        let words = self.table.pmd.table().map(|table| shared.entries(table));
+        let first = entry_of(range.start, order);
+        let nr = (range.end - range.start).div_ceil(page_bytes(order)) as usize;
+        words
+            .and_then(|words| words.get(first..first + nr))
+            .unwrap_or(&[])
+    }
+}
+
+/// Where pages are moved to: blocks on one node and no other.
+struct Targets<'s, S: RefScheme> {
+    shared: &'s Shared<S>,
+    order: Order,
+    node: usize,
+    spare: vec::IntoIter<UniqueFrame<'s, S>>,
+}
+
+impl<'s, S: RefScheme> Targets<'s, S> {
+    /// For `nr` pages, if the node has so many.
+    fn new(shared: &'s Shared<S>, order: Order, node: usize, nr: usize) -> Self {
+        let mut spare = Vec::new();
+        if order == Order::ZERO && nr > 1 {
+            shared.pool().alloc_bulk_on(node, nr, &mut spare);
+        }
+        Self {
+            shared,
+            order,
+            node,
+            spare: spare.into_iter(),
+        }
+    }
+
+    fn next(&mut self) -> Option<UniqueFrame<'s, S>> {
+        self.spare
+            .next()
+            .or_else(|| self.shared.alloc_on(self.order, self.node))
+    }
+}
+
+impl<S: RefScheme> Inner<S> {
+    /// Isolates pages of `range` from its start on, as many as a batch has; returns where to go on.
+    pub(crate) fn find_batch<'s>(
+        &'s self,
+        range: Range<u64>,
+        node: usize,
+        engine: Engine,
+        batch: &mut Vec<Moving<'s, S>>,
+        report: &mut Migrated,
+    ) -> u64 {
+        let areas = read(&self.structure);
+        for area in areas.overlapping(&range) {
+            let end = area.range.end.min(range.end);
+            let mut addr = area.range.start.max(range.start);
+            while addr < end {
+                if nr_wanted(batch, engine, area.page_bytes()) == 0 {
+                    return addr;
+                }
+                let pmd_word = &self.tables_of(&(addr..addr + 1))[0];
+                let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
+                let Some(table) = self.shared.hold_table(pmd_word) else {
+                    addr = next_table;
+                    continue;
+                };
+                let table = InDirectory { pmd_word, table };
+                let wanted = Wanted {
+                    node,
+                    there: self.shared.pool().frames_of(node),
+                    engine,
+                };
+                addr = self.find_in_table(&table, area, addr..next_table, wanted, batch, report);
+            }
+        }
+        range.end
+    }
+
+    /// As [`find_batch`](Self::find_batch), for addresses that are of one table.
+    fn find_in_table<'s>(
+        &'s self,
+        table: &InDirectory<'s, S>,
+        area: &Area<S>,
+        range: Range<u64>,
+        wanted: Wanted,
+        batch: &mut Vec<Moving<'s, S>>,
+        report: &mut Migrated,
+    ) -> u64 {
+        let shared = &*self.shared;
+        let entries = table.entries(shared, &range, area.order);
+        // 1.
+        let most = nr_wanted(batch, wanted.engine, area.page_bytes());
+        let (mut nr, mut end) = (0, 0);
+        while let Some(word) = entries.get(end)
+            && nr < most
+        {
+            end += 1;
+            nr += usize::from(wanted.is_to_move(look(word)));
+        }
+        // 2.
+        let mut targets = Targets::new(shared, area.order, wanted.node, nr);
+        // 3.
+        let mut addr = range.start;
+        for word in &entries[..end] {
+            if batch.len() == wanted.engine.batch() {
+                break;
+            }
+            match self.isolate(table, (addr, word), &wanted, &mut targets, batch) {
+                Found::Nothing | Found::Page => {}
+                Found::There => report.nr_there += 1,
+                Found::Failed(why) => report.not_moved.push((addr, why)),
+                Found::Exchanged => break,
+            }
+            addr += area.page_bytes();
+        }
+        addr
+    }
+
+    fn isolate<'s>(
+        &'s self,
+        table: &InDirectory<'s, S>,
+        (addr, word): (u64, &AtomicU64),
+        wanted: &Wanted,
+        targets: &mut Targets<'s, S>,
+        batch: &mut Vec<Moving<'s, S>>,
+    ) -> Found {
+        let shared = &*self.shared;
+        let mut to = None;
+        let mut backoff = Backoff::new();
+        loop {
+            let entry = look(word);
+            let frame = match entry.state() {
+                State::Busy => {
+                    backoff.wait();
+                    continue;
+                }
+                _ if !table.is_there() => return Found::Exchanged,
+                State::Empty => return Found::Nothing,
+                State::Migration(_) => return Found::Failed(NotMoved::InMigration),
+                State::Present(frame) => frame,
+            };
+            if !wanted.is_to_move(entry) {
+                return Found::There;
+            }
+            let Some(to_frame) = to.take().or_else(|| targets.next()) else {
+                return Found::Failed(NotMoved::NodeFull);
+            };
+            let Some(claim) = Claim::try_new(word, entry) else {
+                to = Some(to_frame);
+                continue;
+            };
+            if !table.is_there() {
+                return Found::Exchanged;
+            }
+            let is_turned = wanted.engine == Engine::Batched && shared.isolate_and_turn(frame);
+            if !is_turned && !shared.isolate(frame) {
+                return Found::Failed(NotMoved::InMigration);
+            }
+            if is_turned {
+                claim.end(entry.to_migration());
+            } else {
+                drop(claim);
+            }
+            batch.push(Moving::new(shared, frame, to_frame).at(addr, is_turned));
+            return Found::Page;
+        }
+    }
+}
+
+/// How many pages of this size the batch has room for.
+fn nr_wanted<S: RefScheme>(batch: &[Moving<'_, S>], engine: Engine, page_bytes: u64) -> usize {
+    let bytes: u64 = batch.iter().map(|page| page.order().bytes() as u64).sum();
+    let by_bytes = BATCH_BYTES.saturating_sub(bytes) / page_bytes;
+    let by_bytes = if batch.is_empty() {
+        by_bytes.max(1)
+    } else {
+        by_bytes
+    };
+    by_bytes.min((engine.batch() - batch.len()) as u64) as usize
+}
+
+impl<S: RefScheme> Shared<S> {
+    /// A block on this node and no other.
+    pub(crate) fn alloc_on(&self, order: Order, node: usize) -> Option<UniqueFrame<'_, S>> {
+        claim::assert_none_held();
+        let request = AllocRequest {
+            order,
+            place: Place::Only(node),
+            reserve: Reserve::Keep,
+        };
+        self.pool().alloc_by(&request).ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::{FramePool, Nodes, PoolConfig};
+
+    use super::*;
+    use crate::area::Policy;
+    use crate::space::Spaces;
+
+    /// What a batch does not use is left for others, and not kept until the next one.
+    #[test]
+    fn a_batch_takes_as_many_frames_as_it_moves() {
+        const PAGE: u64 = 4096;
+        let mut config = PoolConfig::new(2048);
+        config.nodes = Nodes::Unbound(2);
+        let spaces = Spaces::new(FramePool::<LockBit>::new(&config).unwrap());
+        let space = spaces.space().unwrap();
+        let area = space.map(200 * PAGE, Policy::Bind(0)).unwrap();
+        let some = [0, 10, 63, 64].map(|page| area.start + page * PAGE);
+        let dense = (100..200).map(|page| area.start + page * PAGE);
+        for addr in some.into_iter().chain(dense) {
+            space.write(addr, b"written").unwrap();
+        }
+        let first = area.start..area.start + 64 * PAGE;
+        for (range, nr) in [(first, 3), (area.start + 100 * PAGE..area.end, 64)] {
+            let free = spaces.pool().stats().nr_available();
+            let (mut batch, mut report) = (Vec::new(), Migrated::default());
+            let engine = Engine::Batched;
+            let inner = &*space.inner;
+            inner.find_batch(range, 1, engine, &mut batch, &mut report);
+            assert_eq!(batch.len(), nr);
+            assert_eq!(spaces.pool().stats().nr_available(), free - nr);
+            let shared = spaces.shared();
+            shared.move_batch(Some(inner), &mut batch, engine, &mut report);
+            assert!(batch.iter().all(|page| page.failure().is_none()));
+            assert_eq!(spaces.pool().stats().nr_available(), free);
+        }
+        spaces.verify(&[&space]).unwrap();
+    }
+}

@@ -1,0 +1,94 @@
+//! Models of tables that are exchanged in a directory, or freed, while somebody looks at them.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, Order};
+
+use super::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
+use crate::area::Policy;
+use crate::migrate::{Engine, Migrated};
+use crate::space::{Inner, Space};
+use crate::table::claim_used;
+
+/// A reader has seen a migration entry, and is about to sleep, when the table is unmapped and freed; its frame becomes data,
+/// which has the word of that entry, and keeps it. Whoever wrote that wakes nobody.
+#[test]
+fn loom_wait_vs_table_reuse() {
+    explore(2, || {
+        let spaces = spaces(6, 1);
+        let space = filled(&spaces, 1);
+        let shared = spaces.shared();
+        let pmd = Inner::<LockBit>::look(space.inner.pmd_word(0).expect("a directory"));
+        let word = &shared.entries(pmd.table().expect("a table"))[0];
+        let claim = claim_used(word).expect("a page");
+        let moving = claim.before().to_migration();
+        let turned = shared.turn_to_migration(pagewell_frame::FrameNr::new(moving.frame()));
+        turned.expect("few entries");
+        claim.end(moving);
+        let reader = {
+            let space = Arc::clone(&space);
+            // It may be unmapped.
+            thread::spawn(move || _ = space.read(0, &mut page(0)))
+        };
+        space.unmap(0..PAGE).expect("a mapped page");
+        let taken: Vec<_> = std::iter::from_fn(|| spaces.pool().alloc(Order::ZERO)).collect();
+        for frame in &taken {
+            let words = [moving.bits(); FRAME_BYTES / size_of::<u64>()];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            frame.bytes().copy_from(0, &bytes);
+        }
+        reader.join().unwrap();
+        drop(taken);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+/// A fork gets the table that `look` has looked up in its parent's directory, since the parent writes, and maps a page in it
+/// where the parent has none.
+fn look_vs_exchange(look: impl Fn(&Space<LockBit>) + Send + Sync + 'static) {
+    explore(2, move || {
+        let spaces = spaces(12, 2);
+        let space = spaces.space().expect("a space");
+        space.map(2 * PAGE, Policy::Bind(0)).expect("an area");
+        space.write(0, &page(1)).expect("a frame");
+        let space = Arc::new(space);
+        let fork = Arc::new(space.fork().expect("a fork"));
+        let writer = {
+            let (space, fork) = (Arc::clone(&space), Arc::clone(&fork));
+            thread::spawn(move || {
+                space.write(0, &page(2)).expect("a frame");
+                fork.write(PAGE, &page(3)).expect("a frame");
+            })
+        };
+        look(&space);
+        writer.join().unwrap();
+        assert_eq!((byte(&space, 0), byte(&fork, 0), byte(&fork, 1)), (2, 1, 3));
+        finish(&spaces, vec![&space, &fork]);
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+/// A page that the space does not map is not moved on its behalf.
+#[test]
+fn loom_migrate_vs_table_exchange() {
+    look_vs_exchange(|space| {
+        let mut report = Migrated::default();
+        let inner = &space.inner;
+        inner.migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
+        assert_eq!((report.nr_moved, report.nr_there), (0, 0), "another's page");
+        assert_eq!(report.not_moved, [], "another's page");
+    });
+}
+
+/// Nor is it looked at, and its mark taken off.
+#[test]
+fn loom_age_vs_table_exchange() {
+    look_vs_exchange(|space| {
+        let accessed = space.take_accessed(PAGE..2 * PAGE).expect("a mapped page");
+        assert_eq!(accessed, [], "another's page");
+    });
+}

@@ -22,6 +22,7 @@ use pagewell_cache::{HeldPage, MappedFile};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, Order};
 
+use crate::claim;
 use crate::error::ErrorKind;
 use crate::family::{Family, Link};
 use crate::pte::Protection;
@@ -195,6 +196,7 @@ impl<S: RefScheme> Fault<S> {
     /// Gets the page into the cache, and keeps it there: the next try of the access finds it. What else there is to read of
     /// the `len` bytes from the address on comes along.
     pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
+        claim::assert_none_held();
         let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
         let off = self.area.file().page_bytes() - self.area.bytes_to_page_end(self.addr);
         let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_bytes());

@@ -50,6 +50,7 @@ use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::read;
 
 use crate::area::{Area, Areas};
+use crate::claim;
 use crate::directory::Directory;
 use crate::error::{Error, ErrorKind, Op};
 use crate::file::{Fault, FileArea, Sharing, of_file};
@@ -402,6 +403,7 @@ impl<S: RefScheme> Inner<S> {
                 (Tried::NotNow(wait), _) => wait,
             };
             drop(areas);
+            claim::assert_none_held();
             file.file().wait(pos, &wait, &mut spare).map_err(of_file)?;
         }
     }

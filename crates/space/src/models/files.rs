@@ -203,21 +203,11 @@ fn loom_private_read_vs_first_write() {
 }
 
 /// A copy that is in a table which a fork copies at this moment goes too, in both.
-#[test]
-fn loom_fork_vs_cut() {
-    explore(2, || {
+fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space<LockBit>>)) {
+    explore(preemptions, move || {
         let mapped = mapped(2, Sharing::Private);
         mapped.space.write(PAGE, &page(9)).expect("a frame");
-        let forker = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || {
-                let fork = space.fork().expect("a fork");
-                fork.write(0, &page(8)).expect("a frame");
-                Arc::new(fork)
-            })
-        };
-        mapped.file.resize(PAGE);
-        let fork = forker.join().unwrap();
+        let (mapped, fork) = comes_first(mapped);
         for space in [&mapped.space, &fork] {
             let mut buf = page(0);
             let read = space.read(PAGE, &mut buf);
@@ -227,6 +217,39 @@ fn loom_fork_vs_cut() {
         finish(&mapped.spaces, vec![&mapped.space, &fork]);
         drop(fork);
         mapped.finish();
+    });
+}
+
+fn fork_and_copy(space: &Space<LockBit>) -> Arc<Space<LockBit>> {
+    let fork = space.fork().expect("a fork");
+    fork.write(0, &page(8)).expect("a frame");
+    Arc::new(fork)
+}
+
+#[test]
+fn loom_fork_vs_cut() {
+    fork_vs_cut(2, |mapped| {
+        let forker = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || fork_and_copy(&space))
+        };
+        mapped.file.resize(PAGE);
+        let fork = forker.join().unwrap();
+        (mapped, fork)
+    });
+}
+
+/// The same race. Which of the two is the first thread decides what the model comes by.
+#[test]
+fn loom_cut_vs_fork() {
+    fork_vs_cut(2, |mapped| {
+        let cutter = {
+            let file = mapped.file.clone();
+            thread::spawn(move || file.resize(PAGE))
+        };
+        let fork = fork_and_copy(&mapped.space);
+        cutter.join().unwrap();
+        (mapped, fork)
     });
 }
 

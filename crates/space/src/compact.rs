@@ -156,7 +156,7 @@ impl<S: RefScheme> Shared<S> {
                     _ => {}
                 }
             }
-            self.move_batch(None, &mut batch, Engine::Batched, &mut report);
+            self.move_batch(&mut batch, Engine::Batched, &mut report);
             if is_stuck || batch.iter().any(|page| page.failure().is_some()) {
                 return false;
             }

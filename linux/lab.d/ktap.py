@@ -7,6 +7,10 @@
                                    a lock, a bad page or a bug in the console
     ktap.py compare OFF ON         fails if a case that both have got worse
     ktap.py caught LOG             for mutants: fails if everything passed
+    ktap.py guest LOG              as results, of the selftests in a QEMU guest; fails if
+                                   the guest did not reach its end, or memory was wrong
+    ktap.py kcsan LOG              results, and the data races that were reported; fails
+                                   on a failed case, or a race in what the series changes
 """
 import re
 import sys
@@ -101,8 +105,57 @@ def caught(log):
     return 1
 
 
+GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok) \d+ (.*)$")
+
+
+def guest(log):
+    """A selftest as a whole, and its cases by their names, the worst of equal ones."""
+    found, done, bad = {}, False, []
+    with open(log, errors="replace") as lines:
+        for line in lines:
+            line = line.strip()
+            if line.startswith("SELFTEST "):
+                _, name, result = line.split()
+                found[name, "whole"] = result
+            elif match := GUEST_CASE.match(line):
+                # What differs from run to run is no part of a name.
+                case = re.sub(r"0x[0-9a-f]+|\d{4,}|[\s#]+", "-", match[3])
+                result = "fail" if match[2] == "not ok" else "skip" if "SKIP" in match[3] else "pass"
+                if found.get((match[1], case)) != "fail":
+                    found[match[1], case] = result
+            elif line.startswith("MBIND ") and '"bad":0}' not in line:
+                bad.append(line)
+            elif re.search(r"BUG|Oops|Bad page|WARNING:", line):
+                bad.append(line)
+            done |= line == "GUEST done"
+    for (name, case), result in found.items():
+        print(result, name, case)
+    for line in bad:
+        print(f"        CONSOLE {line}", file=sys.stderr)
+    return 0 if done and found and not bad else 1
+
+
+OURS = re.compile(r"page_ref|short_read|migrate_entr|free_contig|unsplit|remove_migration|"
+                  r"try_to_migrate|copy_nonpresent|zap_nonpresent|mapping_note")
+
+
+def kcsan(log):
+    found = cases(log)
+    count = {what: list(found.values()).count(what) for what in ("pass", "fail", "skip")}
+    print(f"        {count['pass']} passed, {count['fail']} failed, {count['skip']} skipped")
+    failed = [f"{suite}.{case}" for (suite, case), result in found.items() if result == "fail"]
+    with open(log, errors="replace") as lines:
+        races = [re.sub(r"^\[.*?\]\s*", "", line.strip()) for line in lines if "BUG: KCSAN" in line]
+    for race in sorted(set(races)):
+        print(f"        {'OURS ' if OURS.search(race) else ''}{race} ({races.count(race)})")
+    for case in failed:
+        print(f"        FAILED {case}")
+    return 1 if failed or not found or any(OURS.search(race) for race in races) else 0
+
+
 if __name__ == "__main__":
-    command = {"results": results, "summary": summary, "compare": compare, "caught": caught}
+    command = {"results": results, "summary": summary, "compare": compare, "caught": caught,
+               "guest": guest, "kcsan": kcsan}
     if len(sys.argv) < 3 or sys.argv[1] not in command:
         sys.exit(__doc__)
     sys.exit(command[sys.argv[1]](*sys.argv[2:]))

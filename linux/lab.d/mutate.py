@@ -248,13 +248,6 @@ MUTANTS = {
         "if (!folio_test_anon(folio) || folio_test_large(folio) ||\n",
         "if (!folio_test_anon(folio) ||\n",
     ),
-    # Two that add at the same time, under locks of different page tables.
-    "entries-added-by-load-and-store": (
-        COUNT,
-        "atomic_long_inc(&folio->migrate_entries);",
-        "atomic_long_set(&folio->migrate_entries,"
-        " atomic_long_read(&folio->migrate_entries) + 1);",
-    ),
     # Merging what has several owners, or without undoing what the split did.
     "merge-ignores-tags": (
         MERGE,
@@ -282,13 +275,15 @@ MUTANTS = {
 
 # Which suites have to notice the mutants of a file; those of the others are
 # changed for more than one of them.
-SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", COUNT: "migrate_entry_count*", MERGE: "free_contig"}
+SUITES = {HEADER: "page_ref*", SLOW: "page_ref*"}
 
 
 def suites(name):
     which = MUTANTS[name][0]
     if name.startswith("entr"):
         return "migrate_entry_count*"
+    if name.startswith("merge"):
+        return "free_contig"
     return SUITES.get(which, "filemap_short_read")
 
 # Comes before everything else in the tests' object.

@@ -22,3 +22,101 @@ part2_bench() {
 	off | entry-count) part2_bench_boot "$@" ;;
 	esac
 }
+
+# The selftests of mm that need no module and no device, and end by themselves.
+selftests=(cow guard-regions ksm_functional_tests madv_populate map_fixed_noreplace
+	map_populate merge migration mkdirty mlock2-tests mrelease_test mremap_dontunmap
+	mremap_test process_madv rmap soft-dirty uffd-unit-tests)
+
+# guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
+guest_kernel() {
+	local variant=$1 dir=$out/qemu-$1 file option cc=gcc
+	shift
+	mkdir -p "$dir"
+	if command -v ccache >/dev/null; then cc='ccache gcc'; fi
+	{
+		for file in "$@"; do cat "$here/configs/$file.config"; done
+		[[ $variant == off ]] || option_of all
+	} >"$dir/lab.config"
+	local make=(make -s -C "$out/src" ARCH=x86_64 O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs")
+	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
+		"${make[@]}" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
+			{ tail -n 20 "$dir/build.log" >&2; die "configuring qemu-$variant failed"; }
+		cp "$dir/lab.config" "$dir/lab.config.used"
+	fi
+	say "qemu: building $variant"
+	"${make[@]}" bzImage >"$dir/build.log" 2>&1 ||
+		{ grep -m 20 -E 'error|Error' "$dir/build.log" >&2; die "building qemu-$variant failed, see $dir/build.log"; }
+	[[ $variant == off ]] || for option in $(option_of all); do
+		grep -qx "$option" "$dir/.config" || die "qemu-$variant: $option did not stick"
+	done
+}
+
+# The selftests, linked statically, with the guest's init program around them.
+guest_files() {
+	local root=$out/guest name mm=$out/src/tools/testing/selftests/mm skipped=()
+	rm -rf "$root"
+	mkdir -p "$root/selftests" "$out/guest-headers"
+	make -s -C "$out/src" ARCH=x86_64 O="$out/guest-headers" \
+		INSTALL_HDR_PATH="$out/guest-headers/usr" headers_install >/dev/null 2>&1 ||
+		die "the kernel's headers cannot be installed"
+	touch "$out/guest-headers/local_config.h_gen"
+	for name in "${selftests[@]}"; do
+		local sources=("$mm/$name.c" "$mm/vm_util.c" "$mm/hugepage_settings.c")
+		[[ $name != uffd* ]] || sources+=("$mm/uffd-common.c")
+		gcc -O2 -static -w -D_GNU_SOURCE= -I"$out/guest-headers" \
+			-I"$out/src/tools/testing/selftests" -isystem "$out/guest-headers/usr/include" \
+			-o "$root/selftests/$name" "${sources[@]}" -lnuma -lcap -lpthread -lrt \
+			>"$out/guest-$name.log" 2>&1 || skipped+=("$name")
+	done
+	((${#skipped[@]} == 0)) || say "qemu: not built: ${skipped[*]}"
+	gcc -O2 -Wall -Werror -static -o "$root/init" "$here/lab.d/guest.c"
+	(cd "$root" && find . | cpio --quiet -o -H newc) >"$out/guest.cpio"
+}
+
+# guest_boot VARIANT LOG SECONDS ARGS...: the serial console goes to LOG
+guest_boot() {
+	local variant=$1 log=$2 limit=$3
+	shift 3
+	timeout -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 \
+		-m "${memory:-3G}" -nodefaults -display none -serial stdio -no-reboot \
+		-kernel "$out/qemu-$variant/arch/x86/boot/bzImage" "$@" </dev/null >"$log" 2>&1 || true
+}
+
+# Emulated, so that it works is all that it shows: no time is evidence.
+qemu() {
+	need qemu-system-x86_64 qemu-system-x86 cpio cpio gcc gcc
+	[[ -f /usr/include/numa.h && -f /usr/include/sys/capability.h ]] ||
+		die "headers are missing: apt-get install libnuma-dev libcap-dev"
+	prepare
+	guest_files
+	local variant failed=0
+	for variant in off all; do
+		guest_kernel "$variant" qemu
+		say "qemu: running $variant"
+		guest_boot "$variant" "$out/qemu-$variant.log" 1500 -initrd "$out/guest.cpio" \
+			-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 lab_engine=$variant lab_seconds=200"
+		python3 "$here/lab.d/ktap.py" guest "$out/qemu-$variant.log" >"$out/qemu-$variant.results" ||
+			failed=1
+		grep -aE '^(GUEST|MBIND|SELFTEST)' "$out/qemu-$variant.log" | sed 's/^/        /'
+	done
+	python3 "$here/lab.d/ktap.py" compare "$out/qemu-off.results" "$out/qemu-all.results" || failed=1
+	((failed == 0)) || die "the guests failed"
+	say "qemu: no new failure with the options on"
+}
+
+# The stress tests of the series under the race detector.
+kcsan() {
+	need qemu-system-x86_64 qemu-system-x86
+	prepare
+	guest_kernel kcsan qemu kcsan
+	local glob log=$out/kcsan.log
+	: >"$log"
+	for glob in 'migrate_entry_count*' free_contig 'filemap_short_read*' 'page_ref*'; do
+		say "kcsan: running $glob"
+		guest_boot kcsan "$out/kcsan-one.log" 1200 \
+			-append "console=ttyS0 reboot=t panic=-1 kunit.filter_glob=$glob kunit_shutdown=reboot"
+		cat "$out/kcsan-one.log" >>"$log"
+	done
+	python3 "$here/lab.d/ktap.py" kcsan "$log"
+}

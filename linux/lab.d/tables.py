@@ -84,7 +84,8 @@ def main(path):
                 "file_bytes": file_bytes, "threads": threads, "value": round(value, 3),
                 "low": round(min(each), 3), "high": round(max(each), 3),
             })
-            print(f"| {bench} | {case} | {block} | {file_bytes} | {threads} | {units[where]} "
+            shown = f"{case}, {engine}" if len(engines) > 2 else case
+            print(f"| {bench} | {shown} | {block} | {file_bytes} | {threads} | {units[where]} "
                   f"| {statistics.median(base):,.0f} | {statistics.median(values):,.0f} "
                   f"| {value:.3f} ({min(each):.3f} to {max(each):.3f}) |")
 

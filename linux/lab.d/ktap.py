@@ -16,7 +16,8 @@ CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (\S+)(.*)$")
 SUITE = re.compile(r"^( {4,})# Subtest: (\S+)")
 TROUBLE = re.compile(
     r"BUG:|Bad page|WARNING: .*(lock|inversion|dependency)|INFO: .*(lock|stall)|"
-    r"kernel BUG|Kernel panic|Oops|refcount_t:"
+    r"kernel BUG|Kernel panic|Oops|refcount_t:|alloc_tag was not|"
+    r"WARNING: (mm/(migrate|rmap|memory|page_alloc|free_contig|page_owner|alloc_tag)|include/linux/alloc_tag)"
 )
 
 
@@ -55,7 +56,7 @@ def results(log):
 def summary(log):
     found = cases(log)
     count = {what: list(found.values()).count(what) for what in ("pass", "fail", "skip")}
-    ours = [s for s in dict.fromkeys(s for s, _ in found) if re.match("page_ref|filemap_short", s)]
+    ours = [s for s in dict.fromkeys(s for s, _ in found) if re.match("page_ref|filemap_short|migrate_entry|free_contig", s)]
     print(f"        {count['pass']} passed, {count['fail']} failed, {count['skip']} skipped"
           f" in {len({s for s, _ in found})} suites; ours: {', '.join(ours) or 'none'}")
     bad = trouble(log)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Broken variants of the reference count and of short reads, which the tests must
-notice.
+"""Broken variants of the series, which the tests must notice.
 
     mutate.py list
     mutate.py files                   the files that variants change in place
@@ -15,6 +14,8 @@ import sys
 HEADER = "include/linux/page_ref_lock_bit.h"
 SLOW = "mm/page_ref_lock_bit.c"
 READ = "mm/filemap_short_read.c"
+COUNT = "mm/migrate_entry_count.h"
+MERGE = "mm/free_contig.c"
 
 # name: (which file, the text to find, which occurs once, and what replaces it)
 MUTANTS = {
@@ -182,7 +183,113 @@ MUTANTS = {
         "\txas_store(&xas, dst);\n\tmapping_note_removal(mapping);\n",
         "\txas_store(&xas, dst);\n",
     ),
+    # Migration entries as they were counted in what was published: from the end of
+    # the first walk on, beginning with the number of entries that it made.
+    "entries-published": (
+        "mm/migrate.c",
+        "\t\tmigrate_entries_begin(src);\n"
+        "\t\ttry_to_migrate(src, mode == MIGRATE_ASYNC ? TTU_BATCH_FLUSH : 0);\n",
+        "\t\tint made = folio_mapcount(src);\n"
+        "\t\ttry_to_migrate(src, mode == MIGRATE_ASYNC ? TTU_BATCH_FLUSH : 0);\n"
+        "\t\tif (!folio_mapped(src)) {\n"
+        "\t\t\tmigrate_entries_begin(src);\n"
+        "\t\t\tif (migrate_entries_counted(src))\n"
+        "\t\t\t\tatomic_long_add(made, &src->migrate_entries);\n"
+        "\t\t}\n",
+    ),
+    # A fork's copies are not counted at all.
+    "entry-copies-uncounted": (
+        "mm/memory.c",
+        "\t\trss[mm_counter(folio)]++;\n\t\tmigrate_entry_added(folio);\n",
+        "\t\trss[mm_counter(folio)]++;\n",
+    ),
+    # What is dropped stays counted: the walk goes on in vain.
+    "entry-drops-uncounted": (
+        "mm/memory.c",
+        "\t\tmigrate_entry_dropped(folio);\n",
+        "",
+    ),
+    "entry-restores-uncounted": (
+        "mm/migrate.c",
+        "\t\tif (entries_counted(rmap_walk_arg))\n"
+        "\t\t\tmigrate_entry_dropped(rmap_walk_arg->folio);\n",
+        "",
+    ),
+    "entries-made-uncounted": (
+        "mm/rmap.c",
+        "\t\t\tmigrate_entry_added(folio);\n",
+        "",
+    ),
+    # One too few, one too many.
+    "entries-end-with-one-left": (
+        COUNT,
+        "return atomic_long_read(&folio->migrate_entries) == MIGRATE_ENTRIES_COUNTED;",
+        "return atomic_long_read(&folio->migrate_entries) <= MIGRATE_ENTRIES_COUNTED + 1;",
+    ),
+    # The word is left behind, or lost too early.
+    "entries-never-end": (
+        COUNT,
+        "long word = atomic_long_xchg(&folio->migrate_entries, 0);",
+        "long word = atomic_long_read(&folio->migrate_entries);",
+    ),
+    "entries-lost-by-the-move": (
+        "mm/migrate.c",
+        "if (!folio_test_hugetlb(folio) && !migrate_entries_counted(folio))",
+        "if (!folio_test_hugetlb(folio))",
+    ),
+    # The private word of something else is taken for a count.
+    "entries-of-files-counted": (
+        COUNT,
+        "return folio_test_anon(folio) && !folio_test_large(folio) &&\n",
+        "return !folio_test_large(folio) &&\n",
+    ),
+    "entries-of-large-folios-counted": (
+        COUNT,
+        "if (!folio_test_anon(folio) || folio_test_large(folio) ||\n",
+        "if (!folio_test_anon(folio) ||\n",
+    ),
+    # Two that add at the same time, under locks of different page tables.
+    "entries-added-by-load-and-store": (
+        COUNT,
+        "atomic_long_inc(&folio->migrate_entries);",
+        "atomic_long_set(&folio->migrate_entries,"
+        " atomic_long_read(&folio->migrate_entries) + 1);",
+    ),
+    # Merging what has several owners, or without undoing what the split did.
+    "merge-ignores-tags": (
+        MERGE,
+        "return pgalloc_tag_get(first) == pgalloc_tag_get(page) &&\n\t       page_owner_alike",
+        "return page_owner_alike",
+    ),
+    "merge-keeps-tags": (MERGE, "\tpgalloc_tag_merge(page, order);\n", ""),
+    "merge-keeps-private": (MERGE, "\t\tset_page_private(page + i, 0);\n", ""),
+    "merge-takes-any-page": (
+        MERGE,
+        "\t\t\tplain = page_is_plain(page);\n",
+        "\t\t\tplain = true;\n",
+    ),
+    "merge-ignores-references": (
+        MERGE,
+        "ours = is_frozen || put_page_testzero(page);",
+        "ours = is_frozen || put_page_testzero(page) || true;",
+    ),
+    "merge-beyond-the-end": (
+        MERGE,
+        "order = min_t(unsigned int, order, ilog2(nr_pages));",
+        "order = min_t(unsigned int, order, order_base_2(nr_pages));",
+    ),
 }
+
+# Which suites have to notice the mutants of a file; those of the others are
+# changed for more than one of them.
+SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", COUNT: "migrate_entry_count*", MERGE: "free_contig"}
+
+
+def suites(name):
+    which = MUTANTS[name][0]
+    if name.startswith("entr"):
+        return "migrate_entry_count*"
+    return SUITES.get(which, "filemap_short_read")
 
 # Comes before everything else in the tests' object.
 PROLOGUE = "#include <linux/kconfig.h>\n#include <linux/types.h>\n#include <linux/atomic.h>\n"
@@ -217,7 +324,7 @@ def apply(name, src, new_header):
     else:
         write_if_new(os.path.join(src, which), text)
     write_if_new(new_header, PROLOGUE + header)
-    print("page_ref*" if which in (HEADER, SLOW) else "filemap_short_read")
+    print(suites(name))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -43,7 +44,7 @@ use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::page_state::{Group, PageState};
 use crate::slot::State;
-use crate::writeback::InHook;
+use crate::writeback::{self, InHook};
 use crate::writes::{Storage, Writes};
 
 /// The most bytes that are given to the storage in one request.
@@ -172,13 +173,18 @@ impl<S: RefScheme> Mapping<S> {
             && writes.written.next(0, self.nr_pages()).is_none()
     }
 
-    /// Counts a handle no more, and makes everything durable if it was the last one.
-    pub(crate) fn remove_handle(&self) {
+    /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
+    /// thread of the cache. The hook's thread has the writeback lock of a file, maybe of this one.
+    pub(crate) fn remove_handle(self: &Arc<Self>) {
         if let Some(writes) = self.writes_if_any()
             && writes.remove_handle()
             && self.check_home(Op::Sync).is_ok()
         {
-            self.save_at_the_end();
+            if InHook::is_so() {
+                writeback::close_later(Arc::clone(self));
+            } else {
+                self.save_at_the_end();
+            }
         }
     }
 

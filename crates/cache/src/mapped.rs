@@ -357,7 +357,7 @@ impl<S: RefScheme> MappedFile<S> {
         match wait.0 {
             Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
-            Why::Locked(frame) => mapping.wait_while_locked(frame),
+            Why::Locked(frame) => mapping.wait_while_locked(page, frame),
             Why::NeedsFrame => {
                 let frame = mapping.frame_for_write().or_else(|error| {
                     mapping.shared().make_room(error)?;

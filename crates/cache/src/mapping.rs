@@ -184,6 +184,10 @@ impl<S: RefScheme> Mapping<S> {
         &self.shared
     }
 
+    pub(crate) fn shared_arc(&self) -> &Arc<Shared<S>> {
+        &self.shared
+    }
+
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.backend
     }

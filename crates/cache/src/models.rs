@@ -22,6 +22,7 @@ mod writes;
 
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
@@ -175,7 +176,21 @@ fn writable_on(
 /// A file of [`OURS`], `len` bytes, that can be written to; nothing of it is cached.
 fn cold(shared: &Arc<Shared<LockBit>>, len: usize) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
-    (writable_on(shared, Arc::clone(&backend)), backend)
+    (writable_on(shared, seen(&backend)), backend)
+}
+
+/// A storage of which loom sees the calls.
+///
+/// loom tries the orders of accesses that depend on each other, as far as it knows; the bytes of a storage are none that it
+/// knows. Without this a call of one thread is tried before and after those of another only if there happen to be accesses
+/// of both around it that meet, which is a matter of how the code is written.
+fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
+    let nr_calls = AtomicUsize::new(0);
+    FaultBackend::with_script(Arc::clone(backend), move |_| {
+        // ORDERING: Relaxed; it is to be seen, and to order nothing.
+        nr_calls.fetch_add(1, Ordering::Relaxed);
+        Fault::None
+    })
 }
 
 /// A file of one page of [`OURS`] that can be written to; the page is cached and marked.

@@ -45,6 +45,8 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) last_failure: LastFailure,
     /// Wakes the thread that writes back.
     pub(crate) bell: Arc<Bell>,
+    /// The files whose last handle went in a hook: the thread that writes back makes them durable.
+    pub(crate) to_close: Mutex<Vec<Arc<Mapping<S>>>>,
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
     /// What else uses the cache's frames, and is one for all who ask.
@@ -127,6 +129,7 @@ impl<S: RefScheme> Shared<S> {
             leaf_stock: LeafStock::default(),
             unclean: UncleanFrames::new(nr_frames),
             bell: Arc::default(),
+            to_close: Mutex::new(Vec::new()),
             last_failure: LastFailure::default(),
             has_writeback: Mutex::new(false),
             companion: Mutex::new(Weak::<()>::new()),

@@ -106,6 +106,25 @@ impl Edit<'_> {
         }
     }
 
+    /// As [`apply`](Self::apply), to the page's own frame, which has to be published again whatever happens: if the
+    /// program's change panics, this returns with what.
+    #[inline(always)]
+    fn apply_caught<S: RefScheme>(
+        self,
+        frame: &UniqueFrame<'_, S>,
+    ) -> Option<Box<dyn std::any::Any + Send>> {
+        match self.new {
+            New::Bytes(bytes) => {
+                frame.bytes().copy_from(self.off, bytes);
+                None
+            }
+            New::Made(..) => {
+                let apply = std::panic::AssertUnwindSafe(|| self.apply(frame));
+                std::panic::catch_unwind(apply).err()
+            }
+        }
+    }
+
     /// Whether the edit is all of a page of which the file has `len` bytes, and does not ask what was there.
     fn covers(self, len: usize) -> bool {
         matches!(self.new, New::Bytes(_)) && self.off == 0 && self.range().end >= len
@@ -417,6 +436,8 @@ impl<S: RefScheme> Mapping<S> {
             self.store_fill_size(self.fill_size().min(new));
             self.store_size(new);
             self.drop_past_end(new);
+            // The lock of the size keeps the file from growing again; whoever shows its pages may have to wait.
+            drop(storage);
             if new < old {
                 self.tell_cut(new);
             }
@@ -490,7 +511,7 @@ impl<S: RefScheme> Mapping<S> {
                 Attempt::Cut => return Ok(Wrote::Cut),
                 Attempt::Raced => self.wait_for_change(page, &mut backoff),
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
-                Attempt::Locked(frame) => self.wait_while_locked(frame),
+                Attempt::Locked(frame) => self.wait_while_locked(page, frame),
                 Attempt::OfEarlierGroup => self.settle_groups(writes)?,
                 Attempt::Missing => {
                     if self.is_whole(page, edit) {
@@ -576,10 +597,13 @@ impl<S: RefScheme> Mapping<S> {
         let after = state.dirtied(group);
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
-            edit.apply(&unique);
+            let panicked = edit.apply_caught(&unique);
             self.note_state(writes, page, state, after);
             self.grow(page, bound);
             claim.rewrite(unique, after, lsn);
+            if let Some(panic) = panicked {
+                std::panic::resume_unwind(panic);
+            }
             return Ok(Attempt::Done);
         }
         let Some(unique) = spare.take() else {
@@ -671,7 +695,7 @@ impl<S: RefScheme> Mapping<S> {
             let state = PageState::of(record);
             if state.is_locked() {
                 drop(claim);
-                self.wait_while_locked(frame);
+                self.wait_while_locked(page, frame);
                 continue;
             }
             if state.is_unclean_of_other(writes.groups.current()) {
@@ -740,14 +764,20 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Sleeps until the page in `frame` is not locked any more, or is elsewhere.
-    pub(crate) fn wait_while_locked(&self, frame: FrameNr) {
+    /// Sleeps while `page` is in `frame`, and locked.
+    pub(crate) fn wait_while_locked(&self, page: PageNr, frame: FrameNr) {
         let record = self.shared().pool.meta(frame);
+        let in_frame = || {
+            let slot = self.index().look(page)?.slot;
+            (slot.state() == State::Present(frame)).then(|| slot.bits())
+        };
         self.shared().waits.wait_while(record.state(), |state| {
-            // ORDERING: Acquire; whoever unlocks stores, and wakes. What is seen is a hint: the frame may be something
-            // else by now, whose word means something else, and of which nobody wakes us.
-            PageState::from_bits(state.load(Ordering::Acquire)).is_locked()
-                && record.kind().0 == FrameKind::Page
+            let before = in_frame();
+            // ORDERING: Acquire; whoever unlocks stores, and wakes. And so that the slot is looked at again after it: if
+            // that is as it was, the frame was the page's all the time, and its word meant this. Otherwise it may have been
+            // something else, or another page, of which nobody wakes us, or whose holder waits for us.
+            let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
+            is_locked && before.is_some() && in_frame() == before
         });
     }
 }

@@ -7,8 +7,9 @@
 //! durable. So while the storage is at work on one quarter, writers fill the next.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 #[cfg(not(loom))]
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
@@ -95,7 +96,7 @@ impl InHook {
         Self(())
     }
 
-    fn is_so() -> bool {
+    pub(crate) fn is_so() -> bool {
         HOOKS.with_borrow(|hooks| !hooks.is_empty())
     }
 
@@ -208,6 +209,11 @@ impl<S: RefScheme> Shared<S> {
     /// as long as there are many.
     #[cfg(not(loom))]
     fn write_back(&self) {
+        let to_close = std::mem::take(&mut *lock(&self.to_close));
+        for mapping in to_close {
+            mapping.save_at_the_end();
+            self.let_go(mapping);
+        }
         let mut is_failing = self.last_failure.is_recent();
         while self.unclean.is_high() && !is_failing {
             let before = self.unclean.nr();
@@ -226,6 +232,17 @@ impl<S: RefScheme> Shared<S> {
         }
         self.bury();
     }
+}
+
+/// Has the thread of the cache make a file durable whose last handle has gone. Until it did the file keeps the cache, so
+/// the thread does not end before.
+pub(crate) fn close_later<S: RefScheme>(mapping: Arc<Mapping<S>>) {
+    let shared = Arc::clone(mapping.shared_arc());
+    lock(&shared.to_close).push(mapping);
+    // In a model there is no thread. If none can be started now, the next one that is finds the file.
+    #[cfg(not(loom))]
+    let _ = start(&shared);
+    shared.bell.ring();
 }
 
 /// Whether a file is written to, and written back without being asked to.

@@ -702,7 +702,10 @@ impl<S: RefScheme> History<S> {
         });
         let size = self.files[nr].file.size() as usize;
         self.bytes[nr].resize(size, 0);
-        self.bytes[nr][pos as usize..][..done].copy_from_slice(&bytes[..done]);
+        // Where nothing was written the file may end before.
+        if done != 0 {
+            self.bytes[nr][pos as usize..][..done].copy_from_slice(&bytes[..done]);
+        }
     }
 
     fn resize_file(&mut self) {

@@ -20,7 +20,8 @@ impl<S: RefScheme> Space<S> {
     /// The addresses of the pages of `range`, all of which must be mapped, that were accessed since this was last called for
     /// them, or since they were made: by this space, or by one that still shares the page table.
     ///
-    /// A page that somebody is changing at the moment counts as accessed. A page that is made while this runs may be among
+    /// Pages of a file are not among them, since the file's cache keeps their age for all who use the file; private copies
+    /// are. A page that somebody is changing at the moment counts as accessed. A page that is made while this runs may be among
     /// them or not.
     ///
     /// # Errors

@@ -57,7 +57,8 @@ impl<S: RefScheme> Space<S> {
         self.update(addr, |before| before.wrapping_add(value))
     }
 
-    /// Stores `new` at `addr` if the word there is `current`; the inner result has the word that was there.
+    /// Stores `new` at `addr` if the word there is `current`; the inner result has the word that was there. The page counts
+    /// as written in any case: in a shared area of a file it becomes dirty.
     ///
     /// # Errors
     ///

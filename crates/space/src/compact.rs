@@ -11,9 +11,9 @@
 //!
 //! What is not moved: tables, pinned pages, the leaves of files' indices, and everything that is no page. A page of an area
 //! that is bound to a node is moved within the node where it is, and to no other; the place is given up if there is no room.
-//! The page's record says that it is bound, since the areas that map it are found by a walk only: it is what the policy was
-//! when the page was made, and nothing else. Other pages go to other nodes if theirs has no room. Where frames run out for
-//! those that are moved, the cache evicts some.
+//! The page's record says that it is bound, since the areas that map it are found by a walk only: it goes by the policy that
+//! the page was made under, as do those of areas whose policy was changed since. Other pages, and those of files, go to other
+//! nodes if theirs has no room. Where frames run out for those that are moved, the cache evicts some.
 //!
 //! It runs by itself when a large page is written first and no block is free.
 
@@ -147,10 +147,7 @@ impl<S: RefScheme> Shared<S> {
                         None => is_stuck = true,
                     },
                     FrameKind::Page => {
-                        // On its node, if there is room: the cache has no policy.
-                        let to = self.pool().node_of(frame).and_then(|node| {
-                            self.alloc_elsewhere(of_block, Place::Prefer(node), &place, parts)
-                        });
+                        let to = self.frame_elsewhere(frame, of_block, &place, parts);
                         match to.map(|to| self.source.move_page(frame, to)) {
                             Some(Ok(left)) => parts.push(left),
                             Some(Err(_)) | None => is_stuck = true,
@@ -159,7 +156,7 @@ impl<S: RefScheme> Shared<S> {
                     _ => {}
                 }
             }
-            self.move_batch(None, &mut batch, Engine::Batched, &mut report);
+            self.move_batch(&mut batch, Engine::Batched, &mut report);
             if is_stuck || batch.iter().any(|page| page.failure().is_some()) {
                 return false;
             }
@@ -167,35 +164,54 @@ impl<S: RefScheme> Shared<S> {
         true
     }
 
-    /// A block that may be at `to`, and is not in `place`; what is in that becomes a part of it.
-    fn alloc_elsewhere<'s>(
+    /// A block for what is in `frame`, which may be on any node, outside of the place.
+    fn frame_elsewhere<'s>(
+        &'s self,
+        frame: FrameNr,
+        order: Order,
+        place: &Range<u32>,
+        parts: &mut Vec<UniqueFrame<'s, S>>,
+    ) -> Option<UniqueFrame<'s, S>> {
+        let wanted = Place::Prefer(self.pool().node_of(frame)?);
+        let mut nr_tries = 0;
+        loop {
+            if let Some(to) = self.alloc_outside(order, wanted, place, parts) {
+                return Some(to);
+            }
+            self.make_room_again(&mut nr_tries, order, wanted)?;
+        }
+    }
+
+    /// A block that is not in the place, if one is free. What is in the place becomes a part of it.
+    fn alloc_outside<'s>(
         &'s self,
         order: Order,
-        to: Place,
+        wanted: Place,
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,
-            place: to,
+            place: wanted,
             reserve: Reserve::Use,
         };
-        let mut nr_tries = 0;
         loop {
-            match self.pool().alloc_by(&request) {
-                // One that has just become free.
-                Ok(block) if place.contains(&block.frame().get()) => parts.push(block),
-                Ok(block) => return Some(block),
-                Err(_) => {
-                    nr_tries += 1;
-                    if nr_tries > MAKE_ROOM_TRIES || !self.source.make_room(order, to) {
-                        return None;
-                    }
-                }
+            let to = self.pool().alloc_by(&request).ok()?;
+            if !place.contains(&to.frame().get()) {
+                return Some(to);
             }
+            // One that has just become free.
+            parts.push(to);
         }
     }
 
+    /// Has the owner of the frames evict some; None if that is no use any more.
+    fn make_room_again(&self, nr_tries: &mut usize, order: Order, wanted: Place) -> Option<()> {
+        *nr_tries += 1;
+        (*nr_tries <= MAKE_ROOM_TRIES && self.source.make_room(order, wanted)).then_some(())
+    }
+
+    /// Isolates the page in `frame`, with a frame for it to go to: out of the place, and where it may be.
     fn isolate_frame<'s>(
         &'s self,
         frame: FrameNr,
@@ -203,39 +219,33 @@ impl<S: RefScheme> Shared<S> {
         place: &Range<u32>,
         parts: &mut Vec<UniqueFrame<'s, S>>,
     ) -> Option<Moving<'s, S>> {
-        let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
-            return None;
-        };
-        // With the reference in hand the frame stays what it is.
-        let is_page = reference.meta().kind() == (FrameKind::Anon, order);
-        let is_isolated = is_page && self.try_isolate(frame);
-        // What is counted keeps it from being freed now; and a reference would look like a pin.
-        drop(reference);
-        if !is_isolated {
-            return None;
-        }
-        match self.target_for(frame, order, place, parts) {
-            Some(to) => Some(Moving::new(self, frame, to)),
-            None => {
-                self.end_isolation(frame);
-                None
+        let mut nr_tries = 0;
+        loop {
+            let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
+                return None;
+            };
+            // With the reference in hand the frame stays what it is.
+            let is_page = reference.meta().kind() == (FrameKind::Anon, order);
+            let is_isolated = is_page && self.try_isolate(frame);
+            // What is counted keeps it from being freed now; and a reference would look like a pin.
+            drop(reference);
+            if !is_isolated {
+                return None;
             }
+            let wanted = self.pool().node_of(frame).map(|node| {
+                // While it is isolated the record is the page's.
+                match self.owner_of(frame).binding {
+                    Binding::Anywhere => Place::Prefer(node),
+                    Binding::Node => Place::Only(node),
+                }
+            });
+            let to = wanted.and_then(|wanted| self.alloc_outside(order, wanted, place, parts));
+            if let Some(to) = to {
+                return Some(Moving::new(self, frame, to));
+            }
+            // Nothing is evicted, which may wait, while a page is isolated.
+            self.end_isolation(frame);
+            self.make_room_again(&mut nr_tries, order, wanted?)?;
         }
-    }
-
-    /// Where a page goes that the caller has isolated: out of `place`, and where it may be.
-    fn target_for<'s>(
-        &'s self,
-        frame: FrameNr,
-        order: Order,
-        place: &Range<u32>,
-        parts: &mut Vec<UniqueFrame<'s, S>>,
-    ) -> Option<UniqueFrame<'s, S>> {
-        let node = self.pool().node_of(frame)?;
-        let to = match self.owner_of(frame).binding {
-            Binding::Anywhere => Place::Prefer(node),
-            Binding::Node => Place::Only(node),
-        };
-        self.alloc_elsewhere(order, to, place, parts)
     }
 }

@@ -81,11 +81,6 @@ impl Counts {
         self.mappings() == 1 && self.migrations() == 0
     }
 
-    /// Whether this is the count of a frame that is being migrated, and that one entry names, a migration entry.
-    pub(crate) const fn is_moving_once(self) -> bool {
-        self.0 == ISOLATED | MIGRATION
-    }
-
     /// Whether one more mapping, added to this, is too many and has to be taken back.
     pub(crate) const fn is_over_with_mapping(self) -> bool {
         self.mappings() >= MAX_MAPPINGS
@@ -129,8 +124,6 @@ mod tests {
                     assert_eq!(counts.is_over_with_migration(), over);
                     assert_eq!(counts.is_over_with_mapping(), mappings >= MAX_MAPPINGS);
                     assert_eq!(counts.is_mapped_once(), mappings == 1 && migrations == 0);
-                    let once = (mappings, migrations, isolated) == (0, 1, ISOLATED);
-                    assert_eq!(counts.is_moving_once(), once);
                     if mappings > 0 {
                         let turned = Counts::from_bits(word - MAPPING + MIGRATION);
                         assert_eq!(turned.mappings(), mappings - 1);

@@ -22,6 +22,10 @@
 //! C2. A copy that is in a table of another space is there because that space is linked (F3 of [`crate::file`]). A fork
 //!     is linked before it has any tables, and it has those of its parent: if it was made before the parent was gone
 //!     through, it is linked by then. So spaces are gone through until none is linked that was not.
+//! C3. A parent is gone through before its forks. A fork that was gone through while it was linked and had no tables yet
+//!     would get them from its parent afterwards, with what is past the end; to go through the parent waits for the
+//!     copying, since that holds its structure lock. An area of a fork begins at the same page as its parent's and is
+//!     younger, so the order of [`Family::walk`](crate::family::Family::walk) is this one.
 //!
 //! What a cut leaves. The copy of the page that the new end is in stays whole; so do pins.
 //!
@@ -62,6 +66,7 @@ impl<S: RefScheme> FileUser for FileMaps<S> {
             if next.is_empty() {
                 return;
             }
+            // C3.
             for space in &next {
                 space.drop_copies(self, size);
             }

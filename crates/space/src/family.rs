@@ -73,7 +73,8 @@ impl<S: RefScheme> Family<S> {
     }
 
     /// Calls `visit` with every link that has one of the indices `first..end`, in the order of their first index and
-    /// then of their age, until it breaks. With the family's lock held.
+    /// then of their age, the oldest first, until it breaks. With the family's lock held. Cuts of files go by the order
+    /// (C3 of [`crate::cut`]); migrations do not.
     pub(crate) fn walk<B>(
         &self,
         first: u64,

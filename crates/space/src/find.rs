@@ -4,7 +4,8 @@
 //! For a part of a range that is in one table, with the structure lock held for reading, and the table:
 //! 1. Look through the entries, and count the pages that are elsewhere.
 //! 2. Allocate as many frames on the node at once, and no more: what is taken is used by this batch, or given back.
-//! 3. Claim the entries, and isolate their pages.
+//! 3. Claim the entries. Pages that are mapped once are moved there and then; others are isolated, for the walks.
+//! 4. Free the frames that pages have left.
 //!
 //! The table may be exchanged in the directory meanwhile, by a fault of this space; then it is another space's, whose
 //! pages these are. So the directory is looked at after an entry was, and under its claim. That is enough: before
@@ -54,8 +55,10 @@ enum Found {
     Nothing,
     /// The page is on the node.
     There,
+    /// The page was mapped once, and is on the node now.
+    Moved,
     /// The page is isolated, and in the batch.
-    Page,
+    Isolated,
     /// The page cannot be moved.
     Failed(NotMoved),
     /// The table is not in the directory any more.
@@ -116,8 +119,42 @@ impl<'s, S: RefScheme> Targets<'s, S> {
     }
 }
 
+/// How much may still be done at once.
+struct Room {
+    nr_pages: usize,
+    nr_bytes: u64,
+}
+
+impl Room {
+    fn new(engine: Engine) -> Self {
+        Self {
+            nr_pages: engine.batch(),
+            nr_bytes: BATCH_BYTES,
+        }
+    }
+
+    /// How many pages of this size there is room for.
+    fn for_pages(&self, page_bytes: u64) -> usize {
+        (self.nr_bytes / page_bytes).min(self.nr_pages as u64) as usize
+    }
+
+    fn take(&mut self, page_bytes: u64) {
+        self.nr_pages -= 1;
+        self.nr_bytes -= page_bytes;
+    }
+}
+
+/// What has come of the pages that were found.
+struct Yield<'b, 's, S: RefScheme> {
+    /// Those that are isolated.
+    batch: &'b mut Vec<Moving<'s, S>>,
+    /// The frames that pages have left.
+    left: Vec<UniqueFrame<'s, S>>,
+    report: &'b mut Migrated,
+}
+
 impl<S: RefScheme> Inner<S> {
-    /// Isolates pages of `range` from its start on, as many as a batch has; returns where to go on.
+    /// Moves, or isolates, pages of `range` from its start on, as many as are done at once; returns where to go on.
     pub(crate) fn find_batch<'s>(
         &'s self,
         range: Range<u64>,
@@ -126,12 +163,23 @@ impl<S: RefScheme> Inner<S> {
         batch: &mut Vec<Moving<'s, S>>,
         report: &mut Migrated,
     ) -> u64 {
+        let wanted = Wanted {
+            node,
+            there: self.shared.pool().frames_of(node),
+            engine,
+        };
+        let mut room = Room::new(engine);
+        let mut found = Yield {
+            batch,
+            left: Vec::new(),
+            report,
+        };
         let areas = read(&self.structure);
         for area in areas.overlapping(&range) {
             let end = area.range.end.min(range.end);
             let mut addr = area.range.start.max(range.start);
             while addr < end {
-                if nr_wanted(batch, engine, area.page_bytes()) == 0 {
+                if room.for_pages(area.page_bytes()) == 0 {
                     return addr;
                 }
                 let pmd_word = &self.tables_of(&(addr..addr + 1))[0];
@@ -141,12 +189,8 @@ impl<S: RefScheme> Inner<S> {
                     continue;
                 };
                 let table = InDirectory { pmd_word, table };
-                let wanted = Wanted {
-                    node,
-                    there: self.shared.pool().frames_of(node),
-                    engine,
-                };
-                addr = self.find_in_table(&table, area, addr..next_table, wanted, batch, report);
+                let part = addr..next_table;
+                addr = self.find_in_table(&table, area, part, &wanted, &mut room, &mut found);
             }
         }
         range.end
@@ -158,14 +202,15 @@ impl<S: RefScheme> Inner<S> {
         table: &InDirectory<'s, S>,
         area: &Area<S>,
         range: Range<u64>,
-        wanted: Wanted,
-        batch: &mut Vec<Moving<'s, S>>,
-        report: &mut Migrated,
+        wanted: &Wanted,
+        room: &mut Room,
+        found: &mut Yield<'_, 's, S>,
     ) -> u64 {
         let shared = &*self.shared;
+        let page_bytes = area.page_bytes();
         let entries = table.entries(shared, &range, area.order);
         // 1.
-        let most = nr_wanted(batch, wanted.engine, area.page_bytes());
+        let most = room.for_pages(page_bytes);
         let (mut nr, mut end) = (0, 0);
         while let Some(word) = entries.get(end)
             && nr < most
@@ -175,30 +220,39 @@ impl<S: RefScheme> Inner<S> {
         }
         // 2.
         let mut targets = Targets::new(shared, area.order, wanted.node, nr);
+        found.left.reserve(nr);
         // 3.
         let mut addr = range.start;
         for word in &entries[..end] {
-            if batch.len() == wanted.engine.batch() {
+            if room.for_pages(page_bytes) == 0 {
                 break;
             }
-            match self.isolate(table, (addr, word), &wanted, &mut targets, batch) {
-                Found::Nothing | Found::Page => {}
-                Found::There => report.nr_there += 1,
-                Found::Failed(why) => report.not_moved.push((addr, why)),
+            match self.take_page(table, (addr, word), wanted, &mut targets, found) {
+                Found::Nothing => {}
+                Found::There => found.report.nr_there += 1,
+                Found::Moved => {
+                    found.report.nr_moved += 1;
+                    room.take(page_bytes);
+                }
+                Found::Isolated => room.take(page_bytes),
+                Found::Failed(why) => found.report.not_moved.push((addr, why)),
                 Found::Exchanged => break,
             }
-            addr += area.page_bytes();
+            addr += page_bytes;
         }
+        // 4.
+        found.left.sort_unstable_by_key(UniqueFrame::frame);
+        shared.pool().free_bulk(found.left.drain(..));
         addr
     }
 
-    fn isolate<'s>(
+    fn take_page<'s>(
         &'s self,
         table: &InDirectory<'s, S>,
         (addr, word): (u64, &AtomicU64),
         wanted: &Wanted,
         targets: &mut Targets<'s, S>,
-        batch: &mut Vec<Moving<'s, S>>,
+        found: &mut Yield<'_, 's, S>,
     ) -> Found {
         let shared = &*self.shared;
         let mut to = None;
@@ -226,33 +280,30 @@ impl<S: RefScheme> Inner<S> {
                 continue;
             };
             if !table.is_there() {
+                // Before the frame is given back.
+                drop(claim);
                 return Found::Exchanged;
             }
-            let is_turned = wanted.engine == Engine::Batched && shared.isolate_and_turn(frame);
-            if !is_turned && !shared.isolate(frame) {
+            let (claim, to_frame) = match wanted.engine {
+                Engine::Batched => match shared.move_claimed(claim, to_frame) {
+                    Ok(left) => {
+                        found.left.extend(left);
+                        return Found::Moved;
+                    }
+                    Err(back) => back,
+                },
+                Engine::FullWalk | Engine::EarlyStop => (claim, to_frame),
+            };
+            let is_isolated = shared.isolate(frame);
+            drop(claim);
+            if !is_isolated {
                 return Found::Failed(NotMoved::InMigration);
             }
-            if is_turned {
-                claim.end(entry.to_migration());
-            } else {
-                drop(claim);
-            }
-            batch.push(Moving::new(shared, frame, to_frame).at(addr, is_turned));
-            return Found::Page;
+            let page = Moving::new(shared, frame, to_frame).at(addr);
+            found.batch.push(page);
+            return Found::Isolated;
         }
     }
-}
-
-/// How many pages of this size the batch has room for.
-fn nr_wanted<S: RefScheme>(batch: &[Moving<'_, S>], engine: Engine, page_bytes: u64) -> usize {
-    let bytes: u64 = batch.iter().map(|page| page.order().bytes() as u64).sum();
-    let by_bytes = BATCH_BYTES.saturating_sub(bytes) / page_bytes;
-    let by_bytes = if batch.is_empty() {
-        by_bytes.max(1)
-    } else {
-        by_bytes
-    };
-    by_bytes.min((engine.batch() - batch.len()) as u64) as usize
 }
 
 impl<S: RefScheme> Shared<S> {
@@ -293,6 +344,8 @@ mod tests {
         }
         let first = area.start..area.start + 64 * PAGE;
         for (range, nr) in [(first, 3), (area.start + 100 * PAGE..area.end, 64)] {
+            // Pages that are mapped once are moved before the batch is.
+            let _fork = space.fork_with(crate::fork::ForkMode::Copy).unwrap();
             let free = spaces.pool().stats().nr_available();
             let (mut batch, mut report) = (Vec::new(), Migrated::default());
             let engine = Engine::Batched;
@@ -301,7 +354,7 @@ mod tests {
             assert_eq!(batch.len(), nr);
             assert_eq!(spaces.pool().stats().nr_available(), free - nr);
             let shared = spaces.shared();
-            shared.move_batch(Some(inner), &mut batch, engine, &mut report);
+            shared.move_batch(&mut batch, engine, &mut report);
             assert!(batch.iter().all(|page| page.failure().is_none()));
             assert_eq!(spaces.pool().stats().nr_available(), free);
         }

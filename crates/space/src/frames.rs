@@ -14,8 +14,9 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::claim::Claim;
 use crate::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
-use crate::cow::References;
+use crate::cow::{Cow, References, decide};
 use crate::family::Family;
 use crate::pte::{Pte, State};
 use crate::raw;
@@ -91,8 +92,8 @@ impl<S: RefScheme> Shared<S> {
         self.publish_moved(block, owner, counts)
     }
 
-    /// Makes a block the page that `owner` is of: a page that the caller has isolated in another frame. The share of its
-    /// family goes with it, and that frame is to be let go of by [`let_go_moved`](Self::let_go_moved).
+    /// Makes a block the page that `owner` is of, which the caller moves out of another frame. The share of its family goes
+    /// with it, and that frame is to be let go of without it, as [`let_go_moved`](Self::let_go_moved) does.
     pub(crate) fn publish_moved(
         &self,
         block: UniqueFrame<'_, S>,
@@ -118,9 +119,8 @@ impl<S: RefScheme> Shared<S> {
         raw::counted_reference(self.pool(), frame).try_unique().ok()
     }
 
-    /// Whose a page is that the caller has isolated.
+    /// Whose a page is that has a count, and keeps it meanwhile: the caller has isolated it, or claimed an entry of it.
     pub(crate) fn owner_of(&self, frame: FrameNr) -> Owner {
-        debug_assert!(self.counts(frame).is_isolated());
         let record = self.pool().meta(frame);
         let (family, index) = record.owner();
         let [_, binding] = record.private();
@@ -205,18 +205,37 @@ impl<S: RefScheme> Shared<S> {
         self.take(frame, MIGRATION);
     }
 
-    /// Isolates a page of which the caller has claimed an entry, and turns that entry, if it is the only one and nobody has
-    /// the page isolated.
-    pub(crate) fn isolate_and_turn(&self, frame: FrameNr) -> bool {
-        // ORDERING: AcqRel, as of `turn_to_migration` and `isolate`; Relaxed on failure: nothing was learned.
-        self.word(frame)
-            .compare_exchange(
-                MAPPING,
-                ISOLATED | MIGRATION,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+    /// Moves the page of a claimed entry into `to`, if that entry is its only one, nobody has it pinned, and nobody migrates
+    /// it; else both are handed back. What has become free is the answer: the frame that the page left, unless
+    /// somebody looks at it at this moment, who frees it then.
+    ///
+    /// While the claim lasts nobody writes the page, pins it, or gets another entry of it: all that takes a claim of
+    /// an entry, and there is no other. Only who has found the page by its frame may isolate it meanwhile; the swap
+    /// of the count decides between the two.
+    pub(crate) fn move_claimed<'s, 't>(
+        &'s self,
+        claim: Claim<'t>,
+        to: UniqueFrame<'s, S>,
+    ) -> Result<Option<UniqueFrame<'s, S>>, (Claim<'t>, UniqueFrame<'s, S>)> {
+        let entry = claim.before();
+        let from = FrameNr::new(entry.frame());
+        let is_alone = decide(self.counts(from), self.references(from)) == Cow::Reuse;
+        if !is_alone {
+            return Err((claim, to));
+        }
+        let bytes = to.bytes();
+        bytes.copy_from_racy(0, self.pool().bytes(from, bytes.len()));
+        let owner = self.owner_of(from);
+        // ORDERING: AcqRel, as of every change that takes from a field; Relaxed on failure: nothing was learned.
+        let swapped =
+            self.word(from)
+                .compare_exchange(MAPPING, 0, Ordering::AcqRel, Ordering::Relaxed);
+        if swapped.is_err() {
+            return Err((claim, to));
+        }
+        let arrived = self.publish_moved(to, owner, MAPPING);
+        claim.end(entry.restored(arrived));
+        Ok(raw::counted_reference(self.pool(), from).try_unique().ok())
     }
 
     /// Isolates a page that has a count, which the caller makes sure of: it has claimed an entry that names it. False

@@ -12,7 +12,7 @@
 //! | `map_file`, `file`, `file_access`, `cut` | areas that show files: mapping, what they know, reads and writes, files that get shorter |
 //! | `rmap`, `cache` | from a page of a file to what shows it; the spaces of a cache |
 //! | `policy` | on which nodes pages are to be |
-//! | `migrate`, `find`, `moving`, `migrate_file`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
+//! | `migrate`, `migrate_file`, `find`, `moving`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
 //! | `age` | which pages are in use |
 //! | `verify` | whether everything adds up |
 //! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |

@@ -43,7 +43,7 @@ impl<S: RefScheme> Space<S> {
     ///   From then on the page is the space's own; its forks have it too. The policy says where copies are.
     ///
     /// Where the file has no page, accesses fail with [`PastEnd`](ErrorKind::PastEnd). Within its last page, what lies past
-    /// the end reads as zeros, and is not written or pinned in a shared area. Who makes the file shorter takes the pages
+    /// the end reads as zeros; it cannot be written in a shared area, nor pinned, unless it is in a private copy. Who makes the file shorter takes the pages
     /// past the new end away, private copies too; it may grow again, and has zeros there then.
     ///
     /// # Errors

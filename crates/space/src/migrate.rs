@@ -46,11 +46,11 @@
 //!
 //! # A page that is mapped once
 //!
-//! is found without any walk ([`Engine::Batched`]): the entry by which it was found is the only one, and is turned under the
-//! claim under which it was isolated. Before the second walk that entry is looked at; if the page still has no other, it
-//! is settled there and then, under one claim: D becomes a page that is mapped once, the entry names it, and F has
-//! nothing left. So such a page takes four read-modify-writes: two claims, one for the count, one to get hold of F's
-//! record. If the table was copied or the entry moved, it walks.
+//! takes no walk, no migration entry and no isolation ([`Engine::Batched`]): it is moved under the claim of its only entry, by
+//! which it was found. Nobody can write, pin or copy the page meanwhile, and who meets the entry waits as for a write of the
+//! whole page. Its count goes to zero by a compare-and-swap, which fails if compaction has isolated the page; then, or if
+//! somebody has it pinned, it takes the long way. So it takes three read-modify-writes: the claim, the count, and to get hold
+//! of F's record. Where the pages of a batch are moved to, and what they leave, is allocated and freed for all of them.
 //!
 //! # Whose the family is
 //!
@@ -86,7 +86,7 @@ pub enum Engine {
     FullWalk,
     /// Page by page; the second walk ends with the last migration entry.
     EarlyStop,
-    /// Many pages by one walk, and those that are mapped once by none.
+    /// Many pages by one walk; those that are mapped once by none, each under the claim of its entry.
     #[default]
     Batched,
 }
@@ -128,9 +128,10 @@ pub struct Migrated {
     pub nr_there: usize,
     /// The pages that were not moved, by address, and why.
     pub not_moved: Vec<(u64, NotMoved)>,
-    /// How long the first walks took, and finding the pages.
+    /// How long it took to find the pages, and to move those that are mapped once ([`Engine::Batched`]); and the first
+    /// walks.
     pub first_walk: Duration,
-    /// How long the copies took.
+    /// How long the copies took, of the pages that walks were made for.
     pub copy: Duration,
     /// How long the second walks took.
     pub second_walk: Duration,
@@ -213,8 +214,7 @@ impl<S: RefScheme> Inner<S> {
             let rest = next..range.end;
             next = self.find_batch(rest, node, engine, &mut batch, report);
             report.first_walk += since(start);
-            self.shared
-                .move_batch(Some(self), &mut batch, engine, report);
+            self.shared.move_batch(&mut batch, engine, report);
             for page in batch.drain(..) {
                 match page.failure() {
                     None => report.nr_moved += 1,

@@ -12,12 +12,16 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{FRAME_BYTES, FramePool, HugePages, Nodes, Order, PoolConfig};
+use pagewell_frame::{
+    FRAME_BYTES, FrameKind, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, TryGetFrame,
+};
 
 use crate::area::Policy;
 use crate::fork::ForkMode;
-use crate::migrate::Engine;
-use crate::space::{Space, Spaces};
+use crate::migrate::{Engine, Migrated};
+use crate::moving::Moving;
+use crate::space::{Inner, Space, Spaces};
+use crate::table::look;
 
 const PAGE: u64 = FRAME_BYTES as u64;
 
@@ -296,7 +300,7 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
                 }
             })
         };
-        let mut report = crate::migrate::Migrated::default();
+        let mut report = Migrated::default();
         space
             .inner
             .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
@@ -343,6 +347,46 @@ fn loom_undo_vs_fork() {
 #[test]
 fn loom_undo_vs_fork_and_unmap() {
     migration_vs(Beside::Both, true, 1);
+}
+
+/// The page of the entry that is claimed is found by its frame, isolated, and moved by the long way: one of the two moves it,
+/// or both, one after the other.
+#[test]
+fn loom_move_under_claim_vs_isolation() {
+    explore(2, || {
+        let spaces = spaces(8, 2);
+        let space = filled(&spaces, 1);
+        let frame = {
+            let pmd = Inner::<LockBit>::look(space.inner.pmd_word(0).expect("a directory"));
+            let entries = spaces.shared().entries(pmd.table().expect("a table"));
+            FrameNr::new(look(&entries[0]).frame())
+        };
+        let other = {
+            let spaces = spaces.clone();
+            thread::spawn(move || {
+                let shared = spaces.shared();
+                let to = shared.alloc_on(Order::ZERO, 0).expect("a frame");
+                let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
+                    return;
+                };
+                let kind = (FrameKind::Anon, Order::ZERO);
+                if reference.meta().kind() == kind && shared.try_isolate(frame) {
+                    drop(reference);
+                    let mut batch = vec![Moving::new(shared, frame, to)];
+                    let mut report = Migrated::default();
+                    shared.move_batch(&mut batch, Engine::Batched, &mut report);
+                }
+            })
+        };
+        let mut report = Migrated::default();
+        let inner = &space.inner;
+        inner.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        other.join().unwrap();
+        assert_eq!(byte(&space, 0), 1);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
 }
 
 /// Between two restored entries the new frame is mapped once, and is not the writer's alone all the same: the parent's entry

@@ -4,15 +4,14 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
 use pagewell_sync::thread::Backoff;
 
-use crate::counts::{ISOLATED, MAPPING};
+use crate::counts::ISOLATED;
 use crate::cow::References;
 use crate::family::Family;
 use crate::frames::Owner;
 use crate::migrate::{Engine, Migrated, NotMoved, now};
 use crate::pte::State;
 use crate::shared::Shared;
-use crate::space::Inner;
-use crate::walk::{Entry, Step, TableCursor};
+use crate::walk::{Entry, Step};
 
 /// How often the first walk is done for one page before it is given up.
 const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
@@ -27,8 +26,6 @@ pub(crate) struct Moving<'s, S: RefScheme> {
     owner: Owner,
     /// Its address in the space that is migrated; none if it was found by its frame.
     addr: Option<u64>,
-    /// Whether the entry at `addr` was turned when the page was found, and was the only one.
-    is_turned: bool,
     /// Where it goes; taken when that becomes a page.
     to: Option<UniqueFrame<'s, S>>,
     stage: Stage,
@@ -38,10 +35,8 @@ pub(crate) struct Moving<'s, S: RefScheme> {
 enum Stage {
     /// In its old frame.
     Leaving,
-    /// In this frame, which is isolated, as is the old one.
+    /// In this frame, which is isolated until the end, as is the old one.
     Arriving(FrameNr),
-    /// In its new frame, and in no other.
-    Settled,
     /// To stay in its old frame.
     Failed(NotMoved),
 }
@@ -54,21 +49,15 @@ impl<'s, S: RefScheme> Moving<'s, S> {
             order: to.order(),
             owner: shared.owner_of(from),
             addr: None,
-            is_turned: false,
             to: Some(to),
             stage: Stage::Leaving,
         }
     }
 
-    /// The page, found at `addr` of the space that is migrated; `is_turned` if its only entry, which is there, was
-    /// turned.
-    pub(crate) fn at(self, addr: u64, is_turned: bool) -> Self {
+    /// The page, found at `addr` of the space that is migrated.
+    pub(crate) fn at(self, addr: u64) -> Self {
         let addr = Some(addr);
-        Self {
-            addr,
-            is_turned,
-            ..self
-        }
+        Self { addr, ..self }
     }
 
     pub(crate) fn from(&self) -> FrameNr {
@@ -91,25 +80,20 @@ impl<'s, S: RefScheme> Moving<'s, S> {
     pub(crate) fn failure(&self) -> Option<NotMoved> {
         match self.stage {
             Stage::Failed(why) => Some(why),
-            Stage::Leaving | Stage::Arriving(_) | Stage::Settled => None,
+            Stage::Leaving | Stage::Arriving(_) => None,
         }
     }
 
     fn is_leaving(&self) -> bool {
         self.stage == Stage::Leaving
     }
-
-    fn is_settled(&self) -> bool {
-        self.stage == Stage::Settled
-    }
 }
 
 impl<S: RefScheme> Shared<S> {
     /// Steps 2 to 6 for pages that are isolated: each of them is in its new frame afterwards, or failed and is where it
-    /// was. `space` is the one in which their addresses are.
+    /// was.
     pub(crate) fn move_batch<'s>(
         &'s self,
-        space: Option<&Inner<S>>,
         batch: &mut [Moving<'s, S>],
         engine: Engine,
         report: &mut Migrated,
@@ -124,7 +108,7 @@ impl<S: RefScheme> Shared<S> {
             self.first_walk(&family, pages);
             // 3.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
-                if !page.is_turned && self.counts(page.from).mappings() != 0 {
+                if self.counts(page.from).mappings() != 0 {
                     page.stage = Stage::Failed(NotMoved::StillMapped);
                 } else if self.is_pinned(page.from) {
                     page.stage = Stage::Failed(NotMoved::Pinned);
@@ -140,9 +124,6 @@ impl<S: RefScheme> Shared<S> {
             }
             let copied = now();
             // 5, and the undoing of those that failed.
-            if let Some(space) = space {
-                self.settle_turned(space, pages, &mut left);
-            }
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
                 if let Some(to) = page.to.take() {
                     let arrived = self.publish_moved(to, page.owner, ISOLATED);
@@ -151,15 +132,13 @@ impl<S: RefScheme> Shared<S> {
             }
             self.second_walk(&family, pages, engine);
             // 6.
-            for page in pages.iter_mut() {
+            for page in pages.iter() {
                 match page.stage {
                     Stage::Arriving(arrived) => {
                         self.end_isolation(arrived);
                         left.extend(self.let_go_moved(page.from));
-                        page.stage = Stage::Settled;
                     }
-                    Stage::Failed(_) => self.end_isolation(page.from),
-                    Stage::Settled | Stage::Leaving => {}
+                    Stage::Leaving | Stage::Failed(_) => self.end_isolation(page.from),
                 }
             }
             report.first_walk += walked - start;
@@ -222,62 +201,12 @@ impl<S: RefScheme> Shared<S> {
 
     /// Whether there are entries of a page to be turned.
     fn is_to_turn(&self, page: &Moving<'_, S>) -> bool {
-        page.is_leaving() && !page.is_turned && self.counts(page.from).mappings() != 0
-    }
-
-    /// Step 5 for the pages of which the only entry is known; what frames become free is put into `left`.
-    fn settle_turned<'s>(
-        &'s self,
-        space: &Inner<S>,
-        pages: &mut [Moving<'s, S>],
-        left: &mut Vec<UniqueFrame<'s, S>>,
-    ) {
-        let mut cursor = TableCursor::new(self);
-        let mut restored = Vec::with_capacity(pages.len());
-        for page in pages.iter_mut().filter(|page| page.is_turned) {
-            if let Some(addr) = page.addr
-                && let Some(entry) = cursor.entry(space, addr, page.order)
-                && self.settle(page, entry, left)
-            {
-                restored.push(entry.word());
-            }
-        }
-        self.waits.wake_all(restored);
-    }
-
-    /// Steps 5 and 6 for a page of which this may be the only entry; false if it is not. The caller wakes who waits for
-    /// it.
-    fn settle<'s>(
-        &'s self,
-        page: &mut Moving<'s, S>,
-        entry: Entry<'_>,
-        left: &mut Vec<UniqueFrame<'s, S>>,
-    ) -> bool {
-        if page.failure().is_some() {
-            return self.restore(page, entry);
-        }
-        let Some(claim) = entry.claim(State::Migration(page.from)) else {
-            return false;
-        };
-        // Other entries come from copying this one, which is claimed.
-        if !self.counts(page.from).is_moving_once() {
-            return false;
-        }
-        let Some(to) = page.to.take() else {
-            return false;
-        };
-        let arrived = self.publish_moved(to, page.owner, MAPPING);
-        let before = claim.before();
-        claim.end(before.restored(arrived));
-        left.extend(self.let_go_moved(page.from));
-        page.stage = Stage::Settled;
-        true
+        page.is_leaving() && self.counts(page.from).mappings() != 0
     }
 
     /// Step 5: migration entries become present ones, of the new frame or, where there is none, the old one.
     fn second_walk(&self, family: &Family<S>, pages: &mut [Moving<'_, S>], engine: Engine) {
-        let is_waited_for =
-            |page: &Moving<'_, S>| !page.is_settled() && self.counts(page.from).migrations() != 0;
+        let is_waited_for = |page: &Moving<'_, S>| self.counts(page.from).migrations() != 0;
         let mut must_walk_all = engine == Engine::FullWalk;
         let mut backoff = Backoff::new();
         loop {
@@ -286,7 +215,7 @@ impl<S: RefScheme> Shared<S> {
                 return;
             }
             self.walk(family, pages, |page, entry| {
-                if !page.is_settled() && self.restore(page, entry) {
+                if self.restore(page, entry) {
                     self.waits.wake(entry.word());
                     left -= usize::from(!is_waited_for(page));
                 }
@@ -317,7 +246,7 @@ impl<S: RefScheme> Shared<S> {
                 claim.end(before.restored(to));
                 self.drop_migration(page.from);
             }
-            Stage::Leaving | Stage::Settled | Stage::Failed(_) => {
+            Stage::Leaving | Stage::Failed(_) => {
                 self.turn_back(page.from);
                 claim.end(before.restored(page.from));
             }

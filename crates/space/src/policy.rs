@@ -21,8 +21,8 @@ impl Policy {
 
 impl<S: RefScheme> Space<S> {
     /// Sets on which nodes the pages of `range`, all of which must be mapped, are to be: those that are made from now on.
-    /// Pages that exist stay where they are, and those that were made while they were bound to a node are kept there by
-    /// compaction; [`migrate`](Self::migrate) moves them.
+    /// Pages that exist stay where they are; [`migrate`](Self::migrate) moves them. Compaction goes by the policy that a
+    /// page was made under.
     ///
     /// # Errors
     ///

@@ -257,7 +257,7 @@ impl Pte {
         self.with(MIGRATION, self.marks())
     }
 
-    /// After the second walk: present again, in `frame`, with the marks of this migration entry.
+    /// After the second walk, or a move under the claim: present, in `frame`, with the marks of this entry.
     pub(crate) const fn restored(self, frame: FrameNr) -> Self {
         let marks = self.marks();
         let settled = self.with(Self::present(marks), marks).0;

@@ -83,20 +83,6 @@ impl WaitTable {
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
         fence(Ordering::SeqCst);
-        self.wake_fenced(word);
-    }
-
-    /// As [`wake`](Self::wake) for each of many words, all of which were changed before: with one fence.
-    pub fn wake_all<'w, T: 'w>(&self, words: impl IntoIterator<Item = &'w T>) {
-        // ORDERING: SeqCst fence; as in `wake`.
-        fence(Ordering::SeqCst);
-        for word in words {
-            self.wake_fenced(word);
-        }
-    }
-
-    /// Steps c and d, after the fence.
-    fn wake_fenced<T>(&self, word: &T) {
         let bucket = self.bucket(word);
         // ORDERING: Relaxed; ordered by the fence.
         if bucket.nr_waiters.load(Ordering::Relaxed) == 0 {

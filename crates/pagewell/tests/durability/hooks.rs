@@ -4,16 +4,20 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use std::time::Duration;
+
 use pagewell::refcount::RefScheme;
-use pagewell::{ErrorKind, File};
+use pagewell::{ErrorKind, File, OpenOptions};
+use pagewell_testkit::wait::{bounded_by, until};
 
 use crate::storage::{manual, open_scripted, stored};
-use crate::support::{self, PAGE, cache};
+use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
     a_hook_is_told_the_highest_number_of_each_page
     a_page_that_is_refused_keeps_no_other_from_being_written
     a_hook_that_asks_for_its_own_file_gets_an_error
+    the_last_handle_may_go_in_a_hook
 }
 
 fn a_hook_is_told_the_highest_number_of_each_page<S: RefScheme>() {
@@ -118,4 +122,36 @@ fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
     let mut buf = [0; 2];
     file.read_at(&mut buf, 0).unwrap();
     assert_eq!(buf, [9, 1]);
+}
+
+/// The hook's thread holds the file's writeback lock, so it cannot make the file durable; and what was written to a page
+/// after it was given to the storage is not given any more by who called the hook.
+fn the_last_handle_may_go_in_a_hook<S: RefScheme>() {
+    bounded_by(Duration::from_secs(60), "the last handle", || {
+        let last: Arc<Mutex<Option<File<S>>>> = Arc::default();
+        let hook = {
+            let last = Arc::clone(&last);
+            move |page, _| {
+                if page == 1
+                    && let Some(file) = last.lock().unwrap().take()
+                {
+                    file.write_at(&[9; 10], 0).map_err(io::Error::other)?;
+                }
+                Ok(())
+            }
+        };
+        let cache = cache::<S>(64);
+        // Written back by the thread of the cache, so that no call of ours has a handle.
+        let options = OpenOptions::new().write().before_write(hook);
+        let (file, backend, _) = open_scripted(&cache, &[0; 2 * PAGE], &options);
+        let mut slot = last.lock().unwrap();
+        file.write_at(&[1; 2 * PAGE], 0).unwrap();
+        *slot = Some(file);
+        drop(slot);
+        let mut expected = [1; 2 * PAGE];
+        expected[..10].fill(9);
+        until("all is stored", || stored(Arc::clone(&backend)) == expected);
+        until("the file is closed", || Arc::strong_count(&backend) == 1);
+        assert_all_free(&cache);
+    });
 }

@@ -1,6 +1,7 @@
 //! What the tests of spaces share.
 #![allow(dead_code, unreachable_pub)] // Each test uses some of it, and is a crate of its own.
 
+pub mod history;
 pub mod model;
 
 use pagewell_frame::refcount::RefScheme;

@@ -117,19 +117,8 @@ impl<T> PerThread<T> {
     /// thread-local variables are being destroyed, or it is at work on it already, further up the stack.
     #[inline]
     pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let number = own_number()?;
-        let slot = &self.slots.get(number)?.0;
-        // ORDERING: Relaxed; only this thread writes it (I2).
-        if slot.busy.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.note_use(number);
-        // ORDERING: Relaxed; the fence that follows orders it before the load of `wanted` (E1).
-        slot.busy.store(true, Ordering::Relaxed);
-        let at_work = AtWork::new(&slot.busy);
-        self.fences.light();
-        // ORDERING: Acquire, E3.
-        if slot.wanted.load(Ordering::Acquire) {
+        let (slot, at_work, is_wanted) = self.announce()?;
+        if is_wanted {
             drop(at_work);
             return Some(self.with_mine_slowly(slot, work));
         }
@@ -147,20 +136,27 @@ impl<T> PerThread<T> {
     /// to wait for. None where [`with_mine`](Self::with_mine) does nothing, and while there is a visitor.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<AtWork<'_>> {
+        let (_, at_work, is_wanted) = self.announce()?;
+        (!is_wanted).then_some(at_work)
+    }
+
+    /// Steps 1 and 2: this thread's slot, and whether a visitor wants it.
+    #[inline(always)]
+    fn announce(&self) -> Option<(&Slot<T>, AtWork<'_>, bool)> {
         let number = own_number()?;
         let slot = &self.slots.get(number)?.0;
-        // ORDERING: as in `with_mine`, all of it.
+        // ORDERING: Relaxed; only this thread writes it (I2).
         if slot.busy.load(Ordering::Relaxed) {
             return None;
         }
         self.note_use(number);
+        // ORDERING: Relaxed; the fence that follows orders it before the load of `wanted` (E1).
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
         self.fences.light();
-        if slot.wanted.load(Ordering::Acquire) {
-            return None;
-        }
-        Some(at_work)
+        // ORDERING: Acquire, E3.
+        let is_wanted = slot.wanted.load(Ordering::Acquire);
+        Some((slot, at_work, is_wanted))
     }
 
     /// The owner's work while there is a visitor, or was one just now.

@@ -61,81 +61,120 @@ use crate::slot::State;
 use crate::writes::Writes;
 
 /// What is done to one page, from byte `off` of it on.
+///
+/// The kind of change is a type: to ask for it at run time made writes of a few bytes a sixth slower.
 #[derive(Clone, Copy)]
-pub(crate) struct Edit<'b> {
+pub(crate) struct Edit<C> {
     off: usize,
-    new: New<'b>,
+    change: C,
     /// The program's log sequence number of it; 0 for none.
     lsn: u64,
 }
 
 /// What becomes of the bytes.
-#[derive(Clone, Copy)]
-enum New<'b> {
-    /// They are replaced by these.
-    Bytes(&'b [u8]),
-    /// So many are given to this, which may look at them, and changes them. It may be called again after it was
-    /// called on bytes that nobody gets to see.
-    Made(usize, &'b dyn Fn(RacyBytes<'_>)),
+pub(crate) trait Change: Copy {
+    /// Whether what was there before does not matter.
+    const REPLACES: bool;
+
+    /// How many bytes it is about.
+    fn len(self) -> usize;
+
+    /// Changes `bytes`.
+    fn apply(self, bytes: RacyBytes<'_>);
+
+    /// As [`apply`](Self::apply), to bytes that have to be published again whatever happens: if the program's change
+    /// panics, this returns with what.
+    fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>>;
 }
 
-impl<'b> Edit<'b> {
+/// They are replaced by these.
+impl Change for &[u8] {
+    const REPLACES: bool = true;
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    #[inline(always)]
+    fn apply(self, bytes: RacyBytes<'_>) {
+        bytes.copy_from(0, self);
+    }
+
+    #[inline(always)]
+    fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>> {
+        self.apply(bytes);
+        None
+    }
+}
+
+/// They are given to a function of the program, which may look at them, and changes them. It may be called again after it
+/// was called on bytes that nobody gets to see.
+#[derive(Clone, Copy)]
+pub(crate) struct Made<'b> {
+    len: usize,
+    make: &'b dyn Fn(RacyBytes<'_>),
+}
+
+impl Change for Made<'_> {
+    const REPLACES: bool = false;
+
+    fn len(self) -> usize {
+        self.len
+    }
+
+    fn apply(self, bytes: RacyBytes<'_>) {
+        (self.make)(bytes);
+    }
+
+    fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>> {
+        let apply = std::panic::AssertUnwindSafe(|| self.apply(bytes));
+        std::panic::catch_unwind(apply).err()
+    }
+}
+
+impl<'b> Edit<&'b [u8]> {
     /// `bytes`, from byte `off` of a page on.
     pub(crate) fn bytes(off: usize, bytes: &'b [u8], lsn: u64) -> Self {
-        let new = New::Bytes(bytes);
-        Self { off, new, lsn }
+        let change = bytes;
+        Self { off, change, lsn }
     }
 
     /// All that the file has of a page.
     pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
         Self::bytes(0, bytes, lsn)
     }
+}
 
-    /// What `change` makes of `range` of a page.
-    pub(crate) fn made(range: Range<usize>, change: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
-        let (off, new) = (range.start, New::Made(range.len(), change));
-        Self { off, new, lsn }
+impl<'b> Edit<Made<'b>> {
+    /// What `make` makes of `range` of a page.
+    pub(crate) fn made(range: Range<usize>, make: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
+        let (off, len) = (range.start, range.len());
+        let change = Made { len, make };
+        Self { off, change, lsn }
     }
 }
 
-impl Edit<'_> {
-    fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
-        match self.new {
-            New::Bytes(bytes) => frame.bytes().copy_from(self.off, bytes),
-            New::Made(len, change) => change(frame.bytes().slice(self.off, len)),
-        }
+impl<C: Change> Edit<C> {
+    /// The bytes of a frame that it is about.
+    #[inline(always)]
+    fn bytes_of<'f, S: RefScheme>(self, frame: &'f UniqueFrame<'_, S>) -> RacyBytes<'f> {
+        frame.bytes().slice(self.off, self.change.len())
     }
 
-    /// As [`apply`](Self::apply), to the page's own frame, which has to be published again whatever happens: if the
-    /// program's change panics, this returns with what.
     #[inline(always)]
-    fn apply_caught<S: RefScheme>(
-        self,
-        frame: &UniqueFrame<'_, S>,
-    ) -> Option<Box<dyn std::any::Any + Send>> {
-        match self.new {
-            New::Bytes(bytes) => {
-                frame.bytes().copy_from(self.off, bytes);
-                None
-            }
-            New::Made(..) => {
-                let apply = std::panic::AssertUnwindSafe(|| self.apply(frame));
-                std::panic::catch_unwind(apply).err()
-            }
-        }
+    fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
+        self.change.apply(self.bytes_of(frame));
     }
 
     /// Whether the edit is all of a page of which the file has `len` bytes, and does not ask what was there.
     fn covers(self, len: usize) -> bool {
-        matches!(self.new, New::Bytes(_)) && self.off == 0 && self.range().end >= len
+        C::REPLACES && self.off == 0 && self.range().end >= len
     }
 
     /// What need not be copied to a page's new frame before the edit.
     fn hole(self) -> Range<usize> {
-        match self.new {
-            New::Bytes(_) => self.range(),
-            New::Made(..) => 0..0,
-        }
+        if C::REPLACES { self.range() } else { 0..0 }
     }
 
     /// The page's log sequence number after this, given its record.
@@ -144,12 +183,9 @@ impl Edit<'_> {
         lsn.max(self.lsn)
     }
 
+    #[inline(always)]
     fn range(self) -> Range<usize> {
-        let len = match self.new {
-            New::Bytes(bytes) => bytes.len(),
-            New::Made(len, _) => len,
-        };
-        self.off..self.off + len
+        self.off..self.off + self.change.len()
     }
 }
 
@@ -500,7 +536,7 @@ impl<S: RefScheme> Mapping<S> {
         &self,
         writes: &Writes,
         page: PageNr,
-        edit: Edit<'_>,
+        edit: Edit<impl Change>,
         bound: Bound,
     ) -> Result<Wrote, Error> {
         let mut spare = None;
@@ -546,7 +582,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Whether nothing of a missing page has to be read to write `edit` to it.
-    fn is_whole(&self, page: PageNr, edit: Edit<'_>) -> bool {
+    fn is_whole(&self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.page_size() as u64;
         let of_file = self
             .size()
@@ -559,7 +595,7 @@ impl<S: RefScheme> Mapping<S> {
         &'m self,
         writes: &Writes,
         page: PageNr,
-        edit: Edit<'_>,
+        edit: Edit<impl Change>,
         bound: Bound,
         spare: &mut Option<UniqueFrame<'m, S>>,
     ) -> Result<Attempt, Error> {
@@ -597,7 +633,7 @@ impl<S: RefScheme> Mapping<S> {
         let after = state.dirtied(group);
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
-            let panicked = edit.apply_caught(&unique);
+            let panicked = edit.change.apply_caught(edit.bytes_of(&unique));
             self.note_state(writes, page, state, after);
             self.grow(page, bound);
             claim.rewrite(unique, after, lsn);
@@ -620,7 +656,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Whether the file ends before the end of an edit that is to be within it. The slot is claimed.
-    fn is_cut(&self, page: PageNr, edit: Edit<'_>, bound: Bound) -> bool {
+    fn is_cut(&self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
         // ORDERING: SeqCst fence; pairs with the one in `Mapping::remove` (store buffering: we claim, and look at the
         // size; whoever cuts the file stores the size, and looks for claims; one must see the other).
         fence(Ordering::SeqCst);
@@ -633,7 +669,7 @@ impl<S: RefScheme> Mapping<S> {
         &'m self,
         writes: &Writes,
         page: PageNr,
-        edit: Edit<'_>,
+        edit: Edit<impl Change>,
         bound: Bound,
         spare: &mut Option<UniqueFrame<'m, S>>,
     ) -> Result<Attempt, Error> {
@@ -725,7 +761,7 @@ impl<S: RefScheme> Mapping<S> {
         &'m self,
         page: PageNr,
         holder: u64,
-        edit: Edit<'_>,
+        edit: Edit<&[u8]>,
         spare: Option<UniqueFrame<'m, S>>,
     ) {
         let (Some(writes), Some(claim)) = (self.writes_if_any(), self.claim_present(page)) else {

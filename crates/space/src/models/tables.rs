@@ -48,23 +48,22 @@ fn loom_wait_vs_table_reuse() {
 
 /// A fork gets the table that `look` has looked up in its parent's directory, since the parent writes, and maps a page in it
 /// where the parent has none.
-fn look_vs_exchange(look: impl Fn(&Space<LockBit>) + Send + Sync + 'static) {
-    explore(2, move || {
+fn look_vs_exchange(look: impl Fn(&Space<LockBit>) + Copy + Send + Sync + 'static) {
+    explore(3, move || {
         let spaces = spaces(12, 2);
         let space = spaces.space().expect("a space");
         space.map(2 * PAGE, Policy::Bind(0)).expect("an area");
         space.write(0, &page(1)).expect("a frame");
         let space = Arc::new(space);
         let fork = Arc::new(space.fork().expect("a fork"));
-        let writer = {
-            let (space, fork) = (Arc::clone(&space), Arc::clone(&fork));
-            thread::spawn(move || {
-                space.write(0, &page(2)).expect("a frame");
-                fork.write(PAGE, &page(3)).expect("a frame");
-            })
+        // The spawned thread is the one that looks: the other way round loom does not come by the order that matters.
+        let looker = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || look(&space))
         };
-        look(&space);
-        writer.join().unwrap();
+        space.write(0, &page(2)).expect("a frame");
+        fork.write(PAGE, &page(3)).expect("a frame");
+        looker.join().unwrap();
         assert_eq!((byte(&space, 0), byte(&fork, 0), byte(&fork, 1)), (2, 1, 3));
         finish(&spaces, vec![&space, &fork]);
         drop((space, fork));

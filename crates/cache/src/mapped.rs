@@ -11,7 +11,7 @@
 //!    [`MappedFile::hold`]), which may read from the storage, write pages back, and call the program's hook; then try
 //!    again.
 //!
-//! So a fork of a space does not wait for the storage, and a hook may use spaces.
+//! So a fork of a space does not wait for the reading of a page, and a hook may use spaces.
 //!
 //! Progress. A try that is repeated has met another thread that changed the page, or one that took away what was waited
 //! for; a page that is held stays cached, so that a read or a copy meets only the former.

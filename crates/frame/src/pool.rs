@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use pagewell_sync::Mutex;
 use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::parking::WaitTable;
 
 use crate::alloc::LowMemory;
 use crate::buddy::Buddy;
@@ -58,6 +59,7 @@ pub struct FramePool<S: RefScheme = LockBit> {
     /// A bit for each node that fell below its low watermark, of which nobody was told yet.
     pub(crate) low_nodes: AtomicU64,
     pub(crate) low_memory: OnceLock<Box<dyn LowMemory>>,
+    waits: WaitTable,
 }
 
 impl<S: RefScheme> FramePool<S> {
@@ -111,7 +113,14 @@ impl<S: RefScheme> FramePool<S> {
             poisonings: AtomicUsize::new(0),
             low_nodes: AtomicU64::new(0),
             low_memory: OnceLock::new(),
+            waits: WaitTable::new(),
         })
+    }
+
+    /// Where users of the pool's frames wait for a word that they keep in a frame: one table for all of them, since a page of
+    /// one may be moved, and its entries changed, by another.
+    pub fn waits(&self) -> &WaitTable {
+        &self.waits
     }
 
     /// How many frames the pool has.

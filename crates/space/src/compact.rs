@@ -243,7 +243,8 @@ impl<S: RefScheme> Shared<S> {
             if let Some(to) = to {
                 return Some(Moving::new(self, frame, to));
             }
-            // Nothing is evicted, which may wait, while a page is isolated.
+            // Eviction may wait, so this page is not isolated meanwhile. Those of the batch are; none of their entries was
+            // turned yet, so nobody waits for them.
             self.end_isolation(frame);
             self.make_room_again(&mut nr_tries, order, wanted?)?;
         }

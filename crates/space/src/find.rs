@@ -31,8 +31,9 @@ use crate::shared::Shared;
 use crate::space::Inner;
 use crate::table::{Held, look};
 
-/// How many bytes a batch has at the most, unless a single page has more: large pages are a batch of few.
-const BATCH_BYTES: u64 = 32 << 20;
+/// How many bytes a batch has at the most, unless a single page has more. Pages that are mapped once are copied while they
+/// are looked for, with the structure lock held for reading: a fork waits for as much.
+const BATCH_BYTES: u64 = 2 << 20;
 
 /// What to look for.
 struct Wanted {

@@ -371,7 +371,7 @@ impl<S: RefScheme> Inner<S> {
                 let before = claim.before();
                 claim.end(before.protected(protection));
                 if let State::Migration(_) = before.state() {
-                    self.shared.waits.wake(word);
+                    self.shared.pool().waits().wake(word);
                 }
             }
         });
@@ -421,7 +421,7 @@ impl<S: RefScheme> Inner<S> {
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());
             if let State::Migration(_) = before.state() {
-                self.shared.waits.wake(from);
+                self.shared.pool().waits().wake(from);
             }
         });
         // The old place has no entries any more, and its tables no use where nothing else is left in them.

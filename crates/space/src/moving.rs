@@ -216,7 +216,7 @@ impl<S: RefScheme> Shared<S> {
             }
             self.walk(family, pages, |page, entry| {
                 if self.restore(page, entry) {
-                    self.waits.wake(entry.word());
+                    self.pool().waits().wake(entry.word());
                     left -= usize::from(!is_waited_for(page));
                 }
                 if left == 0 && !must_walk_all {

@@ -275,7 +275,7 @@ impl<S: RefScheme> Inner<S> {
         (word, entry): (&AtomicU64, Pte),
     ) {
         claim::assert_none_held();
-        self.shared.waits.wait_while(word, |word| {
+        self.shared.pool().waits().wait_while(word, |word| {
             look(word) == entry && Self::look(pmd_word) == pmd
         });
     }

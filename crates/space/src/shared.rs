@@ -9,7 +9,6 @@ use pagewell_frame::{
 };
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-use pagewell_sync::parking::WaitTable;
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 
 use crate::claim;
@@ -86,8 +85,6 @@ pub(crate) struct Shared<S: RefScheme> {
     /// Of the pool of `source`: the two live together.
     pub(crate) view: PoolView<S>,
     pub(crate) source: Arc<dyn FrameSource<S>>,
-    /// Where those wait who meet a migration entry.
-    pub(crate) waits: WaitTable,
     /// Who is writing a page where it is, of any space: at work between looking at the directory and the end of the
     /// claim. Whoever visits knows that nobody is, and that nobody begins before the visit ends.
     writers: PerThread<()>,
@@ -109,7 +106,6 @@ impl<S: RefScheme> Shared<S> {
         Self {
             view: PoolView::new(source.pool()),
             source,
-            waits: WaitTable::new(),
             writers: PerThread::new(nr_writers, Fences::new(), || ()),
             next_id: AtomicU64::new(1),
             tables: TableStock::default(),

@@ -131,7 +131,7 @@ impl<S: RefScheme> Shared<S> {
     fn drop_entry_waited_for(&self, word: &AtomicU64, before: Pte) {
         self.drop_entry(before);
         if let State::Migration(_) = before.state() {
-            self.waits.wake(word);
+            self.pool().waits().wake(word);
         }
     }
 

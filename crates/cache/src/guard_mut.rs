@@ -6,11 +6,11 @@ use std::ops::{Deref, DerefMut};
 use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::{LockBit, RefScheme};
 
+use crate::edit::Edit;
 use crate::error::{Error, Op};
 use crate::groups::Undecided;
 use crate::index::PageNr;
 use crate::mapping::Mapping;
-use crate::write::Edit;
 
 /// A page that is about to be replaced: derefs to a copy of its bytes, which becomes the page when the guard is
 /// dropped.

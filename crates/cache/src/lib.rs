@@ -33,6 +33,7 @@ mod budget;
 #[cfg(not(loom))]
 mod cache;
 mod claim;
+mod edit;
 mod error;
 #[cfg(not(loom))]
 mod file;
@@ -41,6 +42,7 @@ mod flush;
 mod frames;
 mod groups;
 #[cfg(not(loom))]
+mod growth;
 mod guard;
 #[cfg(not(loom))]
 mod guard_mut;
@@ -56,6 +58,7 @@ pub mod model;
 #[cfg(all(test, loom))]
 mod models;
 mod moves;
+mod page_lock;
 mod page_set;
 mod page_size;
 mod page_state;

@@ -31,13 +31,14 @@ use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, lock};
 
+use crate::edit::Edit;
 use crate::error::{Error, Op};
 use crate::lookup::Found;
 use crate::mapping::Mapping;
 use crate::moves::PageMove;
 use crate::read::FastRead;
 use crate::slot::State;
-use crate::write::{Attempt, Bound, Edit};
+use crate::write::{Attempt, Bound};
 use crate::writes::Handle;
 
 /// Who shows a file's pages at addresses, and wants to know when it gets shorter.

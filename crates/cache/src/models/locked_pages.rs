@@ -10,10 +10,10 @@ use super::{
     OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, stored,
     sync, warm, writable, write,
 };
+use crate::edit::Edit;
 use crate::mapping::{Mapping, Unclean};
 use crate::read::ReadPath;
 use crate::reclaim::Marks;
-use crate::write::Edit;
 
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;

@@ -1,0 +1,151 @@
+//! What a write does to a page: bytes that are replaced, or changed by a function.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
+use pagewell_sync::bytes::RacyBytes;
+
+/// What is done to one page, from byte `off` of it on.
+///
+/// The kind of change is a type: to ask for it at run time made writes of a few bytes a sixth slower.
+#[derive(Clone, Copy)]
+pub(crate) struct Edit<C> {
+    pub(crate) off: usize,
+    pub(crate) change: C,
+    /// The program's log sequence number of it; 0 for none.
+    pub(crate) lsn: u64,
+}
+
+/// What becomes of the bytes.
+pub(crate) trait Change: Copy {
+    /// Whether what was there before does not matter.
+    const REPLACES: bool;
+
+    /// How many bytes it is about.
+    fn len(self) -> usize;
+
+    /// Changes `bytes`.
+    fn apply(self, bytes: RacyBytes<'_>);
+
+    /// As [`apply`](Self::apply), to bytes that have to be published again whatever happens: if the program's change
+    /// panics, this returns with what.
+    fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>>;
+}
+
+/// They are replaced by these.
+impl Change for &[u8] {
+    const REPLACES: bool = true;
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    #[inline(always)]
+    fn apply(self, bytes: RacyBytes<'_>) {
+        bytes.copy_from(0, self);
+    }
+
+    #[inline(always)]
+    fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>> {
+        self.apply(bytes);
+        None
+    }
+}
+
+/// They are given to a function of the program, which may look at them, and changes them. It may be called again after it
+/// was called on bytes that nobody gets to see.
+#[derive(Clone, Copy)]
+pub(crate) struct Made<'b> {
+    len: usize,
+    make: &'b dyn Fn(RacyBytes<'_>),
+}
+
+impl Change for Made<'_> {
+    const REPLACES: bool = false;
+
+    fn len(self) -> usize {
+        self.len
+    }
+
+    fn apply(self, bytes: RacyBytes<'_>) {
+        (self.make)(bytes);
+    }
+
+    fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>> {
+        let apply = std::panic::AssertUnwindSafe(|| self.apply(bytes));
+        std::panic::catch_unwind(apply).err()
+    }
+}
+
+impl<'b> Edit<&'b [u8]> {
+    /// `bytes`, from byte `off` of a page on.
+    pub(crate) fn bytes(off: usize, bytes: &'b [u8], lsn: u64) -> Self {
+        let change = bytes;
+        Self { off, change, lsn }
+    }
+
+    /// All that the file has of a page.
+    pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
+        Self::bytes(0, bytes, lsn)
+    }
+}
+
+impl<'b> Edit<Made<'b>> {
+    /// What `make` makes of `range` of a page.
+    pub(crate) fn made(range: Range<usize>, make: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
+        let (off, len) = (range.start, range.len());
+        let change = Made { len, make };
+        Self { off, change, lsn }
+    }
+}
+
+impl<C: Change> Edit<C> {
+    /// The bytes of a frame that it is about.
+    #[inline(always)]
+    pub(crate) fn bytes_of<'f, S: RefScheme>(self, frame: &'f UniqueFrame<'_, S>) -> RacyBytes<'f> {
+        frame.bytes().slice(self.off, self.change.len())
+    }
+
+    #[inline(always)]
+    pub(crate) fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
+        self.change.apply(self.bytes_of(frame));
+    }
+
+    /// Whether the edit is all of a page of which the file has `len` bytes, and does not ask what was there.
+    pub(crate) fn covers(self, len: usize) -> bool {
+        C::REPLACES && self.off == 0 && self.range().end >= len
+    }
+
+    /// What need not be copied to a page's new frame before the edit.
+    pub(crate) fn hole(self) -> Range<usize> {
+        if C::REPLACES { self.range() } else { 0..0 }
+    }
+
+    /// The page's log sequence number after this, given its record.
+    pub(crate) fn lsn_after<S: RefScheme>(self, record: &FrameMeta<S>) -> u64 {
+        let [_, lsn] = record.private();
+        lsn.max(self.lsn)
+    }
+
+    #[inline(always)]
+    pub(crate) fn range(self) -> Range<usize> {
+        self.off..self.off + self.change.len()
+    }
+}
+
+/// Copies a page but for the bytes in `hole`.
+pub(crate) fn copy_around(from: RacyBytes<'_>, to: RacyBytes<'_>, hole: Range<usize>) {
+    let mut piece = [0; FRAME_BYTES];
+    let len = from.len();
+    for start in (0..len).step_by(FRAME_BYTES) {
+        let end = (start + FRAME_BYTES).min(len);
+        if hole.start <= start && end <= hole.end {
+            continue;
+        }
+        let piece = &mut piece[..end - start];
+        from.copy_to(start, piece);
+        to.copy_from(start, piece);
+    }
+}

@@ -1,0 +1,200 @@
+//! The end of a file that is written to: writes past it, appends, new sizes.
+//!
+//! # Protocol
+//!
+//! Writes past the end hold the lock of the file's size. Pages are there before the size says so; the page that the old
+//! end is in comes last, and the size is stored before its claim ends (`write_growing`). A gap
+//! between the old end and the first byte written has no pages: past the end that the storage has
+//! ([`crate::storage_size`]), a page that is not cached is zeros.
+//!
+//! # Locks
+//!
+//! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
+//! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
+//!
+//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`; the litmus tests `write-vs-truncate*`,
+//! `append-vs-read*`.
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::edit::Edit;
+use crate::error::{Error, ErrorKind, Op};
+use crate::index::PageNr;
+use crate::mapping::{MAX_FILE_BYTES, Mapping};
+use crate::slot::State;
+use crate::write::Bound;
+use crate::writes::Writes;
+
+/// What becomes of whole pages that were written when a later one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Kept,
+    Dropped,
+}
+
+impl<S: RefScheme> Mapping<S> {
+    /// Writes `buf` from byte `pos` on and makes the file longer. The lock of the size is held.
+    ///
+    /// The page that the old end is in comes last, and the size is stored before its claim ends. Otherwise it could be
+    /// given to the storage up to the old end, and be taken for written.
+    pub(crate) fn write_growing(
+        &self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+        part: Part,
+    ) -> (usize, Result<(), Error>) {
+        let old = self.size();
+        let last_end = old.next_multiple_of(self.page_size() as u64);
+        let in_last = last_end.saturating_sub(pos).min(buf.len() as u64) as usize;
+        let (nr_past, past) = self.write_pages(
+            writes,
+            &buf[in_last..],
+            pos + in_last as u64,
+            lsn,
+            Bound::Growing,
+        );
+        if part == Part::Dropped && past.is_err() {
+            self.drop_past_end(old);
+            return (0, past);
+        }
+        // The pages are there; who sees the size sees them.
+        let size = old.max(pos + (in_last + nr_past) as u64);
+        if in_last == 0 {
+            if nr_past != 0 {
+                self.store_size(size);
+            }
+            return (nr_past, past);
+        }
+        let bound = Bound::GrowingTo(size);
+        let (nr, result) = self.write_pages(writes, &buf[..in_last], pos, lsn, bound);
+        if nr < in_last {
+            self.drop_past_end(old);
+            return (nr, result);
+        }
+        // Where the old end is that of a page, no page has stored it.
+        self.store_size(size);
+        (in_last + nr_past, past)
+    }
+
+    /// Stores the size with the page that the old end is in, whose slot is claimed.
+    pub(crate) fn grow(&self, page: PageNr, bound: Bound) {
+        if let Bound::GrowingTo(size) = bound
+            && page == self.size() >> self.page_shift()
+        {
+            self.store_size(size);
+        }
+    }
+
+    /// Writes `buf` at the end of the file; returns where that was.
+    pub(crate) fn append_bytes(&self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        let writes = self.writes(Op::Write)?;
+        // With no lock in hand.
+        self.throttle();
+        self.with_room(|| self.try_append(writes, buf, lsn))
+    }
+
+    fn try_append(&self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        let _resize = self.lock_size(writes, Op::Write)?;
+        let pos = self.size();
+        self.checked_end(pos, buf.len())?;
+        // All or nothing: what was placed past the end is dropped.
+        let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
+        result.map(|()| pos)
+    }
+
+    /// Where a write of `len` bytes at `pos` ends, if the file can have that.
+    pub(crate) fn checked_end(&self, pos: u64, len: usize) -> Result<u64, Error> {
+        let end = pos.checked_add(len as u64);
+        end.filter(|end| *end <= self.reach()).ok_or_else(|| {
+            self.error(ErrorKind::FileTooLarge, Op::Write)
+                .with_detail(format!(
+                    "{len} bytes at {pos}; indexed up to {}, at most {MAX_FILE_BYTES}",
+                    self.reach()
+                ))
+        })
+    }
+
+    /// Makes what lies between the end of the file and `pos` zeros in the page that the end is in; what lies in other
+    /// pages is zeros to fills. The lock of the size is held.
+    pub(crate) fn zero_tail(&self, writes: &Writes, pos: u64) -> Result<(), Error> {
+        let old = self.size();
+        let page_size = self.page_size() as u64;
+        let tail = old % page_size;
+        // What a page has past the end of the file means nothing until now. A page that is not cached is read
+        // anew, with zeros there.
+        let is_cached = self
+            .index()
+            .look(old / page_size)
+            .is_some_and(|seen| seen.slot.state() != State::Empty);
+        if tail != 0 && is_cached {
+            let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
+            let edit = Edit::bytes(tail as usize, &zeros, 0);
+            // Nobody can cut the file: the lock of its size is held.
+            let _ = self.write_page(writes, old / page_size, edit, Bound::Growing)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file a new size. What is cut off is gone; what is added is zeros.
+    pub(crate) fn resize(&self, new: u64) -> Result<(), Error> {
+        let writes = self.writes(Op::Resize)?;
+        self.with_room(|| self.try_resize(writes, new))
+    }
+
+    fn try_resize(&self, writes: &Writes, new: u64) -> Result<(), Error> {
+        if new > self.reach() {
+            return Err(self
+                .error(ErrorKind::FileTooLarge, Op::Resize)
+                .with_detail(format!("{new} bytes; indexed up to {}", self.reach())));
+        }
+        let _resize = self.lock_size(writes, Op::Resize)?;
+        let old = self.size();
+        if new > old {
+            self.zero_tail(writes, new)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
+        // No page is on its way to the storage, where it would make the file longer again.
+        let mut storage = self.lock_storage(writes, Op::Resize)?;
+        if storage.is_split {
+            // The storage is told the size now, so what is to be durable before that is made so now.
+            self.settle_earlier(writes, &mut storage)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
+        if new < old {
+            // Readers must not go beyond an end that has come nearer.
+            self.store_size(new);
+        }
+        // A cut has to be told only of what the storage has; growth is told now, so that it fails now.
+        let is_right = storage.is_size_known
+            && if new < old {
+                self.fill_size() <= new
+            } else {
+                self.fill_size() == new
+            };
+        let set = if is_right {
+            Ok(())
+        } else {
+            self.set_storage_size(&mut storage, new)
+        };
+        // A cut that the storage may have done is one: what it has past the new end is not known any more.
+        if set
+            .as_ref()
+            .is_err_and(|not_set| new > old || !not_set.may_be_set)
+        {
+            // Nothing was dropped yet.
+            self.store_size(old);
+        } else {
+            self.store_fill_size(self.fill_size().min(new));
+            self.store_size(new);
+            self.drop_past_end(new);
+            // The lock of the size keeps the file from growing again; whoever shows its pages may have to wait.
+            drop(storage);
+            if new < old {
+                self.tell_cut(new);
+            }
+        }
+        set.map_err(|not_set| Error::from_io(Op::Resize, not_set.error).with_path(self.path()))
+    }
+}

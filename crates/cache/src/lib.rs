@@ -41,8 +41,8 @@ mod fill;
 mod flush;
 mod frames;
 mod groups;
-#[cfg(not(loom))]
 mod growth;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod guard_mut;

@@ -209,8 +209,12 @@ impl<S: RefScheme> Shared<S> {
     /// as long as there are many.
     #[cfg(not(loom))]
     fn write_back(&self) {
-        let to_close = std::mem::take(&mut *lock(&self.to_close));
-        for mapping in to_close {
+        // One by one: if a backend panics, the others are still to be closed.
+        loop {
+            let mapping = lock(&self.to_close).pop();
+            let Some(mapping) = mapping else {
+                break;
+            };
             mapping.save_at_the_end();
             self.let_go(mapping);
         }

@@ -226,6 +226,13 @@ MUTANTS = {
         "return atomic_long_read(&folio->migrate_entries) == MIGRATE_ENTRIES_COUNTED;",
         "return atomic_long_read(&folio->migrate_entries) <= MIGRATE_ENTRIES_COUNTED + 1;",
     ),
+    # Changes under the locks of different page tables.
+    "entries-added-by-load-and-store": (
+        COUNT,
+        "\t\tatomic_long_inc(&folio->migrate_entries);\n",
+        "\t\tatomic_long_set(&folio->migrate_entries,"
+        " atomic_long_read(&folio->migrate_entries) + 1);\n",
+    ),
     # The word is left behind, or lost too early.
     "entries-never-end": (
         COUNT,

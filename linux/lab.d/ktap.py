@@ -19,9 +19,9 @@ import sys
 CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (\S+)(.*)$")
 SUITE = re.compile(r"^( {4,})# Subtest: (\S+)")
 TROUBLE = re.compile(
-    r"BUG:|Bad page|WARNING: .*(lock|inversion|dependency)|INFO: .*(lock|stall)|"
-    r"kernel BUG|Kernel panic|Oops|refcount_t:|alloc_tag was not|"
-    r"WARNING: (mm/(migrate|rmap|memory|page_alloc|free_contig|page_owner|alloc_tag)|include/linux/alloc_tag)"
+    r"BUG:|Bad page|WARNING:|INFO: .*(lock|stall|hung|blocked)|non-static key|"
+    r"turning off the locking|DEBUG_LOCKS_WARN|kernel BUG|Kernel panic|Oops|refcount|"
+    r"page_counter underflow|alloc_tag was not"
 )
 
 

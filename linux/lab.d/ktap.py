@@ -20,7 +20,7 @@ CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (\S+)(.*)$")
 SUITE = re.compile(r"^( {4,})# Subtest: (\S+)")
 TROUBLE = re.compile(
     r"BUG:|Bad page|WARNING:|INFO: .*(lock|stall|hung|blocked)|non-static key|"
-    r"turning off the locking|DEBUG_LOCKS_WARN|kernel BUG|Kernel panic|Oops|refcount|"
+    r"turning off the locking|DEBUG_LOCKS_WARN|kernel BUG|Kernel panic|Oops|refcount_t:|refcount went|"
     r"page_counter underflow|alloc_tag was not"
 )
 

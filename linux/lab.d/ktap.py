@@ -94,7 +94,8 @@ def caught(log):
     found = cases(log)
     failed = [f"{suite}.{case}" for (suite, case), result in found.items() if result == "fail"]
     if failed:
-        print(f"        caught by {', '.join(failed)}")
+        more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+        print(f"        caught by {', '.join(failed[:3])}{more}")
         return 0
     with open(log, errors="replace") as lines:
         ended = "reboot: Power down" in lines.read()
@@ -115,7 +116,7 @@ def guest(log):
         for line in lines:
             line = line.strip()
             if line.startswith("SELFTEST "):
-                _, name, result = line.split()
+                name, result = line.split(",")[0].split()[1:]
                 found[name, "whole"] = result
             elif match := GUEST_CASE.match(line):
                 # What differs from run to run is no part of a name.

@@ -143,7 +143,10 @@ kcsan() {
 		say "kcsan: running $glob"
 		guest_boot kcsan "$out/kcsan-one.log" 1200 \
 			-append "console=ttyS0 reboot=t panic=-1 kunit.filter_glob=$glob kunit_shutdown=reboot"
+		grep -aq 'reboot: Restarting system' "$out/kcsan-one.log" ||
+			{ tail -n 15 "$out/kcsan-one.log" >&2; die "the guest did not reach its end, see $out/kcsan-one.log"; }
 		cat "$out/kcsan-one.log" >>"$log"
 	done
-	python3 "$here/lab.d/ktap.py" kcsan "$log"
+	python3 "$here/lab.d/ktap.py" kcsan "$log" || die "kcsan failed"
+	say "kcsan: no race in what the series changes"
 }

@@ -22,6 +22,17 @@ struct Mapped {
 }
 
 fn mapped(nr: u64, sharing: Sharing) -> Mapped {
+    let mapped = untouched(nr, sharing);
+    for at in 0..nr {
+        // Read in; and marked, so that hits are.
+        byte(&mapped.space, at);
+        assert_eq!(byte(&mapped.space, at), at as u8 + 1);
+    }
+    mapped
+}
+
+/// As above, but not used by way of the space yet, nor cached.
+fn untouched(nr: u64, sharing: Sharing) -> Mapped {
     let cache = ModelCache::new(24, 1);
     let spaces = Spaces::from_source(cache.frames());
     let bytes = (0..nr).flat_map(|at| page(at as u8 + 1)).collect();
@@ -29,11 +40,6 @@ fn mapped(nr: u64, sharing: Sharing) -> Mapped {
     let space = Arc::new(spaces.space().expect("a space"));
     let area = space.map_mapped(file.mapped(), 0..nr * PAGE, sharing, &MapOptions::new());
     assert_eq!(area.expect("an area").start, 0);
-    for at in 0..nr {
-        // Read in; and marked, so that hits are.
-        byte(&space, at);
-        assert_eq!(byte(&space, at), at as u8 + 1);
-    }
     Mapped {
         cache,
         spaces,
@@ -82,13 +88,49 @@ fn loom_shared_write_vs_cut() {
 }
 
 /// Nothing is written through an area once it is unmapped.
-#[test]
-fn loom_shared_write_vs_unmap() {
-    explore(2, || {
-        let mapped = mapped(1, Sharing::Shared);
+fn shared_write_vs_unmap(make: fn() -> Mapped) {
+    explore(2, move || {
+        let mapped = make();
         let writer = {
             let space = Arc::clone(&mapped.space);
             thread::spawn(move || match space.write(0, &page(7)) {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
+            })
+        };
+        mapped.space.unmap(0..PAGE).expect("a mapped page");
+        mapped.file.write(0, &page(8));
+        writer.join().unwrap();
+        assert_eq!(mapped.file.read(), page(8), "written after it was unmapped");
+        mapped.file.sync();
+        mapped.finish();
+    });
+}
+
+/// The writer finds the file without a lock: it was noted.
+#[test]
+fn loom_shared_write_vs_unmap() {
+    shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
+}
+
+/// The writer asks the areas: the page is cached, and the file was not noted.
+#[test]
+fn loom_slow_shared_write_vs_unmap() {
+    shared_write_vs_unmap(|| {
+        let mapped = untouched(1, Sharing::Shared);
+        mapped.file.read();
+        mapped
+    });
+}
+
+/// The writer asks the areas, lets go of them to have a part of the page that it does not write read in, and asks again.
+#[test]
+fn loom_missing_shared_write_vs_unmap() {
+    explore(2, || {
+        let mapped = untouched(1, Sharing::Shared);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || match space.write(0, &[7]) {
                 Ok(()) => {}
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
             })

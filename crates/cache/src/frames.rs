@@ -68,8 +68,8 @@ impl<S: RefScheme> CacheFrames<S> {
     /// first. Pages that were referenced lately go last, and those that are pinned, or not clean, not at all.
     ///
     /// None when nothing could be evicted there for about a tenth of a second, during which no page was on its way into a
-    /// frame there. A page that is held for a moment is waited for. [`make_clean`](Self::make_clean) may help then, if it is
-    /// because pages are not clean.
+    /// frame there: a page that is held for a moment is waited for. If there are no clean pages there, held or not, none at
+    /// once. [`make_clean`](Self::make_clean) may help then, if there are others.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()

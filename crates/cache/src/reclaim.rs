@@ -116,6 +116,15 @@ pub(crate) enum Marks {
     Ignored,
 }
 
+/// How long a request goes on that finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// As long as it is not sure that every frame is in use.
+    Always,
+    /// No longer than there are pages that could be evicted but for who holds them.
+    WhileHopeful,
+}
+
 /// What a round does to pages and leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
@@ -151,7 +160,7 @@ impl<S: RefScheme> Shared<S> {
     pub(crate) fn alloc(&self, order: Order) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
         match self.pool.alloc(order) {
             Some(unique) => Ok(unique),
-            None => self.reclaim(order, Place::Anywhere),
+            None => self.reclaim(order, Place::Anywhere, Patience::Always),
         }
     }
 
@@ -164,7 +173,12 @@ impl<S: RefScheme> Shared<S> {
     }
 
     #[cold]
-    fn reclaim(&self, order: Order, place: Place) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
+    fn reclaim(
+        &self,
+        order: Order,
+        place: Place,
+        patience: Patience,
+    ) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
         let (first, then) = Self::laps_for(place);
         let mut round: u32 = 0;
         let mut nr_empty = 0;
@@ -192,7 +206,11 @@ impl<S: RefScheme> Shared<S> {
             if !(shortage.until_transfers_end && is_transferring) {
                 nr_empty += 1;
             }
-            if nr_empty == ROUNDS {
+            let is_hopeless = patience == Patience::WhileHopeful
+                && effort == Effort::Thorough
+                && !is_transferring
+                && !self.may_have_pages_that_go(place);
+            if nr_empty == ROUNDS || is_hopeless {
                 return Err(shortage.reason);
             }
             pause(round);

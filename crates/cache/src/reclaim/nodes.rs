@@ -12,9 +12,11 @@
 //!
 //! Progress. As for any request ([`super`]): a request for a node alone ends when [`super::ROUNDS`] rounds over its frames
 //! have found nothing, of which those do not count during which a transfer fills frames *of that node*. Transfers
-//! to other nodes, of which there may always be some, do not keep it from ending.
+//! to other nodes, of which there may always be some, do not keep it from ending. Where it could use nothing but pages
+//! that are dirty, or of spaces, it ends after the first rounds, since to wait is no use: pages do not become clean by that.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
@@ -22,7 +24,7 @@ use pagewell_frame::{
 };
 use pagewell_sync::atomic::AtomicUsize;
 
-use super::{Marks, OutOfFrames};
+use super::{Marks, OutOfFrames, Patience};
 use crate::flush::Sync;
 use crate::index::Leaf;
 use crate::page_state::PageState;
@@ -84,7 +86,7 @@ impl<S: RefScheme> Shared<S> {
         if let Some(free) = self.alloc_free(order, place) {
             return Ok(free);
         }
-        let block = self.reclaim(order, place)?;
+        let block = self.reclaim(order, place, Patience::WhileHopeful)?;
         if let (Place::Only(node), Order::ZERO) = (place, order) {
             self.evict_more(node);
         }
@@ -129,6 +131,22 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
+    /// Whether there is a page at `place` that could be evicted if nobody held it, as far as can be seen.
+    #[cold]
+    pub(super) fn may_have_pages_that_go(&self, place: Place) -> bool {
+        self.frames_at(place)
+            .map(|nr| self.pool.meta(FrameNr::new(nr)))
+            .any(|record| record.kind().0 == FrameKind::Page && PageState::of(record).may_go())
+    }
+
+    /// The frames that are of use to a request for `place`.
+    fn frames_at(&self, place: Place) -> Range<u32> {
+        match place {
+            Place::Only(node) => self.pool.frames_of(node),
+            _ => 0..self.pool.nr_frames() as u32,
+        }
+    }
+
     /// Evicts a few pages of a node that were not referenced lately.
     fn evict_more(&self, node: usize) {
         let lap = self.lap(Order::ZERO, Marks::Respected, Among::Node(node));
@@ -170,11 +188,8 @@ impl<S: RefScheme> Shared<S> {
 
     /// The numbers of the files that have pages at `place` which are not clean, as far as can be seen.
     fn unclean_files(&self, place: Place) -> HashSet<u64> {
-        let frames = match place {
-            Place::Only(node) => self.pool.frames_of(node),
-            _ => 0..self.pool.nr_frames() as u32,
-        };
-        let leaves: HashSet<u64> = frames
+        let leaves: HashSet<u64> = self
+            .frames_at(place)
             .map(|nr| self.pool.meta(FrameNr::new(nr)))
             .filter(|record| {
                 record.kind().0 == FrameKind::Page && PageState::of(*record).is_unclean()

@@ -267,6 +267,10 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     let (mapping, taken) = full_of_dirty(&shared, Writeback::Background);
     let frames = CacheFrames::new(Arc::clone(&shared));
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());
+    // That did not wait for them to become clean by themselves.
+    // ORDERING: Relaxed; there is one thread.
+    let hand = shared.clock.hand(Among::Node(1)).load(Ordering::Relaxed);
+    assert!(hand / OF_NODE < 8, "{} rounds", hand / OF_NODE);
     if nr_pages(&shared)[0] == 0 {
         assert!(
             !frames.make_clean(Order::ZERO, Place::Only(0)),

@@ -121,7 +121,7 @@ pub(crate) enum Marks {
 enum Patience {
     /// As long as it is not sure that every frame is in use.
     Always,
-    /// No longer than there are pages that could be evicted but for who holds them.
+    /// No longer than there are pages that could be evicted but for who holds them, or frames that may become such pages.
     WhileHopeful,
 }
 
@@ -209,7 +209,7 @@ impl<S: RefScheme> Shared<S> {
             let is_hopeless = patience == Patience::WhileHopeful
                 && effort == Effort::Thorough
                 && !is_transferring
-                && !self.may_have_pages_that_go(place);
+                && !self.is_hopeful(place);
             if nr_empty == ROUNDS || is_hopeless {
                 return Err(shortage.reason);
             }

@@ -12,7 +12,7 @@
 //!
 //! Progress. As for any request ([`super`]): a request for a node alone ends when [`super::ROUNDS`] rounds over its frames
 //! have found nothing, of which those do not count during which a transfer fills frames *of that node*. Transfers
-//! to other nodes, of which there may always be some, do not keep it from ending. Where it could use nothing but pages
+//! to other nodes, of which there may always be some, do not keep it from ending. Where all frames have pages
 //! that are dirty, or of spaces, it ends after the first rounds, since to wait is no use: pages do not become clean by that.
 
 use std::collections::HashSet;
@@ -131,12 +131,19 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// Whether there is a page at `place` that could be evicted if nobody held it, as far as can be seen.
+    /// Whether there is a page at `place` that could be evicted if nobody held it, or a frame that somebody may be about to
+    /// make one of, as far as can be seen.
     #[cold]
-    pub(super) fn may_have_pages_that_go(&self, place: Place) -> bool {
-        self.frames_at(place)
-            .map(|nr| self.pool.meta(FrameNr::new(nr)))
-            .any(|record| record.kind().0 == FrameKind::Page && PageState::of(record).may_go())
+    pub(super) fn is_hopeful(&self, place: Place) -> bool {
+        let withheld = self.budget.withheld();
+        self.frames_at(place).map(FrameNr::new).any(|frame| {
+            let record = self.pool.meta(frame);
+            match record.kind().0 {
+                FrameKind::Page => PageState::of(record).may_go(),
+                FrameKind::Owned => withheld.binary_search(&frame).is_err(),
+                _ => false,
+            }
+        })
     }
 
     /// The frames that are of use to a request for `place`.

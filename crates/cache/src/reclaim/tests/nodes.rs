@@ -252,7 +252,7 @@ fn full_of_dirty(
         let mut free: Vec<_> =
             std::iter::from_fn(|| shared.alloc_free(Order::ZERO, place)).collect();
         free.truncate(free.len() - left);
-        taken.extend(free.into_iter().map(UniqueFrame::into_withheld));
+        taken.extend(free.into_iter().map(UniqueFrame::into_raw));
     }
     for page in 1..=NR_DIRTY as u64 {
         mapping.write_bytes(&[1; 4096], page * 4096, 0).unwrap();
@@ -286,7 +286,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
         "all are clean"
     );
     for frame in taken {
-        drop(crate::raw::withheld(&shared, frame));
+        shared.pool.free(frame, Order::ZERO).unwrap();
     }
     drop((frames, mapping));
     assert_at_rest(&shared);
@@ -303,7 +303,7 @@ fn dirty_pages_that_only_the_program_writes_back_stay() {
     mapping.sync(crate::flush::Sync::Data).unwrap();
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_some());
     for frame in taken {
-        drop(crate::raw::withheld(&shared, frame));
+        shared.pool.free(frame, Order::ZERO).unwrap();
     }
 }
 

@@ -286,7 +286,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
         "all are clean"
     );
     for frame in taken {
-        shared.pool.free(frame, Order::ZERO).unwrap();
+        let _ = shared.pool.free(frame, Order::ZERO).unwrap();
     }
     drop((frames, mapping));
     assert_at_rest(&shared);
@@ -303,7 +303,7 @@ fn dirty_pages_that_only_the_program_writes_back_stay() {
     mapping.sync(crate::flush::Sync::Data).unwrap();
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_some());
     for frame in taken {
-        shared.pool.free(frame, Order::ZERO).unwrap();
+        let _ = shared.pool.free(frame, Order::ZERO).unwrap();
     }
 }
 

@@ -17,6 +17,7 @@ use crate::in_flight::InFlight;
 use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
 use crate::reclaim::Clock;
+use crate::transfers::Transfers;
 use crate::writeback::{Bell, LastFailure};
 use crate::writes::UncleanFrames;
 
@@ -37,8 +38,8 @@ pub(crate) struct Shared<S: RefScheme> {
     graves: Mutex<Vec<Mapping<S>>>,
     /// How many mappings are in a grave, or about to be, or being torn down from there.
     nr_graves: AtomicUsize,
-    /// How many fills are in a transfer from the storage: frames that will be free to evict soon.
-    pub(crate) transfers: AtomicUsize,
+    /// Frames that will be free to evict soon.
+    pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
     pub(crate) unclean: UncleanFrames,
@@ -111,12 +112,12 @@ pub(crate) enum Origin {
 
 impl<S: RefScheme> Shared<S> {
     pub(crate) fn new(pool: FramePool<S>) -> Self {
-        let nr_frames = pool.nr_frames();
+        let (nr_frames, nr_nodes) = (pool.nr_frames(), pool.nr_nodes());
         Self {
             pool,
             home: Home::here(),
             waits: WaitTable::new(),
-            clock: Clock::default(),
+            clock: Clock::new(nr_nodes),
             counters: Counters::default(),
             budget: Budget::default(),
             version_floor: AtomicU64::new(0),
@@ -124,7 +125,7 @@ impl<S: RefScheme> Shared<S> {
             next_holder: AtomicU64::new(0),
             graves: Mutex::new(Vec::new()),
             nr_graves: AtomicUsize::new(0),
-            transfers: AtomicUsize::new(0),
+            transfers: Transfers::new(nr_nodes),
             in_flight: InFlight::new(nr_frames),
             leaf_stock: LeafStock::default(),
             unclean: UncleanFrames::new(nr_frames),

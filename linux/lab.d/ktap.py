@@ -142,18 +142,41 @@ OURS = re.compile(r"page_ref|short_read|migrate_entr|free_contig|unsplit|remove_
                   r"try_to_migrate|copy_nonpresent|zap_nonpresent|mapping_note")
 
 
+def races(log):
+    """The reports of the race detector: their titles, and the two innermost functions of
+    either side, since a title may name no more than what a helper is called."""
+    title, inner, left = None, [], 0
+    with open(log, errors="replace") as lines:
+        for line in lines:
+            line = re.sub(r"^\[.*?\]\s*", "", line.strip())
+            if line.startswith("BUG: KCSAN"):
+                title, inner, left = line, [], 0
+            elif title and re.match(r"(read|write|read-write|race).* (by (task|interrupt)|at unknown)", line):
+                left = 2
+            elif title and left and line:
+                inner.append(line)
+                left -= 1
+            elif title and line.startswith("Reported by"):
+                yield title, inner
+                title = None
+    if title:
+        yield title, inner
+
+
 def kcsan(log):
     found = cases(log)
     count = {what: list(found.values()).count(what) for what in ("pass", "fail", "skip")}
     print(f"        {count['pass']} passed, {count['fail']} failed, {count['skip']} skipped")
     failed = [f"{suite}.{case}" for (suite, case), result in found.items() if result == "fail"]
-    with open(log, errors="replace") as lines:
-        races = [re.sub(r"^\[.*?\]\s*", "", line.strip()) for line in lines if "BUG: KCSAN" in line]
-    for race in sorted(set(races)):
-        print(f"        {'OURS ' if OURS.search(race) else ''}{race} ({races.count(race)})")
+    reports = {}
+    for title, inner in races(log):
+        ours = any(OURS.search(text) for text in [title, *inner])
+        reports[ours, title] = reports.get((ours, title), 0) + 1
+    for (ours, title), times in sorted(reports.items()):
+        print(f"        {'OURS ' if ours else ''}{title} ({times})")
     for case in failed:
         print(f"        FAILED {case}")
-    return 1 if failed or not found or any(OURS.search(race) for race in races) else 0
+    return 1 if failed or not found or any(ours for ours, _ in reports) else 0
 
 
 if __name__ == "__main__":

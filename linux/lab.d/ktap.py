@@ -9,8 +9,9 @@
     ktap.py caught LOG             for mutants: fails if everything passed
     ktap.py guest LOG              as results, of the selftests in a QEMU guest; fails if
                                    the guest did not reach its end, or memory was wrong
-    ktap.py kcsan LOG              results, and the data races that were reported; fails
-                                   on a failed case, or a race in what the series changes
+    ktap.py kcsan LOG NAMES        results, and the data races that were reported; fails
+                                   on a failed case, or a race in a function that the
+                                   series changes, or one of NAMES
 """
 import re
 import sys
@@ -163,14 +164,17 @@ def races(log):
         yield title, inner
 
 
-def kcsan(log):
+def kcsan(log, names):
+    with open(names) as lines:
+        own = {line.strip() for line in lines}
     found = cases(log)
     count = {what: list(found.values()).count(what) for what in ("pass", "fail", "skip")}
     print(f"        {count['pass']} passed, {count['fail']} failed, {count['skip']} skipped")
     failed = [f"{suite}.{case}" for (suite, case), result in found.items() if result == "fail"]
     reports = {}
     for title, inner in races(log):
-        ours = any(OURS.search(text) for text in [title, *inner])
+        functions = re.findall(r"[A-Za-z_][\w.]*", " ".join([title, *inner]))
+        ours = any(OURS.search(name) or name in own for name in functions)
         reports[ours, title] = reports.get((ours, title), 0) + 1
     for (ours, title), times in sorted(reports.items()):
         print(f"        {'OURS ' if ours else ''}{title} ({times})")

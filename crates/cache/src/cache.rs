@@ -14,6 +14,7 @@ use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
 use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::page_size::PageSize;
 use crate::shared::{Event, Origin, Shared};
 use crate::writes::{Access, Handle, WriteOptions, Writeback};
@@ -154,6 +155,16 @@ fn page_size(bytes: usize, op: Op) -> Result<PageSize, Error> {
     })
 }
 
+/// What the file at `path` is, if there is one.
+fn id_of(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
 /// A page cache: a fixed amount of memory that holds pages of any number of files.
 ///
 /// Handles are cheap to clone. The cache lives as long as any handle of it or of its files.
@@ -244,7 +255,8 @@ impl OpenOptions {
 pub struct Stats {
     /// How many frames the cache has.
     pub nr_frames: usize,
-    /// How many of them are free; 0 in a child made by `fork`, which cannot look.
+    /// How many of them are free; 0 in a child made by `fork`, which cannot look. Those of a file are free when its last
+    /// handle has been dropped.
     pub nr_free: usize,
     /// How many pages were read from files.
     pub nr_fills: u64,
@@ -308,10 +320,9 @@ impl<S: RefScheme> Cache<S> {
                 match FileBackend::open_writable(path, &options.file) {
                     Err(error)
                         if error.kind() == std::io::ErrorKind::ResourceBusy
-                            && self.shared.has_graves() =>
+                            && id_of(path).is_some_and(|id| self.shared.is_being_closed(id)) =>
                     {
-                        // It may be locked by a mapping of ours that has no handle any more.
-                        self.shared.bury();
+                        // It is locked by a mapping of ours whose last handle another thread is just dropping.
                         std::thread::yield_now();
                     }
                     result => break result,
@@ -369,7 +380,7 @@ impl<S: RefScheme> Cache<S> {
                 access,
             )
         })?;
-        let file = self.handle(Arc::clone(&mapping), &path, options)?;
+        let file = self.handle(mapping.clone(), &path, options)?;
         if origin == Origin::Open {
             mapping.refresh(Op::Open)?;
         } else if crate::writeback::is_background(&mapping) {
@@ -387,19 +398,14 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// The mapping of the file at `path`, if this cache has it open.
-    fn open_already(&self, path: &Path) -> Option<Arc<Mapping<S>>> {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = std::fs::metadata(path).ok()?;
-        self.shared.mapping_of(FileId {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        })
+    fn open_already(&self, path: &Path) -> Option<Opened<S>> {
+        self.shared.mapping_of(id_of(path)?)
     }
 
     /// A handle for writing of a file that is open already, which is treated as `options` say.
     fn open_again(
         &self,
-        mapping: Arc<Mapping<S>>,
+        mapping: Opened<S>,
         path: &Path,
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
@@ -417,7 +423,7 @@ impl<S: RefScheme> Cache<S> {
     /// A handle of an open mapping, if it is as `options` want it.
     fn handle(
         &self,
-        mapping: Arc<Mapping<S>>,
+        mapping: Opened<S>,
         path: &Path,
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
@@ -474,7 +480,9 @@ impl<S: RefScheme> Cache<S> {
         self.shared.pool.nr_nodes()
     }
 
-    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile.
+    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile: no thread of the
+    /// program, and if a file is open that is written back in the background, not the cache's own
+    /// ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors
     ///

@@ -31,7 +31,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -44,7 +43,7 @@ use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::page_state::{Group, PageState};
 use crate::slot::State;
-use crate::writeback::{self, InHook};
+use crate::writeback::InHook;
 use crate::writes::{Storage, Writes};
 
 /// The most bytes that are given to the storage in one request.
@@ -174,17 +173,15 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
-    /// thread of the cache. The hook's thread has the writeback lock of a file, maybe of this one.
-    pub(crate) fn remove_handle(self: &Arc<Self>) {
+    /// thread of the cache, which gets the handle's share ([`crate::opened`]). The hook's thread has the writeback lock of
+    /// a file, maybe of this one.
+    pub(crate) fn remove_handle(&self) {
         if let Some(writes) = self.writes_if_any()
             && writes.remove_handle()
             && self.check_home(Op::Sync).is_ok()
+            && !InHook::is_so()
         {
-            if InHook::is_so() {
-                writeback::close_later(Arc::clone(self));
-            } else {
-                self.save_at_the_end();
-            }
+            self.save_at_the_end();
         }
     }
 

@@ -71,10 +71,7 @@ impl<S: RefScheme> Mapping<S> {
                 }
             }
             let want = *want.get_or_insert_with(&ahead);
-            let filled = self.fill(page, want);
-            // No claim is held here: the place to tear down what an eviction was the last to hold.
-            self.shared().bury();
-            match filled? {
+            match self.fill(page, want)? {
                 Fill::Filled(reference, len) => {
                     let end = page * self.page_size() as u64 + len as u64;
                     return Ok(Found {

@@ -14,6 +14,7 @@ use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Index, Leaf, PageNr};
 use crate::mapped::User;
+use crate::opened::Users;
 use crate::page_size::PageSize;
 use crate::page_state::PageState;
 use crate::shared::Shared;
@@ -48,7 +49,6 @@ pub(crate) struct Mapping<S: RefScheme> {
     /// The size that fills take for the file's: ahead of `size` while the file is found to have grown.
     fill_size: AtomicU64,
     number: u64,
-    id: FileId,
     /// Held while the size changes.
     resize: Mutex<()>,
     path: PathBuf,
@@ -57,7 +57,29 @@ pub(crate) struct Mapping<S: RefScheme> {
     writes: Option<Box<Writes>>,
     /// Who shows its pages at addresses.
     pub(crate) user: User,
+    /// Who keeps it, and who looks at it.
+    users: Arc<Users>,
     shared: Arc<Shared<S>>,
+    // The last: dropped when the backend is.
+    _entry: Entry<S>,
+}
+
+/// The mapping's place among the open files. It is there as long as the storage may be open: whoever finds that locked
+/// knows by whom.
+#[derive(Debug)]
+struct Entry<S: RefScheme> {
+    shared: Arc<Shared<S>>,
+    number: u64,
+    id: FileId,
+}
+
+impl<S: RefScheme> Drop for Entry<S> {
+    fn drop(&mut self) {
+        // In a child, another thread of the parent may have had the lock.
+        if self.shared.is_home() {
+            self.shared.forget(self.id, self.number);
+        }
+    }
 }
 
 /// What happens to a page that the storage does not have, or that is about to be replaced, when pages are taken
@@ -130,12 +152,17 @@ impl<S: RefScheme> Mapping<S> {
             page_shift: page_size.bytes().trailing_zeros(),
             order,
             number,
-            id,
             resize: Mutex::new(()),
             path,
             backend,
             writes,
             user: User::default(),
+            users: Arc::default(),
+            _entry: Entry {
+                shared: Arc::clone(&shared),
+                number,
+                id,
+            },
             shared,
         })
     }
@@ -182,6 +209,10 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn shared(&self) -> &Shared<S> {
         &self.shared
+    }
+
+    pub(crate) fn users(&self) -> &Arc<Users> {
+        &self.users
     }
 
     pub(crate) fn shared_arc(&self) -> &Arc<Shared<S>> {
@@ -359,6 +390,22 @@ impl<S: RefScheme> Mapping<S> {
     }
 }
 
+impl<S: RefScheme> Mapping<S> {
+    /// Gives back what no pin needs, as far as that can be done at once. No handle is left; the mapping is not torn down
+    /// yet because it is pinned, and evictions of leaves do not come any more.
+    pub(crate) fn give_back(&self) {
+        let mut from = 0;
+        while let Some(leaf) = self.index.next_leaf(from) {
+            from = leaf + 1;
+            // What could not be made durable is kept to the end.
+            self.remove(first_page_of(leaf), first_page_of(leaf + 1), Unclean::Keep);
+            if let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
+                drop(self.index.take_empty_leaf(&self.shared, leaf, held));
+            }
+        }
+    }
+}
+
 /// The number of the leaf that `page` belongs to.
 fn leaf_of(page: PageNr) -> usize {
     (page / FRAME_WORDS as u64) as usize
@@ -377,7 +424,6 @@ impl<S: RefScheme> Drop for Mapping<S> {
             // Nothing that another thread of the parent was changing will ever be done.
             return;
         }
-        self.shared.forget(self.id, self.number);
         let mut from = 0;
         while let Some(leaf) = self.index.next_leaf(from) {
             from = leaf + 1;

@@ -20,6 +20,7 @@ use crate::flush::Sync;
 #[cfg(not(loom))]
 use crate::index::PageNr;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::shared::Shared;
 use crate::writes::{Storage, Writeback, Writes};
 
@@ -192,32 +193,39 @@ impl<S: RefScheme> Shared<S> {
     /// Makes pages clean; the first error, of which the handles of the file are told too.
     fn make_clean_until(&self, is_enough: impl Fn() -> bool) -> Option<Error> {
         let mut first_error = None;
-        for mapping in self.mappings() {
+        for number in self.numbers() {
+            // One at a time: who closes a file waits for nobody who is at work on another one.
             if !is_enough()
+                && let Some(mapping) = self.visit(number)
                 && is_background(&mapping)
                 && let Err(error) = mapping.sync_unless(Sync::Data, &is_enough)
             {
                 first_error.get_or_insert(error);
             }
-            self.let_go(mapping);
         }
-        self.bury();
         first_error
+    }
+
+    /// Drops the shares of files that were left to the thread of the cache ([`close_later`]).
+    #[cfg(not(loom))]
+    pub(crate) fn close_left(&self) {
+        // One by one: if a backend panics, the others are still to be closed.
+        loop {
+            let share = lock(&self.to_close).pop();
+            let Some(share) = share else {
+                return;
+            };
+            if share.writes_if_any().is_some_and(Writes::is_unhandled) {
+                share.save_at_the_end();
+            }
+        }
     }
 
     /// Gives the dirty pages of all files to the storage that are written back in the background, or makes them durable
     /// as long as there are many.
     #[cfg(not(loom))]
     fn write_back(&self) {
-        // One by one: if a backend panics, the others are still to be closed.
-        loop {
-            let mapping = lock(&self.to_close).pop();
-            let Some(mapping) = mapping else {
-                break;
-            };
-            mapping.save_at_the_end();
-            self.let_go(mapping);
-        }
+        self.close_left();
         let mut is_failing = self.last_failure.is_recent();
         while self.unclean.is_high() && !is_failing {
             let before = self.unclean.nr();
@@ -227,22 +235,22 @@ impl<S: RefScheme> Shared<S> {
                 break;
             }
         }
-        for mapping in self.mappings() {
-            if is_background(&mapping) {
+        for number in self.numbers() {
+            if let Some(mapping) = self.visit(number)
+                && is_background(&mapping)
+            {
                 // An error is kept for the handles of the file.
                 let _ = mapping.flush(0..PageNr::MAX);
             }
-            self.let_go(mapping);
         }
-        self.bury();
     }
 }
 
-/// Has the thread of the cache make a file durable whose last handle has gone. Until it did the file keeps the cache, so
-/// the thread does not end before.
-pub(crate) fn close_later<S: RefScheme>(mapping: Arc<Mapping<S>>) {
-    let shared = Arc::clone(mapping.shared_arc());
-    lock(&shared.to_close).push(mapping);
+/// Has the thread of the cache drop a share of a file, and make it durable before if no handle is left. Until it did the
+/// share keeps the cache, so the thread does not end before.
+pub(crate) fn close_later<S: RefScheme>(share: Opened<S>) {
+    let shared = Arc::clone(share.shared_arc());
+    lock(&shared.to_close).push(share);
     // In a model there is no thread. If none can be started now, the next one that is finds the file.
     #[cfg(not(loom))]
     let _ = start(&shared);
@@ -281,6 +289,8 @@ fn run<S: RefScheme>(shared: &Weak<Shared<S>>, bell: &Bell) {
         bell.wait();
         match shared.upgrade() {
             Some(shared) => {
+                // Dropped after the lock: it may be the last, and the program's memory then.
+                let _round = lock(&shared.rounds);
                 // A backend or a hook that panics has said so; the pages are dirty again, and the others are not
                 // to be left to it.
                 let write_back = std::panic::AssertUnwindSafe(|| shared.write_back());

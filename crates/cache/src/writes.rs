@@ -127,6 +127,12 @@ impl Writes {
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
+    /// Whether no handle is left.
+    pub(crate) fn is_unhandled(&self) -> bool {
+        // ORDERING: Acquire; pairs with the release in `remove_handle`: what was written by them is seen.
+        self.nr_handles.load(Ordering::Acquire) == 0
+    }
+
     /// None when the system does not give the addresses.
     pub(crate) fn new(nr_pages: u64, options: WriteOptions) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;

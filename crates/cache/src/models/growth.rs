@@ -36,7 +36,7 @@ fn append_vs_read(path: ReadPath) {
     let (mapping, backend) = cold(&shared, FRAME_BYTES);
     warm(&mapping, 0);
     let reader = {
-        let mapping = Arc::clone(&mapping);
+        let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || assert_prefix(&mapping, FRAME_BYTES, 1, path))
     };
     let pos = mapping.append_bytes(&[1; FRAME_BYTES], 0);
@@ -68,7 +68,7 @@ fn loom_append_within_page_vs_read() {
         let (mapping, backend) = cold(&shared, HALF);
         warm(&mapping, 0);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
                 assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
@@ -92,7 +92,7 @@ fn loom_gap_vs_read() {
         warm(&mapping, 0);
         mapping.resize(HALF as u64).expect("a healthy storage");
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let size = mapping.size() as usize;
                 let mut buf = vec![7; size];
@@ -120,7 +120,7 @@ fn loom_append_vs_sync() {
         let shared = pool::<LockBit>(5);
         let (mapping, backend) = cold(&shared, FRAME_BYTES);
         let syncer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
         mapping.append_bytes(&[1; FRAME_BYTES], 0).expect("room");
@@ -145,7 +145,7 @@ fn loom_append_vs_append() {
         let (mapping, _) = cold(&shared, FRAME_BYTES);
         mapping.resize(0).expect("a healthy storage");
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.append_bytes(&[1; HALF], 0).expect("room"))
         };
         let ours = mapping.append_bytes(&[2; HALF], 0).expect("room") as usize;
@@ -171,7 +171,7 @@ fn loom_append_within_page_vs_sync() {
         let (mapping, backend) = cold(&shared, HALF);
         warm(&mapping, 0);
         let syncer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
         mapping.append_bytes(&[1; HALF], 0).expect("room");

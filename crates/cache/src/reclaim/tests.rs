@@ -11,6 +11,7 @@ use pagewell_sync::bytes::RacyBytes;
 
 use super::*;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::page_size::PageSize;
 
 const NR_FRAMES: usize = 1024;
@@ -46,7 +47,7 @@ fn shared() -> Arc<Shared<LockBit>> {
 }
 
 /// A file of zeros with pages of one frame.
-fn open(shared: &Arc<Shared<LockBit>>, nr_pages: u64) -> Arc<Mapping<LockBit>> {
+fn open(shared: &Arc<Shared<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
     let backend = Box::new(Zeros(nr_pages * 4096));
     let id = FileId {
         device: 0,

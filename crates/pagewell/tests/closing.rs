@@ -1,0 +1,259 @@
+//! When a file is closed: with its last handle, whoever else happens to look at it.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell::refcount::RefScheme;
+use pagewell::space::{CacheSpaces as _, Sharing};
+use pagewell::{Cache, ErrorKind, File, OpenOptions};
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded};
+use support::{PAGE, cache};
+
+support::for_both_schemes! {
+    a_file_is_closed_though_the_storage_of_another_is_late
+    a_file_that_is_closed_while_it_is_looked_at_gives_everything_back
+    what_pins_alone_keep_is_no_more_than_they_need
+    a_file_whose_pins_alone_are_left_is_opened_again
+    a_quiet_cache_has_written_what_it_was_at
+    a_hook_gets_no_quiet_cache
+    what_went_in_a_hook_is_closed_in_a_quiet_cache
+}
+
+fn writable() -> OpenOptions {
+    OpenOptions::new().write()
+}
+
+/// A file in memory whose writes wait at a gate.
+fn open_gated<S: RefScheme>(cache: &Cache<S>, gate: &Arc<Gate>) -> (File<S>, Arc<MemoryBackend>) {
+    let storage = Arc::new(MemoryBackend::writable(vec![0; PAGE]));
+    let gate = Arc::clone(gate);
+    let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
+        if matches!(operation, Operation::Write { .. }) {
+            gate.pass();
+        }
+        Fault::None
+    });
+    let file = cache.open_backend_with(backend, "gated", &writable());
+    (file.expect("a writable backend"), storage)
+}
+
+/// "Frames were lost", a test of mapped files said once: when all files had been dropped, the frames of one were not free.
+/// They were a moment later. The thread that writes back had taken hold of all open files at the beginning of its round,
+/// and let go of each when it was through with it; a file whose last handle went meanwhile stayed open, locked and in
+/// memory until then, which is as long as the storages of the files before it take. Now it visits one file at a time, and
+/// who drops the last handle waits for who visits this one.
+fn a_file_is_closed_though_the_storage_of_another_is_late<S: RefScheme>() {
+    bounded("files that are closed", || {
+        const NR_FILES: usize = 8;
+        let gate = Arc::new(Gate::new());
+        let cache = cache::<S>(256);
+        let dir = tempfile::tempdir().unwrap();
+        let paths: Vec<_> = (0..NR_FILES)
+            .map(|nr| dir.path().join(nr.to_string()))
+            .collect();
+        let create = OpenOptions::new().create();
+        let (late, _) = open_gated(&cache, &gate);
+        let _open = OpenAtEnd(&gate);
+        // Its page is there, and is written in its frame later.
+        assert_eq!(late.read_at(&mut [0], 0).unwrap(), 1);
+        let before = cache.stats().nr_free;
+        let files: Vec<_> = paths
+            .iter()
+            .map(|path| cache.open_with(path, &create).unwrap())
+            .collect();
+        for file in &files {
+            file.write_at(&[1; 3 * PAGE], 0).unwrap();
+            file.sync_all().unwrap();
+        }
+        late.write_at(&[1], 0).unwrap();
+        // The thread of the cache is in its storage, and was given the others in the same round.
+        gate.wait_for(1);
+        drop(files);
+        assert_eq!(cache.stats().nr_free, before, "frames of closed files");
+        let other = support::cache::<S>(64);
+        for path in &paths {
+            // Nobody has its lock any more.
+            drop(other.open_with(path, &writable()).unwrap());
+        }
+        gate.open();
+        drop(late);
+        support::assert_all_free(&cache);
+    });
+}
+
+/// Files that are closed at any moment of rounds of the thread of the cache, and of evictions.
+fn a_file_that_is_closed_while_it_is_looked_at_gives_everything_back<S: RefScheme>() {
+    bounded("files that are closed", || {
+        let cache = cache::<S>(128);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let evictor = scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    cache.reclaim(usize::MAX);
+                    std::thread::yield_now();
+                }
+            });
+            for round in 0..300_u64 {
+                let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+                let file = cache.open_backend_with(Arc::clone(&storage), "file", &writable());
+                let file = file.unwrap();
+                // A quarter of the frames is not clean now and then, which wakes the thread of the cache.
+                let nr_pages = 1 + round % 40;
+                file.write_at(&vec![round as u8; nr_pages as usize * PAGE], 0)
+                    .unwrap();
+                let space = cache.space().unwrap();
+                let area = space
+                    .map_file(&file, 0..nr_pages * PAGE as u64, Sharing::Private)
+                    .unwrap();
+                space.write(area.start, &[1]).unwrap();
+                drop(file);
+                assert_ne!(Arc::strong_count(&storage), 1, "an area keeps the file");
+                drop(space);
+                assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+            }
+            is_done.store(true, Ordering::Relaxed);
+            evictor.join().unwrap();
+        });
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A pin that owns a share of a file needs its own frame. The index of the file is not kept for it, nor are other pages.
+fn what_pins_alone_keep_is_no_more_than_they_need<S: RefScheme>() {
+    let cache = cache::<S>(256);
+    let storage = Arc::new(MemoryBackend::writable(vec![7; 100 * PAGE]));
+    let file = cache
+        .open_backend_with(Arc::clone(&storage), "pinned", &writable())
+        .unwrap();
+    let opened = cache.stats().nr_free;
+    let mut all = vec![0; 100 * PAGE];
+    assert_eq!(file.read_at(&mut all, 0).unwrap(), all.len());
+    let pin = file.pin_owned(50).unwrap();
+    drop(file);
+    let kept = opened - cache.stats().nr_free;
+    // The frame of the pin, and what is charged for the root of the index, which is there as long as the file is open.
+    assert!((1..=2).contains(&kept), "{kept} frames are kept");
+    assert!(pin.iter().all(|byte| *byte == 7));
+    assert_ne!(Arc::strong_count(&storage), 1, "a pin keeps the file open");
+    drop(pin);
+    assert_eq!(
+        Arc::strong_count(&storage),
+        1,
+        "the last pin closes the file"
+    );
+    support::assert_all_free(&cache);
+}
+
+fn a_file_whose_pins_alone_are_left_is_opened_again<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let file = cache
+        .open_with(&path, &OpenOptions::new().create())
+        .unwrap();
+    file.write_at(&[1; 2 * PAGE], 0).unwrap();
+    let pin = file.pin_owned(1).unwrap();
+    drop(file);
+    // Locked by this cache, which knows it.
+    let file = cache.open_with(&path, &writable()).unwrap();
+    file.write_at(&[2; 2 * PAGE], 0).unwrap();
+    assert!(pin.iter().all(|byte| *byte == 1));
+    drop(pin);
+    let mut bytes = [0; 2 * PAGE];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    assert_eq!(bytes, [2; 2 * PAGE]);
+    drop(file);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    support::assert_all_free(&cache);
+}
+
+fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
+    bounded("a quiet cache", || {
+        let gate = Arc::new(Gate::new());
+        let cache = cache::<S>(64);
+        let (file, storage) = open_gated(&cache, &gate);
+        let _open = OpenAtEnd(&gate);
+        file.write_at(&[1; PAGE], 0).unwrap();
+        gate.wait_for(1);
+        let may_go = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let quiet = scope.spawn(|| {
+                let quiet = cache.quiesce().unwrap();
+                assert!(may_go.load(Ordering::SeqCst), "it is written still");
+                cache.verify().unwrap();
+                drop(quiet);
+            });
+            std::thread::yield_now();
+            may_go.store(true, Ordering::SeqCst);
+            gate.open();
+            quiet.join().unwrap();
+        });
+        let mut stored = Vec::new();
+        storage.modify(|bytes| stored.clone_from(bytes));
+        assert_eq!(stored, [1; PAGE]);
+        drop(file);
+        support::assert_all_free(&cache);
+    });
+}
+
+fn a_hook_gets_no_quiet_cache<S: RefScheme>() {
+    bounded("an error", || {
+        let cache = cache::<S>(64);
+        let told = Arc::new(Mutex::new(None));
+        let hook = {
+            let (cache, told) = (cache.clone(), Arc::clone(&told));
+            move |_, _| {
+                let kind = cache.quiesce().map(drop).map_err(|error| error.kind());
+                *told.lock().unwrap() = Some(kind);
+                Ok(())
+            }
+        };
+        let storage = MemoryBackend::writable(vec![0; PAGE]);
+        let file = cache
+            .open_backend_with(storage, "hooked", &writable().before_write(hook))
+            .unwrap();
+        file.write_at(&[1], 0).unwrap();
+        // Of this thread, or of the cache's.
+        file.sync_data().unwrap();
+        assert_eq!(*told.lock().unwrap(), Some(Err(ErrorKind::Deadlock)));
+    });
+}
+
+fn what_went_in_a_hook_is_closed_in_a_quiet_cache<S: RefScheme>() {
+    bounded("a file that is closed", || {
+        let cache = cache::<S>(64);
+        let (logged, log) = {
+            let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+            let log = cache.open_backend_with(Arc::clone(&storage), "log", &writable());
+            (storage, Arc::new(Mutex::new(Some(log.unwrap()))))
+        };
+        let hook = {
+            let log = Arc::clone(&log);
+            move |_, _| {
+                if let Some(log) = log.lock().unwrap().take() {
+                    // One that is not the last, and then the last.
+                    drop(log.clone());
+                    log.append(b"a page")?;
+                }
+                Ok(())
+            }
+        };
+        let storage = MemoryBackend::writable(vec![0; PAGE]);
+        let file = cache
+            .open_backend_with(storage, "hooked", &writable().before_write(hook))
+            .unwrap();
+        file.write_at(&[1], 0).unwrap();
+        file.sync_data().unwrap();
+        assert!(log.lock().unwrap().is_none());
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&logged), 1, "a closed file is open");
+        let mut bytes = Vec::new();
+        logged.modify(|stored| bytes.clone_from(stored));
+        assert_eq!(bytes, b"a page");
+        drop(file);
+        support::assert_all_free(&cache);
+    });
+}

@@ -212,13 +212,13 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
-    /// keep the bytes that they have.
+    /// keep the bytes that they have. Until the storage has done it the file has the old size, for everybody.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
-    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, or the new one if the
-    /// storage has cut the file all the same, or does not tell.
+    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, as it was all along, or the new one
+    /// if the storage has cut the file all the same, or does not tell.
     pub fn set_len(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(self.mapping.resize(size))

@@ -67,10 +67,13 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Sets the size of the storage. After an error the size that fills go by is the one that it has, as far as what it
     /// has is the file's.
+    ///
+    /// `when_set` is called when the storage has the size, or may have it, and before fills go by that.
     pub(crate) fn set_storage_size(
         &self,
         storage: &mut Storage,
         size: u64,
+        when_set: impl FnOnce(),
     ) -> Result<(), SizeNotSet> {
         if size > self.fill_size() {
             self.know_size(storage).map_err(|error| SizeNotSet {
@@ -86,6 +89,7 @@ impl<S: RefScheme> Mapping<S> {
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         let error = match self.backend().set_size(size) {
             Ok(()) => {
+                when_set();
                 self.store_fill_size(size);
                 storage.is_size_known = true;
                 return Ok(());
@@ -93,6 +97,13 @@ impl<S: RefScheme> Mapping<S> {
             Err(error) => error,
         };
         let now = self.backend().size();
+        let may_be_set = match &now {
+            Ok(now) => *now == size,
+            Err(_) => true,
+        };
+        if may_be_set {
+            when_set();
+        }
         match now {
             Ok(now) if now == size => {
                 self.store_fill_size(size);
@@ -109,10 +120,7 @@ impl<S: RefScheme> Mapping<S> {
             // What it surely has. A cut that may be done is one.
             Err(_) => self.store_fill_size(self.fill_size().min(size)),
         }
-        Err(SizeNotSet {
-            may_be_set: now.map_or(true, |now| now == size),
-            error,
-        })
+        Err(SizeNotSet { may_be_set, error })
     }
 
     /// Sees to it that the storage has the file at the size that fills go by, if that is not known. What it may have
@@ -131,13 +139,13 @@ impl<S: RefScheme> Mapping<S> {
         self.know_size(storage)?;
         let fill = self.fill_size();
         if fill < size {
-            return Ok(self.set_storage_size(storage, size)?);
+            return Ok(self.set_storage_size(storage, size, || {})?);
         }
         // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
         // storage: so this cuts nothing that is the file's.
         let size = self.size();
         if fill > size {
-            self.set_storage_size(storage, size)?;
+            self.set_storage_size(storage, size, || {})?;
         }
         Ok(())
     }

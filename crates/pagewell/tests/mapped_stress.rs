@@ -744,12 +744,12 @@ fn stress<S: RefScheme>(nr_runs: u64, shape: Shape) {
 #[test]
 fn mapped_files_that_change_their_size_show_what_they_may() {
     stress::<LockBit>(
-        3,
+        2,
         Shape {
             nr_frames: 1024,
             page_bytes: 4096,
             mode: Writeback::Background,
-            nr_steps: 3000,
+            nr_steps: 2000,
         },
     );
 }
@@ -757,7 +757,7 @@ fn mapped_files_that_change_their_size_show_what_they_may() {
 #[test]
 fn mapped_files_of_large_pages_that_change_their_size_show_what_they_may() {
     stress::<LockBit>(
-        2,
+        1,
         Shape {
             nr_frames: 4096,
             page_bytes: 16384,
@@ -770,7 +770,7 @@ fn mapped_files_of_large_pages_that_change_their_size_show_what_they_may() {
 #[test]
 fn mapped_files_that_change_their_size_show_what_they_may_when_frames_run_out() {
     stress::<LockBit>(
-        3,
+        2,
         Shape {
             nr_frames: 72,
             page_bytes: 4096,
@@ -783,7 +783,7 @@ fn mapped_files_that_change_their_size_show_what_they_may_when_frames_run_out() 
 #[test]
 fn mapped_files_that_change_their_size_show_what_they_may_with_the_other_count() {
     stress::<CasLoop>(
-        2,
+        1,
         Shape {
             nr_frames: 1024,
             page_bytes: 4096,

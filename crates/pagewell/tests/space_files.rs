@@ -11,7 +11,7 @@ use pagewell::space::{
     CacheSpaces as _, ErrorKind, MapOptions, NotMoved, Policy, Protection, Sharing, Space, Spaces,
 };
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
-use pagewell_testkit::wait::until;
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
 use support::{FRAME_COST, PAGE};
 
 const BYTES: u64 = PAGE as u64;
@@ -547,6 +547,70 @@ fn a_storage_that_fails_is_an_error_of_the_access() {
         write(&space, area.range.start, b"x").unwrap();
         assert_eq!(byte(&space, area.range.start + 1), Ok(1));
     }
+}
+
+/// While a file was being cut, writes by way of areas past the new end were refused, and reads of the file ended there,
+/// before the storage had said whether it would be cut; when it failed, the file was as long as ever. Now the file keeps its
+/// size until the storage has done it.
+#[test]
+fn a_cut_that_fails_is_seen_by_nobody() {
+    bounded("cuts of a file", || {
+        let cache = cache(128);
+        let gate = Arc::new(Mutex::new(Arc::new(Gate::new())));
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let storage = Arc::new(MemoryBackend::writable(vec![1; 4 * PAGE]));
+        let backend = FaultBackend::with_script(Arc::clone(&storage), {
+            let (gate, is_broken) = (Arc::clone(&gate), Arc::clone(&is_broken));
+            move |operation| {
+                if matches!(operation, Operation::SetSize { .. }) {
+                    let gate = Arc::clone(&gate.lock().unwrap());
+                    gate.pass();
+                    if is_broken.load(Ordering::Relaxed) {
+                        return Fault::Fail(std::io::Error::other("broken"));
+                    }
+                }
+                Fault::None
+            }
+        });
+        let options = OpenOptions::new().writeback(Writeback::Manual);
+        let file = cache.open_backend_with(backend, "file", &options).unwrap();
+        let space = cache.space().unwrap();
+        let [shared, private] = [Sharing::Shared, Sharing::Private]
+            .map(|sharing| space.map_file(&file, 0..4 * BYTES, sharing).unwrap().start);
+        let past_end = 3 * BYTES;
+        for is_done in [false, true] {
+            is_broken.store(!is_done, Ordering::Relaxed);
+            let now = Arc::new(Gate::new());
+            *gate.lock().unwrap() = Arc::clone(&now);
+            std::thread::scope(|scope| {
+                let cutter = scope.spawn(|| file.set_len(BYTES));
+                let _open = OpenAtEnd(&now);
+                now.wait_for(1);
+                assert_eq!(file.size(), 4 * BYTES);
+                // A page that is not cached, and one that then is.
+                assert_eq!(byte(&space, shared + 2 * BYTES), Ok(1));
+                for area in [shared, private] {
+                    assert_eq!(byte(&space, area + past_end + 1), Ok(1));
+                    write(&space, area + past_end, &[2]).unwrap();
+                }
+                file.write_at(&[3], past_end + 2).unwrap();
+                now.open();
+                assert_eq!(cutter.join().unwrap().is_ok(), is_done);
+            });
+            let bytes = [0, 1, 2].map(|at| byte(&space, shared + past_end + at));
+            if is_done {
+                assert_eq!(bytes, [Err(ErrorKind::PastEnd); 3]);
+                assert_eq!(byte(&space, private + past_end), Err(ErrorKind::PastEnd));
+            } else {
+                assert_eq!(bytes, [Ok(2), Ok(1), Ok(3)]);
+                assert_eq!(byte(&space, private + past_end), Ok(2));
+            }
+        }
+        file.sync_data().unwrap();
+        assert_eq!(stored(&storage), [1; PAGE]);
+        drop((space, file));
+        support::assert_all_free(&cache);
+    });
 }
 
 /// A log in a shared area of the space that the data is in: the hook of the data writes to it, while a writer of the data

@@ -238,7 +238,7 @@ impl OpenOptions {
     /// It is called with the file's writeback lock held, so it cannot flush or sync this file, make it longer or shorter,
     /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](ErrorKind::Deadlock)). It may write to others, and
     /// sync them: a log, say. Keep a handle of that file elsewhere too, or close it: one that only the hook has goes when
-    /// the cache lets go of this file, which another thread may do, and later.
+    /// this file is closed, and a pin that owns a share of it may be the last to do that.
     #[must_use]
     pub fn before_write(
         mut self,

@@ -32,7 +32,9 @@
 //! for there. But in a hook nothing is waited for: there the thread of the cache is given the share to drop.
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
-//! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`; `crates/pagewell/tests/closing.rs`.
+//! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`;
+//! `crates/pagewell/tests/closing.rs`. loom does not see the mapping's own count (it is std's), so it does not try a visitor
+//! between 2 and 3: that none comes there is a matter of the word alone, and tested as one.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -5,6 +5,9 @@
 //! durable, since only then they can be evicted. Before it comes to that, a thread of the cache gives dirty pages
 //! to the storage, five times a second; and when a quarter of the frames are not clean it is woken, and makes pages
 //! durable. So while the storage is at work on one quarter, writers fill the next.
+//!
+//! Both go through the open files, and *visit* them one at a time ([`crate::opened`]): they keep no file open that the
+//! program has closed.
 
 use std::cell::RefCell;
 use std::sync::Arc;

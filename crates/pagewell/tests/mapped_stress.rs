@@ -13,12 +13,16 @@
 //!
 //! A private area has a thread of its own, which knows what it has copied: the copy is there until a cut begins that takes
 //! it away, and gone when that has returned; then the page is the file's.
+//!
+//! `PAGEWELL_SOAK_SECONDS` says how long each test runs at least (a few rounds unless told), `PAGEWELL_SEED` repeats what
+//! its threads choose to do, though not when.
 
 mod support;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use pagewell::frame::Order;
 use pagewell::io::MemoryBackend;
@@ -35,8 +39,17 @@ const NR_PAGES: usize = 12;
 /// How many threads write pages of the file: each those whose numbers have the same remainder.
 const NR_WRITERS: usize = 2;
 
-/// How long a run may take at the most; it takes a few seconds.
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
+/// How long a test may take at the most; it takes a few seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How long a test goes on at least.
+fn soak() -> Duration {
+    let seconds = std::env::var("PAGEWELL_SOAK_SECONDS").ok();
+    let seconds = seconds.map_or(0, |text| {
+        text.parse().expect("PAGEWELL_SOAK_SECONDS in seconds")
+    });
+    Duration::from_secs(seconds)
+}
 
 /// What a run is like.
 #[derive(Clone, Copy)]
@@ -733,10 +746,13 @@ impl<'r, S: RefScheme> PrivateSpaces<'r, S> {
 }
 
 fn stress<S: RefScheme>(nr_runs: u64, shape: Shape) {
-    bounded_by(LIMIT, "mapped files under stress", move || {
-        let seed = Seed::of_run();
-        for part in 0..nr_runs {
+    let soak = soak();
+    bounded_by(LIMIT + soak, "mapped files under stress", move || {
+        let (seed, begin) = (Seed::of_run(), Instant::now());
+        let mut part = 0;
+        while part < nr_runs || begin.elapsed() < soak {
             Run::<S>::new(shape).run(&seed, part);
+            part += 1;
         }
     });
 }

@@ -22,8 +22,9 @@
 //! whoever drops the last share lets go of it after that. If 1 comes first, and it was the last share, nobody visits the
 //! file any more. So a visitor is never the last who has the mapping, and tears nothing down; it may hold claims and locks.
 //!
-//! A file that has no share may still have pins, and be opened again: it has a share then, and visitors. Who waits at 2
-//! goes on, since somebody else closes the file.
+//! A file that has no share may still have pins, or be kept by who waits at 2, and be opened again: it has a share then,
+//! and may get more visitors. Who waits at 2 goes on, since somebody else closes the file, and is woken by who opens it: the
+//! visitor that it has waited for leaves a file that has a share, and wakes nobody.
 //!
 //! # Who waits for whom
 //!
@@ -32,8 +33,8 @@
 //! for there. But in a hook nothing is waited for: there the thread of the cache is given the share to drop.
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
-//! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`;
-//! `crates/pagewell/tests/closing.rs`. loom does not see the mapping's own count (it is std's), so it does not try a visitor
+//! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
+//! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/closing.rs`. loom does not see the mapping's own count (it is std's), so it does not try a visitor
 //! between 2 and 3: that none comes there is a matter of the word alone, and tested as one.
 
 use std::ops::Deref;
@@ -54,9 +55,12 @@ const VISITOR: u64 = 1 << 32;
 pub(crate) struct Users(AtomicU64);
 
 impl Users {
-    fn add_share(&self) {
+    /// Counts a share; whether somebody may be waiting at 2 who need not any more.
+    #[must_use]
+    fn add_share(&self) -> bool {
         // ORDERING: Relaxed; whoever makes a share has the mapping, and nothing is published.
-        self.0.fetch_add(1, Ordering::Relaxed);
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        before != 0 && before.is_multiple_of(VISITOR)
     }
 
     /// Counts a share no more; whether it was the last one.
@@ -112,7 +116,10 @@ pub(crate) struct Opened<S: RefScheme> {
 
 impl<S: RefScheme> Opened<S> {
     pub(crate) fn new(mapping: Arc<Mapping<S>>) -> Self {
-        mapping.users().add_share();
+        let users = mapping.users();
+        if users.add_share() {
+            mapping.shared().waits.wake(&**users);
+        }
         Self { mapping }
     }
 
@@ -230,7 +237,7 @@ mod tests {
     fn nobody_visits_what_nobody_shares() {
         let users = Users::default();
         assert!(!users.enter());
-        users.add_share();
+        assert!(!users.add_share(), "nobody can wait");
         assert!(users.enter());
         assert!(!users.is_visited_only());
         assert!(!users.remove_share_unless_last());
@@ -242,14 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_the_file_is_opened_again() {
+    fn who_waits_is_woken_when_the_file_is_opened_again() {
         let users = Users::default();
-        users.add_share();
+        assert!(!users.add_share());
         assert!(users.enter() && users.enter());
         assert!(users.remove_share());
-        users.add_share();
+        assert!(users.is_visited_only());
+        assert!(users.add_share(), "nobody wakes who waits");
         assert!(!users.is_visited_only());
+        assert!(!users.add_share(), "nobody waits any more");
         assert!(!users.leave() && !users.leave(), "nobody is to be woken");
+        assert!(users.remove_share_unless_last());
         assert!(users.remove_share());
     }
 }

@@ -55,10 +55,10 @@ fn loom_close_vs_sync() {
     });
 }
 
-/// A file that pins have kept is opened again while it is being closed, and visited: its new share goes when it goes.
+/// A file is opened again while it is being closed, and visited: it is closed when its new share goes, or was before.
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
-    explore(2, || {
+    explore(3, || {
         let shared = pool::<LockBit>(4);
         let (mapping, storage) = cold(&shared, FRAME_BYTES);
         let number = mapping.number();
@@ -76,5 +76,28 @@ fn loom_reopen_vs_close_vs_visit() {
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
         assert_at_rest(&shared);
         visitor.join().unwrap();
+    });
+}
+
+/// As above, with a visitor who has come before: who drops the first share waits for it, and goes on when the file is opened
+/// again, though the visitor leaves a file that has a share.
+#[test]
+fn loom_reopen_vs_who_waits_for_a_visitor() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&shared, FRAME_BYTES);
+        let number = mapping.number();
+        let id = pagewell_io::Backend::id(&storage);
+        let visit = shared.visit(number).expect("a file that has a share");
+        let closer = thread::spawn(move || drop(mapping));
+        let opener = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.mapping_of(id)))
+        };
+        drop(visit);
+        closer.join().unwrap();
+        opener.join().unwrap();
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_at_rest(&shared);
     });
 }

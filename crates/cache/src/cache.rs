@@ -10,6 +10,7 @@ use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
 use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
+use pagewell_sync::lock;
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
@@ -310,27 +311,38 @@ impl<S: RefScheme> Cache<S> {
             .map_err(|error| error.with_path(path))?;
         // Before the file is made, or emptied.
         self.page_size_of(options, path)?;
-        let backend = match options.write {
-            None => FileBackend::open(path),
-            Some(_) => loop {
-                // The file's lock is this cache's already, if the cache has it open for writing.
-                if let Some(open) = self.open_already(path) {
-                    return self.open_again(open, path, options);
+        let failed = |error| Error::from_io(Op::Open, error).with_path(path);
+        if options.write.is_none() {
+            let backend = FileBackend::open(path).map_err(failed)?;
+            return self.open_backend_with(backend, path, options);
+        }
+        loop {
+            let opening = lock(&self.shared.opening);
+            // The file's lock is this cache's already, if the cache has it open for writing.
+            if let Some(open) = self.open_already(path) {
+                drop(opening);
+                return self.open_again(open, path, options);
+            }
+            // Whether it is locked by a mapping of ours whose last handle another thread is just dropping: now, since that
+            // may be done when we have found it locked.
+            let is_ours = id_of(path).is_some_and(|id| self.shared.is_being_closed(id));
+            match FileBackend::open_writable(path, &options.file) {
+                Ok(backend) => {
+                    let registered = self.register(backend, path, options)?;
+                    drop(opening);
+                    return self.file_of(registered, path, options);
                 }
-                match FileBackend::open_writable(path, &options.file) {
-                    Err(error)
-                        if error.kind() == std::io::ErrorKind::ResourceBusy
-                            && id_of(path).is_some_and(|id| self.shared.is_being_closed(id)) =>
-                    {
-                        // It is locked by a mapping of ours whose last handle another thread is just dropping.
-                        std::thread::yield_now();
-                    }
-                    result => break result,
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::ResourceBusy
+                        // Or the path leads to another file since we looked.
+                        && (is_ours || id_of(path).is_some_and(|id| self.shared.is_registered(id))) =>
+                {
+                    drop(opening);
+                    std::thread::yield_now();
                 }
-            },
-        };
-        let backend = backend.map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
-        self.open_backend_with(backend, path, options)
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     /// Opens what a backend of the caller's holds; `path` is its name in errors.
@@ -361,12 +373,23 @@ impl<S: RefScheme> Cache<S> {
         self.shared
             .check_home(Op::Open)
             .map_err(|error| error.with_path(&path))?;
-        let page_size = self.page_size_of(options, &path)?;
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }
+        let registered = self.register(backend, &path, options)?;
+        self.file_of(registered, &path, options)
+    }
+
+    /// The mapping of what a backend holds, and whether it was open already.
+    fn register(
+        &self,
+        backend: impl Backend,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<(Opened<S>, Origin), Error> {
+        let page_size = self.page_size_of(options, path)?;
         let id = backend.id();
-        let (mapping, origin) = self.shared.mapping_or_else(id, |number| {
+        self.shared.mapping_or_else(id, |number| {
             let access = match &options.write {
                 None => Access::Read,
                 Some(options) => Access::Write(options.clone()),
@@ -374,18 +397,27 @@ impl<S: RefScheme> Cache<S> {
             Mapping::new(
                 Arc::clone(&self.shared),
                 Box::new(backend),
-                path.clone(),
+                path.to_owned(),
                 page_size,
                 (id, number),
                 access,
             )
-        })?;
-        let file = self.handle(mapping.clone(), &path, options)?;
+        })
+    }
+
+    /// A handle of a mapping that has been registered.
+    fn file_of(
+        &self,
+        (mapping, origin): (Opened<S>, Origin),
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let file = self.handle(mapping.clone(), path, options)?;
         if origin == Origin::Open {
             mapping.refresh(Op::Open)?;
         } else if crate::writeback::is_background(&mapping) {
             crate::writeback::start(&self.shared)
-                .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
+                .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
         }
         Ok(file)
     }

@@ -35,6 +35,9 @@ pub(crate) struct Shared<S: RefScheme> {
     next_number: AtomicU64,
     next_holder: AtomicU64,
     registry: Mutex<Registry<S>>,
+    /// Held while a file is opened for writing at a path: from when its lock may have been taken until the registry has it.
+    /// So who finds the file locked by this cache finds it in the registry.
+    pub(crate) opening: Mutex<()>,
     /// Frames that will be free to evict soon.
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
@@ -43,7 +46,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) last_failure: LastFailure,
     /// Wakes the thread that writes back.
     pub(crate) bell: Arc<Bell>,
-    /// The files whose last handle went in a hook: the thread that writes back makes them durable.
+    /// The files whose last handle, or last share, went in a hook: the thread that writes back makes them durable.
     pub(crate) to_close: Mutex<Vec<Opened<S>>>,
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
@@ -98,8 +101,22 @@ impl Counters {
 /// The open files, by what they are and by number.
 #[derive(Debug)]
 struct Registry<S: RefScheme> {
-    by_file: HashMap<FileId, Weak<Mapping<S>>>,
+    /// The numbers of the mappings of each file: of the one that is open, and of those whose storage is just being closed.
+    by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
+}
+
+impl<S: RefScheme> Registry<S> {
+    /// The mappings of the file `id`, as far as they are there still.
+    fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
+        let numbers = self.by_file.get(&id).into_iter().flatten();
+        numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
+    }
+
+    /// The one that is open, if there is one.
+    fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
+        self.mappings(id).find_map(Weak::upgrade)
+    }
 }
 
 /// A mapping that is not kept, and who uses it.
@@ -135,6 +152,7 @@ impl<S: RefScheme> Shared<S> {
             has_writeback: Mutex::new(false),
             rounds: Mutex::new(()),
             companion: Mutex::new(Weak::<()>::new()),
+            opening: Mutex::new(()),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
@@ -195,9 +213,9 @@ impl<S: RefScheme> Shared<S> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let made = Arc::new(make(number)?);
         let mut registry = lock(&self.registry);
-        let open = registry.by_file.get(&id).and_then(Weak::upgrade);
+        let open = registry.open(id);
         if open.is_none() {
-            registry.by_file.insert(id, Arc::downgrade(&made));
+            registry.by_file.entry(id).or_default().push(number);
             let registered = (Arc::downgrade(&made), Arc::clone(made.users()));
             registry.by_number.insert(number, registered);
         }
@@ -211,17 +229,21 @@ impl<S: RefScheme> Shared<S> {
 
     /// The open mapping of the file `id`.
     pub(crate) fn mapping_of(&self, id: FileId) -> Option<Opened<S>> {
-        let registry = lock(&self.registry);
-        let open = registry.by_file.get(&id).and_then(Weak::upgrade);
-        drop(registry);
+        let open = lock(&self.registry).open(id);
         open.map(Opened::new)
     }
 
     /// Whether the file `id` was open, and its storage is just being closed.
     pub(crate) fn is_being_closed(&self, id: FileId) -> bool {
         let registry = lock(&self.registry);
-        let mapping = registry.by_file.get(&id);
-        mapping.is_some_and(|mapping| mapping.strong_count() == 0)
+        registry
+            .mappings(id)
+            .any(|mapping| mapping.strong_count() == 0)
+    }
+
+    /// Whether the file `id` is open, or its storage is just being closed.
+    pub(crate) fn is_registered(&self, id: FileId) -> bool {
+        lock(&self.registry).by_file.contains_key(&id)
     }
 
     /// The mapping with this number, if there is one.
@@ -244,11 +266,12 @@ impl<S: RefScheme> Shared<S> {
     pub(crate) fn forget(&self, id: FileId, number: u64) {
         let mut registry = lock(&self.registry);
         registry.by_number.remove(&number);
-        // The file may have been opened again in the meantime; that mapping stays.
-        if let Some(mapping) = registry.by_file.get(&id)
-            && mapping.strong_count() == 0
-        {
-            registry.by_file.remove(&id);
+        // The file may have been opened again in the meantime, and be being closed again: other mappings of it stay.
+        if let Some(numbers) = registry.by_file.get_mut(&id) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                registry.by_file.remove(&id);
+            }
         }
     }
 }

@@ -331,35 +331,39 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     fn remove_page(&self, page: PageNr, unclean: Unclean) {
+        while !self.try_remove_page(page, unclean) {
+            if let Some(seen) = self.index.look(page)
+                && seen.slot.is_busy()
+            {
+                seen.wait_while_busy(&self.shared);
+            }
+        }
+    }
+
+    /// Takes a page out; false if somebody has claimed it, maybe for as long as a transfer takes.
+    fn try_remove_page(&self, page: PageNr, unclean: Unclean) -> bool {
         let mut backoff = Backoff::new();
-        // A round is repeated when another thread has claimed the slot, or marked the page.
+        // A round is repeated when another thread has claimed the slot since it was looked at, or marked the page.
         while let Some(leaf) = self.index.leaf(&self.shared, page) {
             let position = Leaf::<S>::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
             let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
             match seen.state() {
-                State::Empty => return,
-                State::Busy => {
-                    drop(leaf);
-                    if let Some(seen) = self.index.look(page)
-                        && seen.slot.is_busy()
-                    {
-                        seen.wait_while_busy(&self.shared);
-                    }
-                }
+                State::Empty => return true,
+                State::Busy => return false,
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(&self.shared, leaf, position, seen) {
-                        if !self.forget_state(page, &claim, unclean) {
-                            return;
+                        if self.forget_state(page, &claim, unclean) {
+                            // Dropping the slot's reference frees the frame, or leaves it to its guards.
+                            drop(claim.empty());
                         }
-                        // Dropping the slot's reference frees the frame, or leaves it to its guards.
-                        drop(claim.empty());
-                        return;
+                        return true;
                     }
                     backoff.wait();
                 }
             }
         }
+        true
     }
 }
 
@@ -391,18 +395,49 @@ impl<S: RefScheme> Mapping<S> {
 }
 
 impl<S: RefScheme> Mapping<S> {
-    /// Gives back what no pin needs, as far as that can be done at once. No handle is left; the mapping is not torn down
-    /// yet because it is pinned, and evictions of leaves do not come any more.
+    /// Gives back what no pin needs. No share is left; the mapping is not torn down yet because it is pinned, and evictions
+    /// of leaves do not come any more.
+    ///
+    /// If there is a share again, the file has been opened anew: its pages are that handle's then, and this ends. It waits
+    /// for nothing but a few steps of others, since there are no transfers where there is no share.
     pub(crate) fn give_back(&self) {
         let mut from = 0;
         while let Some(leaf) = self.index.next_leaf(from) {
             from = leaf + 1;
-            // What could not be made durable is kept to the end.
-            self.remove(first_page_of(leaf), first_page_of(leaf + 1), Unclean::Keep);
-            if let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
-                drop(self.index.take_empty_leaf(&self.shared, leaf, held));
+            let mut backoff = Backoff::new();
+            for page in first_page_of(leaf)..first_page_of(leaf + 1) {
+                loop {
+                    if self.users.has_share() {
+                        return;
+                    }
+                    // What could not be made durable is kept to the end.
+                    if self.try_remove_page(page, Unclean::Keep) {
+                        break;
+                    }
+                    backoff.wait();
+                }
+            }
+            // An eviction may hold the leaf for a moment.
+            while let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
+                match self.index.take_empty_leaf(&self.shared, leaf, held) {
+                    Ok(unique) => drop(unique),
+                    Err(held) => drop(held),
+                }
+                if self.users.has_share() || self.is_leaf_in_use(leaf) {
+                    break;
+                }
+                backoff.wait();
             }
         }
+    }
+
+    /// Whether a leaf has a slot that is not empty.
+    fn is_leaf_in_use(&self, leaf: usize) -> bool {
+        let mut pages = first_page_of(leaf)..first_page_of(leaf + 1);
+        pages.any(|page| {
+            let seen = self.index.look(page);
+            seen.is_some_and(|seen| seen.slot.state() != State::Empty)
+        })
     }
 }
 

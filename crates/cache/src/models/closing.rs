@@ -6,7 +6,7 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
-use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, writable, write};
+use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, warm, writable, write};
 use crate::flush::Sync as What;
 use crate::reclaim::Marks;
 
@@ -98,6 +98,32 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
         closer.join().unwrap();
         opener.join().unwrap();
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_at_rest(&shared);
+    });
+}
+
+/// Pins alone are left of a file while a leaf of it, and the page in it, are looked at by evictions: the leaf is given back
+/// all the same, since nobody will come for it later.
+#[test]
+fn loom_give_back_vs_evict() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _storage) = cold(&shared, FRAME_BYTES);
+        let frame = warm(&mapping, 0);
+        // What an `OwnedPageGuard` has of the file.
+        let pinned = Arc::clone(mapping.mapping());
+        let leaf_frame = leaf_frame(&shared, &mapping);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                drop(shared.try_evict(frame, Marks::Ignored));
+                drop(shared.try_evict(leaf_frame, Marks::Ignored));
+            })
+        };
+        drop(mapping);
+        assert_eq!(pinned.index().next_leaf(0), None, "a leaf is kept");
+        evictor.join().unwrap();
+        drop(pinned);
         assert_at_rest(&shared);
     });
 }

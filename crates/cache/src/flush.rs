@@ -172,19 +172,6 @@ impl<S: RefScheme> Mapping<S> {
             && writes.written.next(0, self.nr_pages()).is_none()
     }
 
-    /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
-    /// thread of the cache, which gets the handle's share ([`crate::opened`]). The hook's thread has the writeback lock of
-    /// a file, maybe of this one.
-    pub(crate) fn remove_handle(&self) {
-        if let Some(writes) = self.writes_if_any()
-            && writes.remove_handle()
-            && self.check_home(Op::Sync).is_ok()
-            && !InHook::is_so()
-        {
-            self.save_at_the_end();
-        }
-    }
-
     /// Makes everything durable when the last handle goes. If that fails nobody is left to be told but the
     /// program's standard error.
     pub(crate) fn save_at_the_end(&self) {

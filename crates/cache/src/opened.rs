@@ -30,7 +30,8 @@
 //!
 //! A visitor takes the writeback lock of the file that it visits, asks its storage, and calls its hook. Who drops the
 //! last share has taken that lock before, to make everything durable: so it waits here for nothing that it has not waited
-//! for there. But in a hook nothing is waited for: there the thread of the cache is given the share to drop.
+//! for there. But in a hook nothing is waited for: there the thread of the cache is given the last share to drop, and one
+//! more if it was the last handle that went, since that thread makes the file durable then.
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
 //! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
@@ -61,6 +62,12 @@ impl Users {
         // ORDERING: Relaxed; whoever makes a share has the mapping, and nothing is published.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         before != 0 && before.is_multiple_of(VISITOR)
+    }
+
+    /// Whether there is a share: a hint, unless the caller has one.
+    pub(crate) fn has_share(&self) -> bool {
+        // ORDERING: Relaxed; nothing follows from it but that a look at what is given back was in vain.
+        !self.0.load(Ordering::Relaxed).is_multiple_of(VISITOR)
     }
 
     /// Counts a share no more; whether it was the last one.
@@ -131,6 +138,24 @@ impl<S: RefScheme> Opened<S> {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.mapping, &other.mapping)
     }
+
+    /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
+    /// thread of the cache. The hook's thread has the writeback lock of a file, maybe of this one.
+    pub(crate) fn remove_handle(&self) {
+        let Some(writes) = self.writes_if_any() else {
+            return;
+        };
+        if !writes.remove_handle() || !self.shared().is_home() {
+            return;
+        }
+        if InHook::is_so() {
+            // With a share of its own, whoever else has one: they may be past the moment at which they save, or have had
+            // no handle.
+            close_later(self.clone());
+        } else {
+            self.save_at_the_end();
+        }
+    }
 }
 
 impl<S: RefScheme> Deref for Opened<S> {
@@ -174,7 +199,7 @@ impl<S: RefScheme> Drop for Opened<S> {
             waits.wait_while(&**users, Users::is_visited_only);
         }
         if Arc::strong_count(&self.mapping) > 1 {
-            // Pins keep it, and need their own frames only.
+            // Pins keep it, and need their own frames only; or it has been opened again.
             mapping.give_back();
         }
     }
@@ -230,36 +255,4 @@ impl<S: RefScheme> Shared<S> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_visits_what_nobody_shares() {
-        let users = Users::default();
-        assert!(!users.enter());
-        assert!(!users.add_share(), "nobody can wait");
-        assert!(users.enter());
-        assert!(!users.is_visited_only());
-        assert!(!users.remove_share_unless_last());
-        assert!(users.remove_share());
-        assert!(users.is_visited_only());
-        assert!(!users.enter(), "a visitor after the last share");
-        assert!(users.leave(), "nobody wakes who waits");
-        assert!(!users.is_visited_only());
-    }
-
-    #[test]
-    fn who_waits_is_woken_when_the_file_is_opened_again() {
-        let users = Users::default();
-        assert!(!users.add_share());
-        assert!(users.enter() && users.enter());
-        assert!(users.remove_share());
-        assert!(users.is_visited_only());
-        assert!(users.add_share(), "nobody wakes who waits");
-        assert!(!users.is_visited_only());
-        assert!(!users.add_share(), "nobody waits any more");
-        assert!(!users.leave() && !users.leave(), "nobody is to be woken");
-        assert!(users.remove_share_unless_last());
-        assert!(users.remove_share());
-    }
-}
+mod tests;

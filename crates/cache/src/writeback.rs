@@ -9,7 +9,7 @@
 //! Both go through the open files, and *visit* them one at a time ([`crate::opened`]): they keep no file open that the
 //! program has closed.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::Weak;
@@ -86,34 +86,42 @@ impl LastFailure {
 }
 
 thread_local! {
-    /// The files in whose hooks this thread is, by the addresses of their [`Writes`].
-    static HOOKS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// In how many hooks this thread is. It has no destructor, so it is there as long as the thread is: files may be closed
+    /// by the destructors of the thread's other variables.
+    static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What no other thread has that lives: an address, and not 0.
+fn this_thread() -> usize {
+    NR_HOOKS.with(|nr| std::ptr::from_ref(nr).addr())
 }
 
 /// This thread is in a hook of the program: it holds the writeback lock of a file, so what it writes to other files
 /// must not make it write back that one.
-pub(crate) struct InHook(());
+pub(crate) struct InHook<'w>(&'w Writes);
 
-impl InHook {
-    pub(crate) fn enter(writes: &Writes) -> Self {
-        HOOKS.with_borrow_mut(|hooks| hooks.push(std::ptr::from_ref(writes).addr()));
-        Self(())
+impl<'w> InHook<'w> {
+    /// The file's writeback lock is held, so one thread at a time is in its hook.
+    pub(crate) fn enter(writes: &'w Writes) -> Self {
+        NR_HOOKS.set(NR_HOOKS.get() + 1);
+        writes.in_hook.store(this_thread());
+        Self(writes)
     }
 
     pub(crate) fn is_so() -> bool {
-        HOOKS.with_borrow(|hooks| !hooks.is_empty())
+        NR_HOOKS.get() != 0
     }
 
     /// Whether this thread is in a hook of the file: then it holds the file's writeback lock.
     fn is_of(writes: &Writes) -> bool {
-        let address = std::ptr::from_ref(writes).addr();
-        HOOKS.with_borrow(|hooks| hooks.contains(&address))
+        Self::is_so() && writes.in_hook.is(this_thread())
     }
 }
 
-impl Drop for InHook {
+impl Drop for InHook<'_> {
     fn drop(&mut self) {
-        HOOKS.with_borrow_mut(|hooks| _ = hooks.pop());
+        self.0.in_hook.store(0);
+        NR_HOOKS.set(NR_HOOKS.get() - 1);
     }
 }
 

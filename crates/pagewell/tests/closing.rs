@@ -2,13 +2,15 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
-use pagewell::{Cache, ErrorKind, File, OpenOptions};
+use pagewell::{Cache, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded};
 use support::{PAGE, cache};
 
@@ -20,6 +22,9 @@ support::for_both_schemes! {
     a_quiet_cache_has_written_what_it_was_at
     a_hook_gets_no_quiet_cache
     what_went_in_a_hook_is_closed_in_a_quiet_cache
+    what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too
+    a_file_is_closed_by_a_thread_that_ends
+    files_that_are_closed_and_opened_at_once_are_never_busy
 }
 
 fn writable() -> OpenOptions {
@@ -178,22 +183,26 @@ fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
         let _open = OpenAtEnd(&gate);
         file.write_at(&[1; PAGE], 0).unwrap();
         gate.wait_for(1);
-        let may_go = AtomicBool::new(false);
+        let is_written = |storage: &MemoryBackend| {
+            let mut is_written = false;
+            storage.modify(|bytes| is_written = *bytes == [1; PAGE]);
+            is_written
+        };
         std::thread::scope(|scope| {
             let quiet = scope.spawn(|| {
                 let quiet = cache.quiesce().unwrap();
-                assert!(may_go.load(Ordering::SeqCst), "it is written still");
+                assert!(is_written(&storage), "it is written still");
                 cache.verify().unwrap();
                 drop(quiet);
             });
-            std::thread::yield_now();
-            may_go.store(true, Ordering::SeqCst);
+            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
+            for _ in 0..50 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                assert!(!quiet.is_finished(), "it is at the gate still");
+            }
             gate.open();
             quiet.join().unwrap();
         });
-        let mut stored = Vec::new();
-        storage.modify(|bytes| stored.clone_from(bytes));
-        assert_eq!(stored, [1; PAGE]);
         drop(file);
         support::assert_all_free(&cache);
     });
@@ -255,5 +264,141 @@ fn what_went_in_a_hook_is_closed_in_a_quiet_cache<S: RefScheme>() {
         assert_eq!(bytes, b"a page");
         drop(file);
         support::assert_all_free(&cache);
+    });
+}
+
+/// A hook opens the log, appends to it and closes it, each time. The thread of the cache, to which that is left, is in the
+/// storage of the log with what it has seen of it when the next record comes.
+fn what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too<S: RefScheme>() {
+    bounded("a log that is closed", || {
+        let gate = Arc::new(Gate::new());
+        let cache = cache::<S>(64);
+        let logged = Arc::new(MemoryBackend::writable(Vec::new()));
+        let hook = {
+            let (cache, logged, gate) = (cache.clone(), Arc::clone(&logged), Arc::clone(&gate));
+            move |_, lsn| {
+                let gate = Arc::clone(&gate);
+                let late = FaultBackend::with_script(Arc::clone(&logged), move |operation| {
+                    if matches!(operation, Operation::SyncAll | Operation::SyncData) {
+                        gate.pass();
+                    }
+                    Fault::None
+                });
+                let manual = OpenOptions::new().writeback(Writeback::Manual);
+                let log = cache.open_backend_with(late, "log", &manual);
+                log.unwrap().append(&[lsn as u8])?;
+                Ok(())
+            }
+        };
+        let manual = writable().writeback(Writeback::Manual).before_write(hook);
+        let storage = MemoryBackend::writable(vec![0; PAGE]);
+        let file = cache.open_backend_with(storage, "hooked", &manual).unwrap();
+        let _open = OpenAtEnd(&gate);
+        for lsn in 1..=2 {
+            file.write_at_lsn(&[1], 0, lsn).unwrap();
+            file.sync_data().unwrap();
+            gate.wait_for(1);
+        }
+        gate.open();
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&logged), 2, "a closed file is open");
+        let mut bytes = Vec::new();
+        logged.modify(|stored| bytes.clone_from(stored));
+        assert_eq!(bytes, [1, 2], "what was appended in hooks");
+        // The hook has it, and the options have the hook.
+        drop((file, manual));
+        assert_eq!(Arc::strong_count(&logged), 1);
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A thread's variable has a file, whose last handle goes in the destructor of that variable: when those of others, which
+/// the thread has used since, have run already.
+fn a_file_is_closed_by_a_thread_that_ends<S: RefScheme>() {
+    thread_local! {
+        static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    }
+    bounded("a thread that ends", || {
+        let cache = cache::<S>(64);
+        let nr_asked = Arc::new(AtomicU64::new(0));
+        let storage = Arc::new(MemoryBackend::writable(vec![0; PAGE]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                KEPT.with(|kept| {
+                    let nr_asked = Arc::clone(&nr_asked);
+                    let hook = move |_, _| {
+                        nr_asked.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    };
+                    let manual = writable().writeback(Writeback::Manual).before_write(hook);
+                    let file = cache.open_backend_with(Arc::clone(&storage), "kept", &manual);
+                    let file = file.unwrap();
+                    file.write_at(&[1], 0).unwrap();
+                    file.sync_data().unwrap();
+                    file.write_at(&[2], 0).unwrap();
+                    *kept.borrow_mut() = Some(Box::new(file));
+                });
+            });
+        });
+        // A scope ends when the closures of its threads have, and their variables may be there still.
+        pagewell_testkit::wait::until("the file is closed", || Arc::strong_count(&storage) == 1);
+        assert_eq!(nr_asked.load(Ordering::Relaxed), 2);
+        storage.modify(|bytes| assert_eq!(bytes[0], 2));
+    });
+}
+
+/// Threads open, change and close the same two files, which are written back and evicted meanwhile, and are locked by this cache
+/// or by nobody.
+fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
+    const NR_ROUNDS: u64 = 400;
+    bounded("files that are opened", || {
+        let cache = cache::<S>(64);
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [0, 1].map(|nr| dir.path().join(nr.to_string()));
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let evictor = scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    cache.reclaim(usize::MAX);
+                    std::thread::yield_now();
+                }
+            });
+            let openers = [0_u64, 1, 2].map(|thread| {
+                let (cache, paths) = (&cache, &paths);
+                scope.spawn(move || {
+                    for round in 0..NR_ROUNDS {
+                        let path = &paths[((round + thread) % 5 / 4) as usize];
+                        let file = cache.open_with(path, &OpenOptions::new().create());
+                        let file = file.unwrap();
+                        let at = thread * PAGE as u64;
+                        if file.size() > at {
+                            let mut bytes = [0; 8];
+                            file.read_at(&mut bytes, at).unwrap();
+                            assert!(u64::from_le_bytes(bytes) <= round, "of another thread");
+                        }
+                        file.write_at(&round.to_le_bytes(), at).unwrap();
+                        // Closed by pins now and then.
+                        let pin = (round % 7 == 0).then(|| file.pin_owned(thread).unwrap());
+                        drop(file);
+                        drop(pin);
+                    }
+                })
+            });
+            let results = openers.map(|opener| opener.join());
+            is_done.store(true, Ordering::Relaxed);
+            evictor.join().unwrap();
+            for result in results {
+                result.unwrap();
+            }
+        });
+        support::assert_all_free(&cache);
+        for path in &paths {
+            // Nobody has its lock any more.
+            drop(
+                support::cache::<S>(64)
+                    .open_with(path, &writable())
+                    .unwrap(),
+            );
+        }
     });
 }

@@ -9,7 +9,8 @@
 //!
 //! A cut, with the lock of the size and the writeback lock held:
 //! 1. The storage cuts the file. Until it has, the file has its old size for everybody, so a cut that fails was none. A fill
-//!    whose transfer falls short meanwhile waits until this is over ([`Writes::cutting`]).
+//!    whose transfer falls short meanwhile waits until this is over, asleep ([`Writes::cutting`]). A storage that does not
+//!    tell whether it has cut the file, or panics, is taken to have done it.
 //! 2. Store the size: readers do not go beyond the new end. Then the size that fills go by: a fill that takes a page for
 //!    one that the storage does not have, which is zeros, and shows it, is of a file that is shorter for whoever sees that.
 //! 3. Take out the pages past the new end (`Mapping::remove`), and tell who keeps copies.
@@ -202,6 +203,8 @@ impl<S: RefScheme> Mapping<S> {
                 self.tell_cut(new);
             }
         }
-        set.map_err(|not_set| Error::from_io(Op::Resize, not_set.error).with_path(self.path()))
+        set.map_err(|not_set| {
+            Error::from_io(Op::Resize, not_set.error_or_unwind()).with_path(self.path())
+        })
     }
 }

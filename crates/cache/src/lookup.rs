@@ -11,7 +11,7 @@
 //! published), so a copy under the reference needs no validation of its own.
 //!
 //! Progress. A round is repeated only after another thread has changed the slot or is about to: a fill
-//! is waited for asleep, everything else lasts a few steps.
+//! and a cut of the file are waited for asleep, everything else lasts a few steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -80,7 +80,11 @@ impl<S: RefScheme> Mapping<S> {
                     });
                 }
                 Fill::Raced => {}
-                Fill::Cut => backoff.wait(),
+                Fill::Cut => {
+                    if let Some(writes) = self.writes_if_any() {
+                        writes.wait_while_cutting(&self.shared().waits);
+                    }
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
 use crate::groups::Groups;
@@ -92,12 +93,16 @@ impl HookedThread {
 /// The storage is being cut.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Cutting<'w>(&'w AtomicBool);
+pub(crate) struct Cutting<'w> {
+    is_cutting: &'w AtomicBool,
+    waits: &'w WaitTable,
+}
 
 impl Drop for Cutting<'_> {
     fn drop(&mut self) {
         // ORDERING: Release; pairs with the acquire in `Writes::is_cutting`.
-        self.0.store(false, Ordering::Release);
+        self.is_cutting.store(false, Ordering::Release);
+        self.waits.wake(self.is_cutting);
     }
 }
 
@@ -172,14 +177,25 @@ impl Writes {
         })
     }
 
-    /// Says that the storage is being cut, until the guard is dropped. The writeback lock is held. By then the size that
-    /// fills go by is the new one.
-    pub(crate) fn cutting(&self) -> Cutting<'_> {
+    /// Says that the storage is being cut, until the guard is dropped, which wakes who waits among `waits`. The writeback
+    /// lock is held. By then the size that fills go by is the new one.
+    pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; who has met the cut in the storage has seen this, as far as the storage orders its calls
         // (the system's and those in memory do). Who has not takes the file for cut by others, which is an error and
         // no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
-        Cutting(&self.is_cutting)
+        Cutting {
+            is_cutting: &self.is_cutting,
+            waits,
+        }
+    }
+
+    /// Sleeps until the storage is not being cut.
+    pub(crate) fn wait_while_cutting(&self, waits: &WaitTable) {
+        // ORDERING: Acquire, as in `is_cutting`.
+        waits.wait_while(&self.is_cutting, |is_cutting| {
+            is_cutting.load(Ordering::Acquire)
+        });
     }
 
     pub(crate) fn is_cutting(&self) -> bool {

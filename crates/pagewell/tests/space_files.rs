@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell::frame::{FramePool, Order, PoolConfig};
-use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell::io::{Backend as _, Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell::space::{
     CacheSpaces as _, ErrorKind, MapOptions, NotMoved, Policy, Protection, Sharing, Space, Spaces,
 };
@@ -608,6 +608,108 @@ fn a_cut_that_fails_is_seen_by_nobody() {
         }
         file.sync_data().unwrap();
         assert_eq!(stored(&storage), [1; PAGE]);
+        drop((space, file));
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A file whose cut says, when the storage has cut it and before that is known, what `then` does.
+fn cut_and_then(
+    cache: &Cache,
+    then: impl Fn() + Send + Sync + 'static,
+) -> (
+    File,
+    Arc<MemoryBackend>,
+    Arc<FaultBackend<Arc<MemoryBackend>>>,
+) {
+    let storage = Arc::new(MemoryBackend::writable(vec![1; 4 * PAGE]));
+    let cut = Arc::clone(&storage);
+    let script = move |operation: &Operation| {
+        if let Operation::SetSize { size } = operation {
+            cut.set_size(*size).unwrap();
+            then();
+        }
+        Fault::None
+    };
+    let backend = Arc::new(FaultBackend::with_script(Arc::clone(&storage), script));
+    let options = OpenOptions::new().writeback(Writeback::Manual);
+    let file = cache.open_backend_with(Arc::clone(&backend), "file", &options);
+    (file.unwrap(), storage, backend)
+}
+
+/// The storage has cut the file and takes its time to say so: reads of what was cut off, and was not cached, wait and do not
+/// ask again and again; what is cached is read.
+#[test]
+fn reads_wait_for_a_storage_that_has_cut_the_file() {
+    bounded("a cut of a file", || {
+        let cache = cache(128);
+        let gate = Arc::new(Gate::new());
+        let at_gate = Arc::clone(&gate);
+        let (file, _storage, backend) = cut_and_then(&cache, move || at_gate.pass());
+        let space = cache.space().unwrap();
+        let area = space
+            .map_file(&file, 0..4 * BYTES, Sharing::Shared)
+            .unwrap();
+        assert_eq!(byte(&space, area.start + BYTES), Ok(1));
+        std::thread::scope(|scope| {
+            let cutter = scope.spawn(|| file.set_len(BYTES));
+            let _open = OpenAtEnd(&gate);
+            gate.wait_for(1);
+            let before = backend.nr_reads();
+            let reader = scope.spawn(|| file.read_at(&mut [0], 2 * BYTES));
+            let in_area = scope.spawn(|| byte(&space, area.start + 3 * BYTES));
+            until("both have asked", || backend.nr_reads() >= before + 2);
+            assert_eq!(file.size(), 4 * BYTES);
+            assert_eq!(byte(&space, area.start + BYTES), Ok(1));
+            // It cannot be seen that they sleep, but it can be seen that they do not.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert_eq!(backend.nr_reads(), before + 2, "asked again");
+            gate.open();
+            cutter.join().unwrap().unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), 0);
+            assert_eq!(in_area.join().unwrap(), Err(ErrorKind::PastEnd));
+        });
+        assert_eq!(byte(&space, area.start + BYTES), Err(ErrorKind::PastEnd));
+        drop((space, file));
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A storage that panics when it has cut the file does not tell that it has: the file is shorter all the same, and what was
+/// cut off does not come back as zeros.
+#[test]
+fn a_storage_that_panics_in_a_cut_has_cut_the_file() {
+    bounded("a cut of a file", || {
+        let cache = cache(128);
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let breaks = Arc::clone(&is_broken);
+        let (file, storage, _backend) = cut_and_then(&cache, move || {
+            assert!(!breaks.load(Ordering::Relaxed), "as the test wants");
+        });
+        let space = cache.space().unwrap();
+        let area = space
+            .map_file(&file, 0..4 * BYTES, Sharing::Private)
+            .unwrap();
+        // A copy, which is cut off too.
+        write(&space, area.start + 3 * BYTES, &[2]).unwrap();
+        let cut = std::panic::AssertUnwindSafe(|| file.set_len(BYTES));
+        std::panic::catch_unwind(cut).expect_err("the storage's panic");
+        is_broken.store(false, Ordering::Relaxed);
+        assert_eq!(file.size(), BYTES);
+        assert_eq!(file.read_at(&mut [0], 2 * BYTES).unwrap(), 0);
+        assert_eq!(
+            byte(&space, area.start + 3 * BYTES),
+            Err(ErrorKind::PastEnd)
+        );
+        assert_eq!(byte(&space, area.start), Ok(1));
+        file.write_at(&[3], 0).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(stored(&storage).len(), PAGE);
+        assert_eq!(
+            file.set_len(2 * BYTES).map_err(|error| error.kind()),
+            Ok(())
+        );
+        assert_eq!(byte(&space, area.start + BYTES), Ok(0));
         drop((space, file));
         support::assert_all_free(&cache);
     });

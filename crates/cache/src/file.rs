@@ -409,8 +409,8 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> Drop for File<S> {
-    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: that may be
-    /// done later by another thread that happens to look at it, and the program may have ended then.
+    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: pins may keep it for
+    /// as long as they like. The share goes after that, and closes the file if it is the last ([`crate::opened`]).
     fn drop(&mut self) {
         self.mapping.remove_handle();
     }

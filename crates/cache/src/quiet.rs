@@ -8,22 +8,22 @@
 //! round that was under way, and keeps the next one from beginning. What was left to the thread is done here: files are
 //! closed whose last handle went in a hook.
 //!
-//! Locks. `rounds` is taken with no other lock held, and never in a hook: hooks may be called in a round.
+//! Locks. `rounds` is taken with no other lock held, and never in a hook: hooks may be called in a round. A backend may be
+//! called in a round, too, so it is known which thread has the lock.
 
 use std::fmt;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::{MutexGuard, lock};
 
 use crate::cache::Cache;
 use crate::error::{Error, ErrorKind, Op};
-use crate::writeback::InHook;
+use crate::writeback::{InHook, Round};
 
 /// As long as this exists, nothing is done in the background of a cache; from [`Cache::quiesce`].
 #[must_use = "the thread of the cache goes on when this is dropped"]
 pub struct Quiet<'c, S: RefScheme> {
     cache: &'c Cache<S>,
-    _round: MutexGuard<'c, ()>,
+    _round: Round<'c>,
 }
 
 impl<S: RefScheme> Cache<S> {
@@ -36,21 +36,22 @@ impl<S: RefScheme> Cache<S> {
     /// handle was dropped in a hook ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
     /// Nothing is written back in the background meanwhile, so writers come to the limit of dirty frames sooner, and write
-    /// pages back themselves then. Another call waits until the answer is dropped: one of the same thread, for ever.
+    /// pages back themselves then. A call of another thread waits until the answer is dropped.
     ///
     /// # Errors
     ///
-    /// [`Deadlock`](ErrorKind::Deadlock) in a hook, which the thread of the cache may be calling;
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`Deadlock`](ErrorKind::Deadlock) in a hook, which the thread of the cache may be calling; if this thread has the
+    /// answer of another call; and in a call of a [`Backend`](pagewell_io::Backend) by the thread of the cache, or by
+    /// this call. [`Forked`](ErrorKind::Forked).
     pub fn quiesce(&self) -> Result<Quiet<'_, S>, Error> {
         let shared = self.shared();
         shared.check_home(Op::Quiesce)?;
-        if InHook::is_so() {
+        if InHook::is_so() || shared.rounds.is_held_here() {
             return Err(Error::new(ErrorKind::Deadlock, Op::Quiesce));
         }
         let quiet = Quiet {
             cache: self,
-            _round: lock(&shared.rounds),
+            _round: shared.rounds.hold(),
         };
         shared.close_left();
         Ok(quiet)

@@ -19,7 +19,7 @@ use crate::mapping::Mapping;
 use crate::opened::{Opened, Users};
 use crate::reclaim::Clock;
 use crate::transfers::Transfers;
-use crate::writeback::{Bell, LastFailure};
+use crate::writeback::{Bell, LastFailure, Rounds};
 use crate::writes::UncleanFrames;
 
 /// What the files of one cache share.
@@ -51,7 +51,7 @@ pub(crate) struct Shared<S: RefScheme> {
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
     /// Held by the thread that writes back in each of its rounds.
-    pub(crate) rounds: Mutex<()>,
+    pub(crate) rounds: Rounds,
     /// What else uses the cache's frames, and is one for all who ask.
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
@@ -150,7 +150,7 @@ impl<S: RefScheme> Shared<S> {
             to_close: Mutex::new(Vec::new()),
             last_failure: LastFailure::default(),
             has_writeback: Mutex::new(false),
-            rounds: Mutex::new(()),
+            rounds: Rounds::default(),
             companion: Mutex::new(Weak::<()>::new()),
             opening: Mutex::new(()),
             registry: Mutex::new(Registry {

@@ -16,6 +16,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::error::{Error, ErrorKind, Op};
@@ -91,9 +92,71 @@ thread_local! {
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What no other thread has that lives: an address, and not 0.
-fn this_thread() -> usize {
-    NR_HOOKS.with(|nr| std::ptr::from_ref(nr).addr())
+/// Which thread has a lock, as far as that thread wants to know it: by an address that no other thread has which lives; 0 if
+/// there is none.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadMark(AtomicUsize);
+
+impl ThreadMark {
+    fn this_thread() -> usize {
+        NR_HOOKS.with(|nr| std::ptr::from_ref(nr).addr())
+    }
+
+    /// This thread has taken the lock.
+    fn set(&self) {
+        // ORDERING: Relaxed; see `is_set`.
+        self.0.store(Self::this_thread(), Ordering::Relaxed);
+    }
+
+    /// This thread is about to let go of the lock.
+    fn clear(&self) {
+        // ORDERING: Relaxed; see `is_set`.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this thread has the lock.
+    fn is_set(&self) -> bool {
+        // ORDERING: Relaxed; nobody but a thread itself stores what tells it, so by coherence it finds that if it has the
+        // lock, and cannot once it has cleared it. A thread that has got the address of one that has ended comes after it.
+        self.0.load(Ordering::Relaxed) == Self::this_thread()
+    }
+}
+
+/// Held in each round of the thread that writes back, and by who keeps it from beginning one.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    lock: Mutex<()>,
+    holder: ThreadMark,
+}
+
+/// [`Rounds`], held.
+#[must_use]
+pub(crate) struct Round<'r> {
+    holder: &'r ThreadMark,
+    _lock: MutexGuard<'r, ()>,
+}
+
+impl Rounds {
+    /// Waits until no round is under way, and keeps the next one from beginning.
+    pub(crate) fn hold(&self) -> Round<'_> {
+        let round = Round {
+            _lock: lock(&self.lock),
+            holder: &self.holder,
+        };
+        self.holder.set();
+        round
+    }
+
+    /// Whether this thread holds them: it is in a round, or keeps others from it.
+    pub(crate) fn is_held_here(&self) -> bool {
+        self.holder.is_set()
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        self.holder.clear();
+    }
 }
 
 /// This thread is in a hook of the program: it holds the writeback lock of a file, so what it writes to other files
@@ -104,7 +167,7 @@ impl<'w> InHook<'w> {
     /// The file's writeback lock is held, so one thread at a time is in its hook.
     pub(crate) fn enter(writes: &'w Writes) -> Self {
         NR_HOOKS.set(NR_HOOKS.get() + 1);
-        writes.in_hook.store(this_thread());
+        writes.in_hook.set();
         Self(writes)
     }
 
@@ -114,13 +177,13 @@ impl<'w> InHook<'w> {
 
     /// Whether this thread is in a hook of the file: then it holds the file's writeback lock.
     fn is_of(writes: &Writes) -> bool {
-        Self::is_so() && writes.in_hook.is(this_thread())
+        Self::is_so() && writes.in_hook.is_set()
     }
 }
 
 impl Drop for InHook<'_> {
     fn drop(&mut self) {
-        self.0.in_hook.store(0);
+        self.0.in_hook.clear();
         NR_HOOKS.set(NR_HOOKS.get() - 1);
     }
 }
@@ -301,7 +364,7 @@ fn run<S: RefScheme>(shared: &Weak<Shared<S>>, bell: &Bell) {
         match shared.upgrade() {
             Some(shared) => {
                 // Dropped after the lock: it may be the last, and the program's memory then.
-                let _round = lock(&shared.rounds);
+                let _round = shared.rounds.hold();
                 // A backend or a hook that panics has said so; the pages are dirty again, and the others are not
                 // to be left to it.
                 let write_back = std::panic::AssertUnwindSafe(|| shared.write_back());

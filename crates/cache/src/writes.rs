@@ -15,6 +15,7 @@ use crate::groups::Groups;
 use crate::index::PageNr;
 use crate::page_set::PageSet;
 use crate::page_state::Group;
+use crate::writeback::ThreadMark;
 
 /// Called with a page's number and the highest log sequence number that was written to it, before the page
 /// is given to the storage. An error keeps it from being written.
@@ -64,30 +65,11 @@ pub(crate) struct Writes {
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     pub(crate) groups: Groups,
     /// Who is in the file's hook.
-    pub(crate) in_hook: HookedThread,
+    pub(crate) in_hook: ThreadMark,
     /// Whether the storage is being cut, by who holds its lock: a transfer may fall short, and no error is in that.
     is_cutting: AtomicBool,
     holds: Mutex<HashMap<PageNr, usize>>,
     nr_handles: AtomicUsize,
-}
-
-/// The thread that is in the hook of a file, by what [`crate::writeback`] tells threads by; 0 if there is none.
-#[derive(Debug, Default)]
-pub(crate) struct HookedThread(AtomicUsize);
-
-impl HookedThread {
-    /// The writeback lock is held.
-    pub(crate) fn store(&self, thread: usize) {
-        // ORDERING: Relaxed; see `is`.
-        self.0.store(thread, Ordering::Relaxed);
-    }
-
-    /// Whether it is `thread`, the caller's.
-    pub(crate) fn is(&self, thread: usize) -> bool {
-        // ORDERING: Relaxed; nobody but a thread itself stores what tells it, so by coherence it finds that if it is in the
-        // hook, and cannot once it has left. A thread that has got the address of one that has ended comes after it.
-        self.0.load(Ordering::Relaxed) == thread
-    }
 }
 
 /// The storage is being cut.
@@ -171,7 +153,7 @@ impl Writes {
             mode,
             before_write,
             groups: Groups::default(),
-            in_hook: HookedThread::default(),
+            in_hook: ThreadMark::default(),
             is_cutting: AtomicBool::new(false),
             holds: Mutex::new(HashMap::new()),
         })

@@ -16,11 +16,14 @@ use support::{PAGE, cache};
 
 support::for_both_schemes! {
     a_file_is_closed_though_the_storage_of_another_is_late
+    a_file_is_closed_though_that_of_one_with_many_dirty_pages_is
+    what_could_not_be_saved_is_there_as_long_as_pins_are
     a_file_that_is_closed_while_it_is_looked_at_gives_everything_back
     what_pins_alone_keep_is_no_more_than_they_need
     a_file_whose_pins_alone_are_left_is_opened_again
     a_quiet_cache_has_written_what_it_was_at
     a_hook_gets_no_quiet_cache
+    who_has_a_quiet_cache_gets_no_other
     what_went_in_a_hook_is_closed_in_a_quiet_cache
     what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too
     a_file_is_closed_by_a_thread_that_ends
@@ -31,9 +34,13 @@ fn writable() -> OpenOptions {
     OpenOptions::new().write()
 }
 
-/// A file in memory whose writes wait at a gate.
-fn open_gated<S: RefScheme>(cache: &Cache<S>, gate: &Arc<Gate>) -> (File<S>, Arc<MemoryBackend>) {
-    let storage = Arc::new(MemoryBackend::writable(vec![0; PAGE]));
+/// A file of so many pages in memory whose writes wait at a gate.
+fn open_gated<S: RefScheme>(
+    cache: &Cache<S>,
+    gate: &Arc<Gate>,
+    nr_pages: usize,
+) -> (File<S>, Arc<MemoryBackend>) {
+    let storage = Arc::new(MemoryBackend::writable(vec![0; nr_pages * PAGE]));
     let gate = Arc::clone(gate);
     let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
         if matches!(operation, Operation::Write { .. }) {
@@ -51,8 +58,17 @@ fn open_gated<S: RefScheme>(cache: &Cache<S>, gate: &Arc<Gate>) -> (File<S>, Arc
 /// memory until then, which is as long as the storages of the files before it take. Now it visits one file at a time, and
 /// who drops the last handle waits for who visits this one.
 fn a_file_is_closed_though_the_storage_of_another_is_late<S: RefScheme>() {
-    bounded("files that are closed", || {
-        const NR_FILES: usize = 8;
+    close_while_another_is_late::<S>(1);
+}
+
+/// The same, with so many dirty pages that the thread makes pages clean, as writers at the limit do.
+fn a_file_is_closed_though_that_of_one_with_many_dirty_pages_is<S: RefScheme>() {
+    close_while_another_is_late::<S>(80);
+}
+
+fn close_while_another_is_late<S: RefScheme>(nr_dirty: usize) {
+    const NR_FILES: usize = 8;
+    bounded("files that are closed", move || {
         let gate = Arc::new(Gate::new());
         let cache = cache::<S>(256);
         let dir = tempfile::tempdir().unwrap();
@@ -60,10 +76,11 @@ fn a_file_is_closed_though_the_storage_of_another_is_late<S: RefScheme>() {
             .map(|nr| dir.path().join(nr.to_string()))
             .collect();
         let create = OpenOptions::new().create();
-        let (late, _) = open_gated(&cache, &gate);
+        let (late, _) = open_gated(&cache, &gate, nr_dirty);
         let _open = OpenAtEnd(&gate);
-        // Its page is there, and is written in its frame later.
-        assert_eq!(late.read_at(&mut [0], 0).unwrap(), 1);
+        // Its pages are there, and are written in their frames later.
+        let mut all = vec![0; nr_dirty * PAGE];
+        assert_eq!(late.read_at(&mut all, 0).unwrap(), all.len());
         let before = cache.stats().nr_free;
         let files: Vec<_> = paths
             .iter()
@@ -73,7 +90,7 @@ fn a_file_is_closed_though_the_storage_of_another_is_late<S: RefScheme>() {
             file.write_at(&[1; 3 * PAGE], 0).unwrap();
             file.sync_all().unwrap();
         }
-        late.write_at(&[1], 0).unwrap();
+        late.write_at(&all, 0).unwrap();
         // The thread of the cache is in its storage, and was given the others in the same round.
         gate.wait_for(1);
         drop(files);
@@ -152,6 +169,35 @@ fn what_pins_alone_keep_is_no_more_than_they_need<S: RefScheme>() {
     support::assert_all_free(&cache);
 }
 
+/// A save that fails when the last handle goes is said to be a loss, and is one when the last pin goes, which nobody writes back
+/// for. Until then it can be saved by who opens the file again.
+fn what_could_not_be_saved_is_there_as_long_as_pins_are<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let storage = Arc::new(MemoryBackend::writable(vec![0; 2 * PAGE]));
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let open = || {
+        let is_broken = Arc::clone(&is_broken);
+        let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
+            if matches!(operation, Operation::Write { .. }) && is_broken.load(Ordering::Relaxed) {
+                return Fault::Fail(std::io::Error::other("broken"));
+            }
+            Fault::None
+        });
+        let manual = OpenOptions::new().writeback(Writeback::Manual);
+        cache.open_backend_with(backend, "file", &manual).unwrap()
+    };
+    let file = open();
+    file.write_at(&[1; 2 * PAGE], 0).unwrap();
+    let pin = file.pin_owned(0).unwrap();
+    drop(file);
+    is_broken.store(false, Ordering::Relaxed);
+    let file = open();
+    file.sync_data().unwrap();
+    storage.modify(|bytes| assert_eq!(*bytes, [1; 2 * PAGE]));
+    drop((file, pin));
+    support::assert_all_free(&cache);
+}
+
 fn a_file_whose_pins_alone_are_left_is_opened_again<S: RefScheme>() {
     let cache = cache::<S>(64);
     let dir = tempfile::tempdir().unwrap();
@@ -179,7 +225,7 @@ fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
     bounded("a quiet cache", || {
         let gate = Arc::new(Gate::new());
         let cache = cache::<S>(64);
-        let (file, storage) = open_gated(&cache, &gate);
+        let (file, storage) = open_gated(&cache, &gate, 1);
         let _open = OpenAtEnd(&gate);
         file.write_at(&[1; PAGE], 0).unwrap();
         gate.wait_for(1);
@@ -228,6 +274,36 @@ fn a_hook_gets_no_quiet_cache<S: RefScheme>() {
         // Of this thread, or of the cache's.
         file.sync_data().unwrap();
         assert_eq!(*told.lock().unwrap(), Some(Err(ErrorKind::Deadlock)));
+    });
+}
+
+/// Neither a thread that has one, nor a backend that is called because one is wanted.
+fn who_has_a_quiet_cache_gets_no_other<S: RefScheme>() {
+    bounded("an error", || {
+        let cache = cache::<S>(64);
+        let quiet = cache.quiesce().unwrap();
+        let other = cache.quiesce().map(drop);
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::Deadlock);
+        drop(quiet);
+        let told = Arc::new(Mutex::new(None));
+        let script = {
+            let (cache, told) = (cache.clone(), Arc::clone(&told));
+            move |operation: &Operation| {
+                if matches!(operation, Operation::Write { .. }) {
+                    let kind = cache.quiesce().map(drop).map_err(|error| error.kind());
+                    *told.lock().unwrap() = Some(kind);
+                }
+                Fault::None
+            }
+        };
+        let backend = FaultBackend::with_script(MemoryBackend::writable(Vec::new()), script);
+        let file = cache.open_backend_with(backend, "asks", &writable());
+        let file = file.unwrap();
+        file.append(b"written by the thread of the cache").unwrap();
+        pagewell_testkit::wait::until("it is written", || told.lock().unwrap().is_some());
+        assert_eq!(*told.lock().unwrap(), Some(Err(ErrorKind::Deadlock)));
+        // The thread goes on.
+        drop(cache.quiesce().unwrap());
     });
 }
 

@@ -147,7 +147,7 @@ fn a_quiet_cache_has_closed_what_was_left() {
 fn a_quiet_cache_is_not_one_before_a_round_is_over() {
     bounded("a quiet cache", || {
         let cache = cache();
-        let round = lock(&cache.shared().rounds);
+        let round = cache.shared().rounds.hold();
         std::thread::scope(|scope| {
             let quiet = scope.spawn(|| drop(cache.quiesce().unwrap()));
             // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.

@@ -1,7 +1,7 @@
 //! Who waits for whom when files are closed, as far as threads are not needed to see it; and the registry of open files.
 
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{FRAME_BYTES, Nodes};
+use pagewell_frame::{FRAME_BYTES, Nodes, Order, Place};
 use pagewell_io::{Backend, FileId, MemoryBackend};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::lock;
@@ -158,5 +158,36 @@ fn a_quiet_cache_is_not_one_before_a_round_is_over() {
             drop(round);
             until("the round is over", || quiet.is_finished());
         });
+    });
+}
+
+/// The visitor is the one whose hook drops the last handle and the last share of the file that it visits.
+#[test]
+fn a_visitor_may_let_the_last_share_go_in_a_hook() {
+    bounded("a visit", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::writable(vec![0; FRAME_BYTES]));
+        let last = Arc::new(std::sync::Mutex::new(None));
+        let options = {
+            let last = Arc::clone(&last);
+            OpenOptions::new().write().before_write(move |_, _| {
+                drop(last.lock().unwrap().take());
+                Ok(())
+            })
+        };
+        let file = cache.open_backend_with(Arc::clone(&storage), "visited", &options);
+        let file = file.unwrap();
+        // The thread of the cache is to be in no hook.
+        let round = cache.shared().rounds.hold();
+        file.write_at(&[1], 0).unwrap();
+        *last.lock().unwrap() = Some(file);
+        let shared = cache.shared();
+        assert!(shared.make_clean_at(Order::ZERO, Place::Anywhere));
+        assert!(last.lock().unwrap().is_none(), "no hook");
+        assert_ne!(Arc::strong_count(&storage), 1, "it is closed later");
+        drop(round);
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        storage.modify(|bytes| assert_eq!(bytes[0], 1));
     });
 }

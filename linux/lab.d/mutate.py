@@ -261,6 +261,17 @@ MUTANTS = {
         "return pgalloc_tag_get(first) == pgalloc_tag_get(page) &&\n\t       page_owner_alike",
         "return page_owner_alike",
     ),
+    "merge-ignores-owners": (
+        "mm/page_owner.c",
+        "return handles[0] == handles[1];",
+        "return true;",
+    ),
+    "merge-ignores-charges": (
+        MERGE,
+        "\tif (first->memcg_data != page->memcg_data)\n\t\treturn false;\n",
+        "",
+    ),
+    "merge-keeps-charges": (MERGE, "\tmerge_page_memcg(page, order);\n", ""),
     "merge-keeps-tags": (MERGE, "\tpgalloc_tag_merge(page, order);\n", ""),
     "merge-keeps-private": (MERGE, "\t\tset_page_private(page + i, 0);\n", ""),
     "merge-takes-any-page": (

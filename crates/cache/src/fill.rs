@@ -12,7 +12,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameKind, FrameRef, UniqueFrame};
-use pagewell_sync::atomic::{AtomicUsize, Ordering, fence};
+use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::claim::Claim;
@@ -24,6 +24,7 @@ use crate::raw;
 use crate::reclaim::OutOfFrames;
 use crate::shared::Event;
 use crate::slot::{Slot, State};
+use crate::transfers::NodeSet;
 use crate::writes::Writes;
 
 /// The most bytes that one transfer is asked for.
@@ -31,25 +32,6 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// A fill may have to make a leaf.
 const LEAF_FRAMES: usize = 1;
-
-/// A transfer from the storage that is under way. Ends also when the backend panics.
-struct Transfer<'a>(&'a AtomicUsize);
-
-impl<'a> Transfer<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        // ORDERING: Relaxed; who waits for frames only wants to know whether it is worth
-        // to wait on.
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Transfer<'_> {
-    fn drop(&mut self) {
-        // ORDERING: Relaxed; see `begin`.
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// What came of a fill.
 #[derive(Debug)]
@@ -266,7 +248,10 @@ impl<S: RefScheme> Mapping<S> {
             .collect();
         let pos = first * self.page_size() as u64;
         let mut read = {
-            let _transfer = Transfer::begin(&self.shared().transfers);
+            let shared = self.shared();
+            let frames = batch.iter().map(|pending| pending.frame.frame());
+            let nodes = NodeSet::of_frames(&shared.pool, frames);
+            let _transfer = shared.transfers.begin(nodes);
             self.backend().read_at(&bufs, pos)?
         };
         let mut nr_read = 0;

@@ -73,6 +73,7 @@ mod reserved;
 mod shared;
 mod slot;
 mod storage_size;
+mod transfers;
 mod write;
 mod writeback;
 mod writes;

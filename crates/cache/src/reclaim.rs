@@ -3,7 +3,7 @@
 //! Policy: CLOCK (Corbató, "A paging experiment with the Multics system", 1968). A hand goes round over
 //! all frames. A page that was referenced since the hand last came by loses its mark and stays; one that
 //! was not is evicted. Leaves of the index whose slots are all empty go too. For a block of several frames
-//! the hand goes by blocks instead ([`block`]).
+//! the hand goes by blocks instead ([`block`]). Who wants frames on certain nodes has them looked for there ([`nodes`]).
 //!
 //! Rounds. A request makes rounds of one look at each frame, until it has what it wants. The first
 //! [`GENTLE_ROUNDS`] respect the marks, and requests at the same time share them: each step of the hand is
@@ -17,6 +17,7 @@
 //! if such frames are all that is missing somewhere. Nothing here waits for a claim.
 
 mod block;
+mod nodes;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -24,9 +25,11 @@ use std::fmt;
 use std::time::Duration;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
-use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, Place, TryGetFrame, UniqueFrame};
+use pagewell_sync::atomic::Ordering;
 
+use self::nodes::Among;
+pub(crate) use self::nodes::Clock;
 use crate::claim::Claim;
 use crate::index::Leaf;
 use crate::shared::{Event, Shared};
@@ -83,10 +86,27 @@ struct Shortage {
     until_transfers_end: bool,
 }
 
-/// Where the hand is.
-#[derive(Debug, Default)]
-pub(crate) struct Clock {
-    hand: AtomicUsize,
+impl Shortage {
+    /// What has come of both.
+    fn and(self, other: Self) -> Self {
+        let reason = match (self.reason, other.reason) {
+            (
+                OutOfFrames::Fragmented {
+                    nr_wanted,
+                    nr_loose,
+                },
+                OutOfFrames::Fragmented { nr_loose: more, .. },
+            ) => OutOfFrames::Fragmented {
+                nr_wanted,
+                nr_loose: nr_loose + more,
+            },
+            (OutOfFrames::InUse, reason) | (reason, OutOfFrames::InUse) => reason,
+        };
+        Self {
+            reason,
+            until_transfers_end: self.until_transfers_end || other.until_transfers_end,
+        }
+    }
 }
 
 /// Whether the marks of referenced pages are respected.
@@ -94,6 +114,15 @@ pub(crate) struct Clock {
 pub(crate) enum Marks {
     Respected,
     Ignored,
+}
+
+/// How long a request goes on that finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// As long as it is not sure that every frame is in use.
+    Always,
+    /// No longer than there are pages that could be evicted but for who holds them, or frames that may become such pages.
+    WhileHopeful,
 }
 
 /// What a round does to pages and leaves.
@@ -131,7 +160,7 @@ impl<S: RefScheme> Shared<S> {
     pub(crate) fn alloc(&self, order: Order) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
         match self.pool.alloc(order) {
             Some(unique) => Ok(unique),
-            None => self.reclaim(order),
+            None => self.reclaim(order, Place::Anywhere, Patience::Always),
         }
     }
 
@@ -140,11 +169,17 @@ impl<S: RefScheme> Shared<S> {
     pub(crate) fn try_alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         self.pool
             .alloc(order)
-            .or_else(|| self.go_round(order, Effort::Gentle).ok())
+            .or_else(|| self.go_round(order, Effort::Gentle, Among::All).ok())
     }
 
     #[cold]
-    fn reclaim(&self, order: Order) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
+    fn reclaim(
+        &self,
+        order: Order,
+        place: Place,
+        patience: Patience,
+    ) -> Result<UniqueFrame<'_, S>, OutOfFrames> {
+        let (first, then) = Self::laps_for(place);
         let mut round: u32 = 0;
         let mut nr_empty = 0;
         loop {
@@ -153,21 +188,29 @@ impl<S: RefScheme> Shared<S> {
                 // Frames in stock are of use to the next leaf, or to us.
                 self.drain_leaf_stock();
             }
-            let shortage = match self.go_round(order, effort) {
+            let mut shortage = match self.go_round(order, effort, first) {
                 Ok(unique) => return Ok(unique),
                 Err(shortage) => shortage,
             };
+            if let Some(then) = then {
+                match self.go_round(order, effort, then) {
+                    Ok(unique) => return Ok(unique),
+                    Err(others) => shortage = shortage.and(others),
+                }
+            }
             // Others may have freed frames, or the front caches may hold parts of a block.
-            if let Some(unique) = self.pool.alloc(order) {
+            if let Some(unique) = self.alloc_free(order, place) {
                 return Ok(unique);
             }
-            // ORDERING: Relaxed; a hint. A transfer that has just ended is missed: then its frame was
-            // published or freed meanwhile, and one of the next rounds finds it.
-            let is_transferring = self.transfers.load(Ordering::Relaxed) != 0;
+            let is_transferring = self.transfers.are_any(Self::nodes_for(place));
             if !(shortage.until_transfers_end && is_transferring) {
                 nr_empty += 1;
             }
-            if nr_empty == ROUNDS {
+            let is_hopeless = patience == Patience::WhileHopeful
+                && effort == Effort::Thorough
+                && !is_transferring
+                && !self.is_hopeful(place);
+            if nr_empty == ROUNDS || is_hopeless {
                 return Err(shortage.reason);
             }
             pause(round);
@@ -175,17 +218,22 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    fn go_round(&self, order: Order, effort: Effort) -> Result<UniqueFrame<'_, S>, Shortage> {
+    fn go_round(
+        &self,
+        order: Order,
+        effort: Effort,
+        among: Among,
+    ) -> Result<UniqueFrame<'_, S>, Shortage> {
         if order == Order::ZERO {
-            self.find_frame(effort.marks())
+            self.find_frame(effort.marks(), among)
         } else {
-            self.find_block(order, effort)
+            self.find_block(order, effort, among)
         }
     }
 
     /// Goes round until a frame was evicted.
-    fn find_frame(&self, marks: Marks) -> Result<UniqueFrame<'_, S>, Shortage> {
-        self.lap(Order::ZERO, marks)
+    fn find_frame(&self, marks: Marks, among: Among) -> Result<UniqueFrame<'_, S>, Shortage> {
+        self.lap(Order::ZERO, marks, among)
             .find_map(|frame| {
                 let freed = self.try_evict(frame, marks)?;
                 if freed.order() == Order::ZERO {
@@ -207,7 +255,7 @@ impl<S: RefScheme> Shared<S> {
             if evicted == nr {
                 break;
             }
-            for frame in self.lap(Order::ZERO, marks) {
+            for frame in self.lap(Order::ZERO, marks, Among::All) {
                 let is_page = self.pool.meta(frame).kind().0 == FrameKind::Page;
                 if self.try_evict(frame, marks).is_some() && is_page {
                     evicted += 1;
@@ -224,21 +272,30 @@ impl<S: RefScheme> Shared<S> {
     ///
     /// With marks respected, a place that another request's round has just come to is skipped, as its
     /// marks were taken by that; else every place is in the round once.
-    fn lap(&self, order: Order, marks: Marks) -> impl Iterator<Item = FrameNr> {
+    fn lap(&self, order: Order, marks: Marks, among: Among) -> impl Iterator<Item = FrameNr> {
         let len = order.frames() as usize;
-        let nr_places = self.pool.nr_frames() / len;
+        let nr_frames = self.pool.nr_frames() as u32;
+        let (frames, passed_over) = match among {
+            Among::All => (0..nr_frames, 0..0),
+            Among::Node(node) => (self.pool.frames_of(node), 0..0),
+            Among::Others(node) => (0..nr_frames, self.pool.frames_of(node)),
+        };
+        let hand = self.clock.hand(among);
+        let first = (frames.start as usize).next_multiple_of(len);
+        let nr_places = (frames.end as usize).saturating_sub(first) / len;
         let mut start = None;
-        (0..nr_places).map(move |i| {
+        let places = (0..nr_places).map(move |i| {
             // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of
             // it, by atomicity.
-            let step = self.clock.hand.fetch_add(len, Ordering::Relaxed) / len;
+            let step = hand.fetch_add(len, Ordering::Relaxed) / len;
             let own = *start.get_or_insert(step) + i;
             let place = match marks {
                 Marks::Respected => step,
                 Marks::Ignored => own,
             };
-            FrameNr::new((place % nr_places * len) as u32)
-        })
+            FrameNr::new((first + place % nr_places * len) as u32)
+        });
+        places.filter(move |frame| !passed_over.contains(&frame.get()))
     }
 
     /// Evicts what `frame` holds, if that can be done at once.

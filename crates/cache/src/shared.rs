@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
-use pagewell_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
@@ -18,6 +18,7 @@ use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
 use crate::opened::{Opened, Users};
 use crate::reclaim::Clock;
+use crate::transfers::Transfers;
 use crate::writeback::{Bell, LastFailure};
 use crate::writes::UncleanFrames;
 
@@ -34,8 +35,8 @@ pub(crate) struct Shared<S: RefScheme> {
     next_number: AtomicU64,
     next_holder: AtomicU64,
     registry: Mutex<Registry<S>>,
-    /// How many fills are in a transfer from the storage: frames that will be free to evict soon.
-    pub(crate) transfers: AtomicUsize,
+    /// Frames that will be free to evict soon.
+    pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
     pub(crate) unclean: UncleanFrames,
@@ -113,18 +114,18 @@ pub(crate) enum Origin {
 
 impl<S: RefScheme> Shared<S> {
     pub(crate) fn new(pool: FramePool<S>) -> Self {
-        let nr_frames = pool.nr_frames();
+        let (nr_frames, nr_nodes) = (pool.nr_frames(), pool.nr_nodes());
         Self {
             pool,
             home: Home::here(),
             waits: WaitTable::new(),
-            clock: Clock::default(),
+            clock: Clock::new(nr_nodes),
             counters: Counters::default(),
             budget: Budget::default(),
             version_floor: AtomicU64::new(0),
             next_number: AtomicU64::new(0),
             next_holder: AtomicU64::new(0),
-            transfers: AtomicUsize::new(0),
+            transfers: Transfers::new(nr_nodes),
             in_flight: InFlight::new(nr_frames),
             leaf_stock: LeafStock::default(),
             unclean: UncleanFrames::new(nr_frames),

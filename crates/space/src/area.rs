@@ -20,15 +20,20 @@ use crate::space::Inner;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
-    /// On the node of the processor that writes a page first, or else as near as can be.
+    /// On the node of the processor that writes a page first, or else as near as can be. In the frames of a cache, pages of
+    /// files are evicted when no node has a frame free, wherever they are.
     #[default]
     Local,
-    /// On this node; if it is full the write fails. Nothing but [`Space::migrate`](crate::Space::migrate) moves such a page
+    /// On this node. In the frames of a cache, pages of files are evicted on this node alone when it is full; if there are
+    /// none that can be, those that are dirty there are written back first, and the write waits for that. It fails
+    /// ([`OutOfFrames`](crate::ErrorKind::OutOfFrames)) when all that the node has is pinned, or of spaces, or dirty and
+    /// written back by the program only. Nothing but [`Space::migrate`](crate::Space::migrate) moves such a page
     /// to another node, where it stays until it is told to move again.
     Bind(usize),
-    /// On this node, or else as near as can be.
+    /// On this node, or else as near as can be. In the frames of a cache, pages of files are evicted only when no node has a
+    /// frame free: those on this node, and if there are none that can be, on others.
     Prefer(usize),
-    /// On all nodes in turn, page by page, or else as near as can be.
+    /// On all nodes in turn, page by page: each page as if it preferred ([`Prefer`](Self::Prefer)) the node whose turn it is.
     Interleave,
 }
 

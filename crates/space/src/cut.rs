@@ -32,7 +32,8 @@
 //! Locks. The lock of the file's size, then structure (for reading), unsharing, claims. Whoever holds a lock of a space
 //! waits for none of a file ([`pagewell_cache::MappedFile`]).
 //!
-//! Proved by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`, `loom_cut_vs_fork`; by the histories of `pagewell/tests/space_files.rs`.
+//! Proved by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`, `loom_cut_vs_fork`,
+//! `loom_cut_vs_move_under_claim`; by the histories of `pagewell/tests/space_files.rs`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

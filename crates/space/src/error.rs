@@ -74,7 +74,8 @@ pub enum ErrorKind {
     Misaligned,
     /// The space has no room for such an area among its addresses.
     OutOfAddresses,
-    /// No frame is free, or none on a node that the area is bound to.
+    /// No frame is free, or none on a node that the area is bound to, and none could be made free there by evicting pages of
+    /// files.
     OutOfFrames,
     /// The system gave no memory for the space's directory.
     OutOfMemory,
@@ -107,7 +108,9 @@ impl ErrorKind {
             Self::InvalidRange => "not a range of addresses of the space",
             Self::Misaligned => "not aligned",
             Self::OutOfAddresses => "no addresses are left for an area of that size",
-            Self::OutOfFrames => "no frame is free where the page may be",
+            Self::OutOfFrames => {
+                "no frame is free where the page may be, and none can be made free"
+            }
             Self::OutOfMemory => "no memory for the space's directory",
             Self::NoSuchNode => "the pool has no such node",
             Self::TooManyEntries => "more entries than a page can count",

@@ -35,8 +35,9 @@
 //! an anonymous page. What was read before, by whoever writes, is in the copy: the file is at least as new as then. Against
 //! cuts of the file: [`crate::cut`].
 //!
-//! Proved by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`, `loom_private_write_vs_write_to_the_file`,
-//! `loom_private_read_vs_first_write`; by the histories of `pagewell/tests/space_files.rs`.
+//! Proved by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`, `loom_slow_shared_write_vs_unmap`,
+//! `loom_missing_shared_write_vs_unmap`, `loom_private_write_vs_write_to_the_file`, `loom_private_read_vs_first_write`;
+//! by the histories of `pagewell/tests/space_files.rs`.
 
 use std::fmt;
 use std::ops::Range;

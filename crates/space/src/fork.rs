@@ -66,7 +66,7 @@ impl<S: RefScheme> Space<S> {
         };
         if mode == ForkMode::Copy {
             // If it fails, dropping the child undoes it.
-            child.inner.own_all_tables()?;
+            child.inner.with_room(|| child.inner.own_all_tables())?;
         }
         Ok(child)
     }

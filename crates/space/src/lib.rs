@@ -11,7 +11,7 @@
 //! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
 //! | `map_file`, `file`, `file_access`, `cut` | areas that show files: mapping, what they know, reads and writes, files that get shorter |
 //! | `rmap`, `cache` | from a page of a file to what shows it; the spaces of a cache |
-//! | `policy` | on which nodes pages are to be |
+//! | `policy`, `room` | on which nodes pages are to be; room for them where making it takes waiting |
 //! | `migrate`, `migrate_file`, `find`, `moving`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
 //! | `age` | which pages are in use |
 //! | `verify` | whether everything adds up |
@@ -57,6 +57,7 @@ mod raw;
 mod read;
 #[cfg(not(loom))]
 mod rmap;
+mod room;
 mod shared;
 mod space;
 mod table;

@@ -144,10 +144,11 @@ impl<S: RefScheme> Space<S> {
     /// [`TooManyEntries`](ErrorKind::TooManyEntries) when a table that is shared with a fork has to be copied, since a
     /// part of it stays mapped, and [`Refused`](ErrorKind::Refused) where a file is mapped. Nothing was unmapped then.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
-        let mut areas = write(&self.inner.structure);
-        self.inner.check(&areas, &range, Op::Unmap)?;
-        let unmapped = self.inner.unmap(&mut areas, &range, Op::Unmap)?;
-        drop(areas);
+        let unmapped = self.inner.with_room(|| {
+            let mut areas = write(&self.inner.structure);
+            self.inner.check(&areas, &range, Op::Unmap)?;
+            self.inner.unmap(&mut areas, &range, Op::Unmap)
+        })?;
         // Without the lock: the last area of a file closes it, which may take as long as the storage does.
         drop(unmapped);
         Ok(())
@@ -160,9 +161,11 @@ impl<S: RefScheme> Space<S> {
     /// As [`unmap`](Self::unmap), and [`ReadOnly`](ErrorKind::ReadOnly) when writes would go to a file that is open for
     /// reading only; nothing has changed then.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
-        let mut areas = write(&self.inner.structure);
-        self.inner.check(&areas, &range, Op::Protect)?;
-        self.inner.protect(&mut areas, &range, protection)
+        self.inner.with_room(|| {
+            let mut areas = write(&self.inner.structure);
+            self.inner.check(&areas, &range, Op::Protect)?;
+            self.inner.protect(&mut areas, &range, protection)
+        })
     }
 
     /// Moves the pages of `range`, all of which must be mapped, to other addresses, which are returned; the old ones are
@@ -172,9 +175,11 @@ impl<S: RefScheme> Space<S> {
     ///
     /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](ErrorKind::OutOfAddresses); nothing has moved then.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
-        let mut areas = write(&self.inner.structure);
-        self.inner.check(&areas, &range, Op::Move)?;
-        self.inner.move_to_free(&mut areas, &range)
+        self.inner.with_room(|| {
+            let mut areas = write(&self.inner.structure);
+            self.inner.check(&areas, &range, Op::Move)?;
+            self.inner.move_to_free(&mut areas, &range)
+        })
     }
 
     /// The areas of the space, in ascending order: addresses, protection, policy, and the size of a page in bytes.

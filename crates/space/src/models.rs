@@ -14,6 +14,7 @@ use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
     FRAME_BYTES, FrameKind, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, TryGetFrame,
+    UniqueFrame,
 };
 
 use crate::area::Policy;
@@ -349,6 +350,66 @@ fn loom_undo_vs_fork_and_unmap() {
     migration_vs(Beside::Both, true, 1);
 }
 
+/// The frame that the entry of page 0 names, whatever the entry is at the moment.
+fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> FrameNr {
+    let pmd = Inner::<LockBit>::look(space.inner.pmd_word(0).expect("a directory"));
+    let entries = spaces.shared().entries(pmd.table().expect("a table"));
+    FrameNr::new(look(&entries[0]).frame())
+}
+
+/// Allocates what is free, and writes to it.
+fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>> {
+    let free = || spaces.pool().alloc(Order::ZERO);
+    let taken: Vec<_> = std::iter::from_fn(free).collect();
+    for frame in &taken {
+        frame.bytes().copy_from(0, &page(0xF0));
+    }
+    taken
+}
+
+/// Gives back what was taken, if nobody else has written to it.
+fn give_back(taken: Vec<UniqueFrame<'_, LockBit>>) {
+    for frame in taken {
+        let mut buf = page(0);
+        frame.bytes().copy_to(0, &mut buf);
+        assert_eq!(buf, page(0xF0), "somebody wrote a frame that was free");
+    }
+}
+
+/// A page that is mapped once is moved without a walk, or pinned, and as long as it is pinned it stays: its entry names the
+/// frame that the pin has, and that is not freed and used for something else.
+#[test]
+fn loom_pin_vs_move_under_claim() {
+    explore(2, || {
+        let spaces = spaces(8, 2);
+        let space = filled(&spaces, 1);
+        let pinner = {
+            let (spaces, space) = (spaces.clone(), Arc::clone(&space));
+            thread::spawn(move || {
+                let (reference, _) = space.inner.pin(0, FRAME_BYTES).expect("a page");
+                for _ in 0..2 {
+                    let mut bytes = page(0);
+                    reference.bytes().copy_to(0, &mut bytes);
+                    assert_eq!(bytes, page(1), "a pinned page has changed");
+                    let named = first_frame(&spaces, &space);
+                    assert_eq!(named, reference.frame(), "a pinned page was moved");
+                }
+            })
+        };
+        let mut report = Migrated::default();
+        let inner = &space.inner;
+        inner.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        let taken = take_all(&spaces);
+        pinner.join().unwrap();
+        give_back(taken);
+        assert_eq!(report.nr_moved + report.not_moved.len(), 1);
+        assert_eq!(byte(&space, 0), 1);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
 /// The page of the entry that is claimed is found by its frame, isolated, and moved by the long way: one of the two moves it,
 /// or both, one after the other.
 #[test]
@@ -356,11 +417,7 @@ fn loom_move_under_claim_vs_isolation() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        let frame = {
-            let pmd = Inner::<LockBit>::look(space.inner.pmd_word(0).expect("a directory"));
-            let entries = spaces.shared().entries(pmd.table().expect("a table"));
-            FrameNr::new(look(&entries[0]).frame())
-        };
+        let frame = first_frame(&spaces, &space);
         let other = {
             let spaces = spaces.clone();
             thread::spawn(move || {

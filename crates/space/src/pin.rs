@@ -84,7 +84,7 @@ impl<S: RefScheme> Inner<S> {
         len: usize,
     ) -> Result<(FrameRef<'_, S>, usize), Error> {
         loop {
-            let fault = match self.try_pin(addr, len)? {
+            let fault = match self.with_room(|| self.try_pin(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
                 Tried::Missing(fault) => fault,
             };

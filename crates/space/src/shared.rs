@@ -22,10 +22,20 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
     /// The pool; the same one for as long as the source lives.
     fn pool(&self) -> &FramePool<S>;
 
-    /// Tries to make a block of `order` free that may be at `place`; false if there is nothing more to try.
+    /// Makes room: a block of `order` that may be at `place`, taken from what else the source has in its frames; none if
+    /// there is nothing to take. It is asked when no such block is free.
     ///
-    /// It is called with locks of a space held, so it must not use spaces of this source.
-    fn make_room(&self, order: Order, place: Place) -> bool {
+    /// It is called with locks of a space held, so it must not use spaces of this source, nor wait for anybody who does.
+    fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+        let _ = (order, place);
+        None
+    }
+
+    /// Does what takes waiting, so that [`make_room`](Self::make_room) may find something at `place` where it has found
+    /// nothing: gives what is dirty to a storage, say. Whether it is worth to ask again.
+    ///
+    /// It is called with no lock held. It may call programs that use spaces.
+    fn make_clean(&self, order: Order, place: Place) -> bool {
         let _ = (order, place);
         false
     }
@@ -58,14 +68,19 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
     }
 }
 
-/// The frames of a cache of files: pages of files are evicted for those of spaces, wherever they are.
+/// The frames of a cache of files: pages of files are evicted for those of spaces, on the nodes where these may be; they
+/// are written back before, if they have to be.
 impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn pool(&self) -> &FramePool<S> {
         Self::pool(self)
     }
 
-    fn make_room(&self, order: Order, _: Place) -> bool {
-        Self::make_room(self, order)
+    fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+        Self::make_room(self, order, place)
+    }
+
+    fn make_clean(&self, order: Order, place: Place) -> bool {
+        Self::make_clean(self, order, place)
     }
 
     fn move_page<'f>(
@@ -76,9 +91,6 @@ impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
         Self::move_page(self, frame, to)
     }
 }
-
-/// How often [`FrameSource::make_room`] is asked for one block.
-const MAKE_ROOM_TRIES: usize = 16;
 
 /// What the spaces of one pool share.
 pub(crate) struct Shared<S: RefScheme> {
@@ -157,13 +169,18 @@ impl<S: RefScheme> Shared<S> {
             place,
             reserve: Reserve::Keep,
         };
-        for _ in 0..MAKE_ROOM_TRIES {
-            match self.pool().alloc_by(&request) {
-                Ok(frame) => return Some(frame),
-                Err(AllocError::Exhausted { .. })
-                    if self.drain_table_stock() > 0 || self.source.make_room(order, place) => {}
-                Err(_) => break,
-            }
+        match self.pool().alloc_by(&request) {
+            Ok(frame) => return Some(frame),
+            Err(AllocError::Exhausted { .. }) => {}
+            Err(_) => return None,
+        }
+        if self.drain_table_stock() > 0
+            && let Ok(frame) = self.pool().alloc_by(&request)
+        {
+            return Some(frame);
+        }
+        if let Some(block) = self.source.make_room(order, place) {
+            return Some(block);
         }
         // The frames may be there, and scattered.
         (order > Order::ZERO)

@@ -218,6 +218,17 @@ impl<S: RefScheme> Inner<S> {
     #[inline(never)]
     fn edit_slowly<R>(
         self: &Arc<Self>,
+        op: (Op, u64),
+        addr: u64,
+        len: usize,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<R, Error> {
+        self.with_room(|| self.try_edit_slowly(op, addr, len, change))
+    }
+
+    /// The slow write, but for making room by what takes waiting.
+    fn try_edit_slowly<R>(
+        self: &Arc<Self>,
         (op, lsn): (Op, u64),
         addr: u64,
         len: usize,

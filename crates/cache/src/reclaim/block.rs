@@ -23,7 +23,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::Ordering;
 
-use super::{Effort, Marks, OutOfFrames, Shortage, unmark};
+use super::{Among, Effort, Marks, OutOfFrames, Shortage, unmark};
 use crate::index::Leaf;
 use crate::page_state::PageState;
 use crate::shared::Shared;
@@ -48,12 +48,13 @@ impl<S: RefScheme> Shared<S> {
         &self,
         order: Order,
         effort: Effort,
+        among: Among,
     ) -> Result<UniqueFrame<'_, S>, Shortage> {
         let withheld = self.budget.withheld();
         let mut nr_tries = 0;
         let mut nr_loose = 0;
         let mut is_hopeful = false;
-        for first in self.lap(order, effort.marks()) {
+        for first in self.lap(order, effort.marks(), among) {
             let (look, loose) = self.look(first, order, effort, &withheld);
             nr_loose += loose as usize;
             match look {

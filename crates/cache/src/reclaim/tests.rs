@@ -1,5 +1,7 @@
 //! What reclaim finds, what it leaves alone, and when it gives up.
 
+mod nodes;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use super::*;
 use crate::mapping::Mapping;
 use crate::opened::Opened;
 use crate::page_size::PageSize;
+use crate::transfers::NodeSet;
 
 const NR_FRAMES: usize = 1024;
 
@@ -41,8 +44,12 @@ impl Backend for Zeros {
 }
 
 fn shared() -> Arc<Shared<LockBit>> {
+    shared_of(1)
+}
+
+fn shared_of(nr_nodes: usize) -> Arc<Shared<LockBit>> {
     let mut config = PoolConfig::new(NR_FRAMES);
-    config.nodes = Nodes::Unbound(1);
+    config.nodes = Nodes::Unbound(nr_nodes);
     Arc::new(Shared::new(FramePool::new(&config).unwrap()))
 }
 
@@ -165,7 +172,7 @@ fn a_request_waits_for_transfers_however_long_they_take() {
     let mut all: Vec<_> = std::iter::from_fn(|| shared.pool.alloc(Order::ZERO)).collect();
     assert_eq!(shared.alloc(Order::ZERO).unwrap_err(), OutOfFrames::InUse);
 
-    shared.transfers.fetch_add(1, Ordering::Relaxed);
+    let _transfer = shared.transfers.begin(NodeSet::ALL);
     std::thread::scope(|scope| {
         let request = scope.spawn(|| shared.alloc(Order::ZERO).is_ok());
         std::thread::sleep(Duration::from_millis(500));
@@ -189,7 +196,7 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
     let shared = shared();
     let mapping = open(&shared, 4 * NR_FRAMES as u64);
     let _pins = pin_every_place(&mapping);
-    shared.transfers.fetch_add(1, Ordering::Relaxed);
+    let _transfer = shared.transfers.begin(NodeSet::ALL);
     assert!(matches!(
         shared.alloc(sixteen()).unwrap_err(),
         OutOfFrames::Fragmented { .. }
@@ -204,8 +211,8 @@ fn a_firm_round_is_over_every_frame_while_others_move_the_hand() {
     for order in [Order::ZERO, sixteen()] {
         let nr_places = NR_FRAMES / order.frames() as usize;
         let mut ours = HashSet::new();
-        let mut theirs = shared.lap(Order::ZERO, Marks::Respected);
-        for place in shared.lap(order, Marks::Ignored) {
+        let mut theirs = shared.lap(Order::ZERO, Marks::Respected, Among::All);
+        for place in shared.lap(order, Marks::Ignored, Among::All) {
             ours.insert(place);
             theirs.next();
         }

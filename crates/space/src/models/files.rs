@@ -7,10 +7,12 @@ use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
-use super::{PAGE, byte, explore, finish, page};
+use super::{PAGE, byte, explore, finish, give_back, page, take_all};
+use crate::area::Policy;
 use crate::error::ErrorKind;
 use crate::file::Sharing;
 use crate::map::MapOptions;
+use crate::migrate::{Engine, Migrated};
 use crate::space::{Space, Spaces};
 
 /// A file of `nr` pages of 1, 2 and so on, all of it mapped at address 0 of a space, and cached.
@@ -22,18 +24,28 @@ struct Mapped {
 }
 
 fn mapped(nr: u64, sharing: Sharing) -> Mapped {
-    let cache = ModelCache::new(24, 1);
+    let mapped = untouched(nr, sharing);
+    for at in 0..nr {
+        // Read in; and marked, so that hits are.
+        byte(&mapped.space, at);
+        assert_eq!(byte(&mapped.space, at), at as u8 + 1);
+    }
+    mapped
+}
+
+/// As above, but not used by way of the space yet, nor cached.
+fn untouched(nr: u64, sharing: Sharing) -> Mapped {
+    mapped_as(1, nr, sharing, &MapOptions::new())
+}
+
+fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -> Mapped {
+    let cache = ModelCache::new(24, nr_nodes);
     let spaces = Spaces::from_source(cache.frames());
     let bytes = (0..nr).flat_map(|at| page(at as u8 + 1)).collect();
     let file = cache.file(bytes);
     let space = Arc::new(spaces.space().expect("a space"));
-    let area = space.map_mapped(file.mapped(), 0..nr * PAGE, sharing, &MapOptions::new());
+    let area = space.map_mapped(file.mapped(), 0..nr * PAGE, sharing, options);
     assert_eq!(area.expect("an area").start, 0);
-    for at in 0..nr {
-        // Read in; and marked, so that hits are.
-        byte(&space, at);
-        assert_eq!(byte(&space, at), at as u8 + 1);
-    }
     Mapped {
         cache,
         spaces,
@@ -82,13 +94,49 @@ fn loom_shared_write_vs_cut() {
 }
 
 /// Nothing is written through an area once it is unmapped.
-#[test]
-fn loom_shared_write_vs_unmap() {
-    explore(2, || {
-        let mapped = mapped(1, Sharing::Shared);
+fn shared_write_vs_unmap(make: fn() -> Mapped) {
+    explore(2, move || {
+        let mapped = make();
         let writer = {
             let space = Arc::clone(&mapped.space);
             thread::spawn(move || match space.write(0, &page(7)) {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
+            })
+        };
+        mapped.space.unmap(0..PAGE).expect("a mapped page");
+        mapped.file.write(0, &page(8));
+        writer.join().unwrap();
+        assert_eq!(mapped.file.read(), page(8), "written after it was unmapped");
+        mapped.file.sync();
+        mapped.finish();
+    });
+}
+
+/// The writer finds the file without a lock: it was noted.
+#[test]
+fn loom_shared_write_vs_unmap() {
+    shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
+}
+
+/// The writer asks the areas: the page is cached, and the file was not noted.
+#[test]
+fn loom_slow_shared_write_vs_unmap() {
+    shared_write_vs_unmap(|| {
+        let mapped = untouched(1, Sharing::Shared);
+        mapped.file.read();
+        mapped
+    });
+}
+
+/// The writer asks the areas, lets go of them to have a part of the page that it does not write read in, and asks again.
+#[test]
+fn loom_missing_shared_write_vs_unmap() {
+    explore(2, || {
+        let mapped = untouched(1, Sharing::Shared);
+        let writer = {
+            let space = Arc::clone(&mapped.space);
+            thread::spawn(move || match space.write(0, &[7]) {
                 Ok(()) => {}
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
             })
@@ -173,6 +221,55 @@ fn loom_private_whole_write_vs_cut() {
         let mut buf = page(0);
         let read = mapped.space.read(0, &mut buf);
         assert!(read.is_err(), "a copy was left: {buf:x?}");
+        mapped.finish();
+    });
+}
+
+/// A private copy of page 0, on the first of two nodes, and a thread that moves it to the other without a walk.
+fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
+    let options = MapOptions::new().policy(Policy::Bind(0));
+    let mapped = mapped_as(2, 1, Sharing::Private, &options);
+    mapped.space.write(0, &page(9)).expect("a frame");
+    let space = Arc::clone(&mapped.space);
+    let mover = thread::spawn(move || {
+        let mut report = Migrated::default();
+        let inner = &space.inner;
+        inner.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+    });
+    (mapped, mover)
+}
+
+/// A copy is taken out, with the structure lock held for reading as by who moves it, while it is moved under the claim of
+/// its entry: it goes, wherever it is by then, and is freed once.
+#[test]
+fn loom_cut_vs_move_under_claim() {
+    explore(2, || {
+        let (mapped, mover) = copied_and_moved();
+        mapped.file.resize(0);
+        mover.join().unwrap();
+        let read = mapped.space.read(0, &mut page(0));
+        let kind = read.map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::PastEnd), "a copy was left");
+        mapped.finish();
+    });
+}
+
+/// The same for a copy that is pinned: the pin keeps the frame, and is the last to let go of it.
+#[test]
+fn loom_cut_of_pinned_vs_move_under_claim() {
+    explore(2, || {
+        let (mapped, mover) = copied_and_moved();
+        let (reference, _) = mapped.space.inner.pin(0, FRAME_BYTES).expect("a page");
+        mapped.file.resize(0);
+        let taken = take_all(&mapped.spaces);
+        for _ in 0..2 {
+            let mut bytes = page(0);
+            reference.bytes().copy_to(0, &mut bytes);
+            assert_eq!(bytes, page(9), "a pinned page has changed");
+        }
+        mover.join().unwrap();
+        drop(reference);
+        give_back(taken);
         mapped.finish();
     });
 }

@@ -327,7 +327,8 @@ int main(void)
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 	if (!engine)
 		engine = "baseline";
-	printf("GUEST swap %s, %u nodes\n", swap_on("/dev/ram0") ? "off" : "on", count_nodes());
+	printf("GUEST swap %s, %u nodes, %ld processors\n", swap_on("/dev/ram0") ? "off" : "on",
+	       count_nodes(), sysconf(_SC_NPROCESSORS_ONLN));
 	write_to("/proc/sys/vm/nr_hugepages", "64");
 	fflush(stdout);
 	move(1, 64, 0, engine);

@@ -126,6 +126,8 @@ def guest(log):
                     found[match[1], case] = result
             elif line.startswith("MBIND ") and '"bad":0}' not in line:
                 bad.append(line)
+            elif line.startswith("GUEST swap ") and line != "GUEST swap on, 2 nodes, 2 processors":
+                bad.append(line)
             elif re.search(r"BUG|Oops|Bad page|WARNING:", line):
                 bad.append(line)
             done |= line == "GUEST done"

@@ -107,7 +107,9 @@ need_static_libraries() {
 guest_boot() {
 	local variant=$1 log=$2 limit=$3
 	shift 3
-	timeout -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 \
+	# Two sockets: without ACPI the kernel finds one processor in each.
+	timeout -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max \
+		-smp 2,sockets=2,cores=1,threads=1 \
 		-m "${memory:-3G}" -nodefaults -display none -serial stdio -no-reboot \
 		-kernel "$out/qemu-$variant/arch/x86/boot/bzImage" "$@" </dev/null >"$log" 2>&1 || true
 }
@@ -143,6 +145,8 @@ kcsan() {
 		say "kcsan: running $glob"
 		guest_boot kcsan "$out/kcsan-one.log" 1200 \
 			-append "console=ttyS0 reboot=t panic=-1 kunit.filter_glob=$glob kunit_shutdown=reboot"
+		! grep -aq 'a race needs two processors' "$out/kcsan-one.log" ||
+			die "the guest has one processor, see $out/kcsan-one.log"
 		grep -aq 'reboot: Restarting system' "$out/kcsan-one.log" ||
 			{ tail -n 15 "$out/kcsan-one.log" >&2; die "the guest did not reach its end, see $out/kcsan-one.log"; }
 		cat "$out/kcsan-one.log" >>"$log"

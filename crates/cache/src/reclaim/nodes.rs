@@ -184,7 +184,6 @@ impl<S: RefScheme> Shared<S> {
                 let synced = mapping.sync_unless(Sync::Data, || false);
                 is_any |= synced.is_ok() || self.unclean.nr() < before;
             }
-            drop(mapping);
             if is_any && order == Order::ZERO {
                 break;
             }

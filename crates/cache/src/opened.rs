@@ -2,10 +2,10 @@
 //!
 //! What. Handles *share* an open file ([`Opened`]): when the last of them goes, the file is closed, and its pages and its
 //! index are given back. Others have to look at files that they do not keep: the thread that writes back, writers that are
-//! throttled, who makes room where a page of a space is to be, the eviction of a leaf. Those *visit* it ([`Visit`]), and who drops the last share waits for them. So when
-//! all handles have been dropped the file is closed, its lock is free, and its frames are: not a moment later, when
-//! somebody who happened to look at it is done. What keeps it longer are pins that own a share of it
-//! ([`OwnedPageGuard`](crate::OwnedPageGuard)); they are no handles, and the last one closes it.
+//! throttled, who makes room where a page of a space is to be, the eviction of a leaf. Those *visit* it ([`Visit`]), and
+//! who drops the last share waits for them. So when all handles have been dropped the file is closed, its lock is free, and
+//! its frames are: not a moment later, when somebody who happened to look at it is done. What keeps it longer are pins that
+//! own a share of it ([`OwnedPageGuard`](crate::OwnedPageGuard)); they are no handles, and the last one closes it.
 //!
 //! # Protocol
 //!
@@ -30,14 +30,15 @@
 //!
 //! A visitor takes the writeback lock of the file that it visits, asks its storage, and calls its hook. Who drops the
 //! last share has taken that lock before, to make everything durable: so it waits here for nothing that it has not waited
-//! for there. But in a hook nothing is waited for: there the thread of the cache is given the last share to drop, and one
-//! more if it was the last handle that went, since that thread makes the file durable then.
-//! Otherwise a visitor whose visit calls the file's hook, which lets the last share go, would wait for itself.
+//! for there. But in a hook nothing is waited for, or a visitor whose visit calls the file's hook, which lets the last share
+//! go, would wait for itself: there the thread of the cache is given the last share to drop, and one more if it was the
+//! last handle that went, since that thread makes the file durable then.
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
 //! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
-//! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/closing.rs`. loom does not see the mapping's own count (it is std's), so it does not try a visitor
-//! between 2 and 3: that none comes there is a matter of the word alone, and tested as one.
+//! `loom_reopen_vs_who_waits_for_a_visitor`, `loom_give_back_vs_evict`; `crates/pagewell/tests/closing.rs`. loom does not see
+//! the mapping's own count (it is std's), so it does not try a visitor between 2 and 3: that none comes there is a matter of
+//! the word alone, and tested as one.
 
 use std::ops::Deref;
 use std::sync::Arc;

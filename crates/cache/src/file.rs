@@ -410,7 +410,7 @@ impl<S: RefScheme> File<S> {
 
 impl<S: RefScheme> Drop for File<S> {
     /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: pins may keep it for
-    /// as long as they like. The share goes after that, and closes the file if it is the last ([`crate::opened`]).
+    /// as long as they like. The share goes after that, and closes the file if it is the last.
     fn drop(&mut self) {
         self.mapping.remove_handle();
     }

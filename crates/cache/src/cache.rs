@@ -10,10 +10,12 @@ use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
 use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
+use pagewell_sync::lock;
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::page_size::PageSize;
 use crate::shared::{Event, Origin, Shared};
 use crate::writes::{Access, Handle, WriteOptions, Writeback};
@@ -154,6 +156,16 @@ fn page_size(bytes: usize, op: Op) -> Result<PageSize, Error> {
     })
 }
 
+/// What the file at `path` is, if there is one.
+fn id_of(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
 /// A page cache: a fixed amount of memory that holds pages of any number of files.
 ///
 /// Handles are cheap to clone. The cache lives as long as any handle of it or of its files.
@@ -227,7 +239,7 @@ impl OpenOptions {
     /// It is called with the file's writeback lock held, so it cannot flush or sync this file, make it longer or shorter,
     /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](ErrorKind::Deadlock)). It may write to others, and
     /// sync them: a log, say. Keep a handle of that file elsewhere too, or close it: one that only the hook has goes when
-    /// the cache lets go of this file, which another thread may do, and later.
+    /// this file is closed, and a pin that owns a share of it may be the last to do that.
     #[must_use]
     pub fn before_write(
         mut self,
@@ -244,7 +256,8 @@ impl OpenOptions {
 pub struct Stats {
     /// How many frames the cache has.
     pub nr_frames: usize,
-    /// How many of them are free; 0 in a child made by `fork`, which cannot look.
+    /// How many of them are free; 0 in a child made by `fork`, which cannot look. Those of a file are free when its last
+    /// handle has been dropped.
     pub nr_free: usize,
     /// How many pages were read from files.
     pub nr_fills: u64,
@@ -298,28 +311,38 @@ impl<S: RefScheme> Cache<S> {
             .map_err(|error| error.with_path(path))?;
         // Before the file is made, or emptied.
         self.page_size_of(options, path)?;
-        let backend = match options.write {
-            None => FileBackend::open(path),
-            Some(_) => loop {
-                // The file's lock is this cache's already, if the cache has it open for writing.
-                if let Some(open) = self.open_already(path) {
-                    return self.open_again(open, path, options);
+        let failed = |error| Error::from_io(Op::Open, error).with_path(path);
+        if options.write.is_none() {
+            let backend = FileBackend::open(path).map_err(failed)?;
+            return self.open_backend_with(backend, path, options);
+        }
+        loop {
+            let opening = lock(&self.shared.opening);
+            // The file's lock is this cache's already, if the cache has it open for writing.
+            if let Some(open) = self.open_already(path) {
+                drop(opening);
+                return self.open_again(open, path, options);
+            }
+            // Whether it is locked by a mapping of ours whose last handle another thread is just dropping: now, since that
+            // may be done when we have found it locked.
+            let is_ours = id_of(path).is_some_and(|id| self.shared.is_being_closed(id));
+            match FileBackend::open_writable(path, &options.file) {
+                Ok(backend) => {
+                    let registered = self.register(backend, path, options)?;
+                    drop(opening);
+                    return self.file_of(registered, path, options);
                 }
-                match FileBackend::open_writable(path, &options.file) {
-                    Err(error)
-                        if error.kind() == std::io::ErrorKind::ResourceBusy
-                            && self.shared.has_graves() =>
-                    {
-                        // It may be locked by a mapping of ours that has no handle any more.
-                        self.shared.bury();
-                        std::thread::yield_now();
-                    }
-                    result => break result,
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::ResourceBusy
+                        // Or the path leads to another file since we looked.
+                        && (is_ours || id_of(path).is_some_and(|id| self.shared.is_registered(id))) =>
+                {
+                    drop(opening);
+                    std::thread::yield_now();
                 }
-            },
-        };
-        let backend = backend.map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
-        self.open_backend_with(backend, path, options)
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     /// Opens what a backend of the caller's holds; `path` is its name in errors.
@@ -350,12 +373,23 @@ impl<S: RefScheme> Cache<S> {
         self.shared
             .check_home(Op::Open)
             .map_err(|error| error.with_path(&path))?;
-        let page_size = self.page_size_of(options, &path)?;
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }
+        let registered = self.register(backend, &path, options)?;
+        self.file_of(registered, &path, options)
+    }
+
+    /// The mapping of what a backend holds, and whether it was open already.
+    fn register(
+        &self,
+        backend: impl Backend,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<(Opened<S>, Origin), Error> {
+        let page_size = self.page_size_of(options, path)?;
         let id = backend.id();
-        let (mapping, origin) = self.shared.mapping_or_else(id, |number| {
+        self.shared.mapping_or_else(id, |number| {
             let access = match &options.write {
                 None => Access::Read,
                 Some(options) => Access::Write(options.clone()),
@@ -363,18 +397,27 @@ impl<S: RefScheme> Cache<S> {
             Mapping::new(
                 Arc::clone(&self.shared),
                 Box::new(backend),
-                path.clone(),
+                path.to_owned(),
                 page_size,
                 (id, number),
                 access,
             )
-        })?;
-        let file = self.handle(Arc::clone(&mapping), &path, options)?;
+        })
+    }
+
+    /// A handle of a mapping that has been registered.
+    fn file_of(
+        &self,
+        (mapping, origin): (Opened<S>, Origin),
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let file = self.handle(mapping.clone(), path, options)?;
         if origin == Origin::Open {
             mapping.refresh(Op::Open)?;
         } else if crate::writeback::is_background(&mapping) {
             crate::writeback::start(&self.shared)
-                .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
+                .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
         }
         Ok(file)
     }
@@ -387,19 +430,14 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// The mapping of the file at `path`, if this cache has it open.
-    fn open_already(&self, path: &Path) -> Option<Arc<Mapping<S>>> {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = std::fs::metadata(path).ok()?;
-        self.shared.mapping_of(FileId {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        })
+    fn open_already(&self, path: &Path) -> Option<Opened<S>> {
+        self.shared.mapping_of(id_of(path)?)
     }
 
     /// A handle for writing of a file that is open already, which is treated as `options` say.
     fn open_again(
         &self,
-        mapping: Arc<Mapping<S>>,
+        mapping: Opened<S>,
         path: &Path,
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
@@ -417,7 +455,7 @@ impl<S: RefScheme> Cache<S> {
     /// A handle of an open mapping, if it is as `options` want it.
     fn handle(
         &self,
-        mapping: Arc<Mapping<S>>,
+        mapping: Opened<S>,
         path: &Path,
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
@@ -474,7 +512,9 @@ impl<S: RefScheme> Cache<S> {
         self.shared.pool.nr_nodes()
     }
 
-    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile.
+    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile: no thread of the
+    /// program, and if a file is open that is written back in the background, not the cache's own
+    /// ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors
     ///

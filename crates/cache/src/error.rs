@@ -116,6 +116,8 @@ pub enum Op {
     Sync,
     /// Changing a file's size.
     Resize,
+    /// Waiting for what is done in the background.
+    Quiesce,
 }
 
 impl Op {
@@ -130,6 +132,7 @@ impl Op {
             Self::Flush => "cannot write back",
             Self::Sync => "cannot make durable",
             Self::Resize => "cannot change the size of",
+            Self::Quiesce => "cannot stop the background work of a cache",
         }
     }
 }

@@ -14,7 +14,8 @@ use crate::flush::Sync;
 use crate::guard::{OwnedPageGuard, PageGuard};
 use crate::guard_mut::PageGuardMut;
 use crate::mapped::MappedFile;
-use crate::mapping::{Mapping, Unclean};
+use crate::mapping::Unclean;
+use crate::opened::Opened;
 use crate::read::{FastRead, ReadPath};
 use crate::writes::{Handle, Writes};
 
@@ -31,10 +32,14 @@ use crate::writes::{Handle, Writes};
 ///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
 ///   and locked if they are open for writing. A child that only calls `exec` has nothing of this. A guard that
 ///   the child drops may wait for ever if its page was replaced before the fork: such a child leaves it be.
+/// - When the last handle has been dropped, the file is closed: its lock is free for other processes, and its frames are
+///   free for other files. Pins that own a share of it ([`pin_owned`](Self::pin_owned)) keep it open longer, as do areas of
+///   memory spaces that it is mapped into. Only if the last handle goes in a hook, the thread of the cache closes the file,
+///   and later ([`Cache::quiesce`](crate::Cache::quiesce)).
 /// - Cached pages are as the file was when they were read in. Who changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
 pub struct File<S: RefScheme = LockBit> {
-    mapping: Arc<Mapping<S>>,
+    mapping: Opened<S>,
     sequence: Sequence,
     /// How many errors of writing this handle was told of.
     seen_errors: AtomicU64,
@@ -42,7 +47,7 @@ pub struct File<S: RefScheme = LockBit> {
 }
 
 impl<S: RefScheme> File<S> {
-    pub(crate) fn new(mapping: Arc<Mapping<S>>, access: Handle) -> Self {
+    pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
         let sequence = Sequence::new(mapping.page_size(), mapping.shared().pool.nr_frames());
         let seen_errors = mapping.writes_if_any().map_or(0, |writes| {
             writes.add_handle();
@@ -132,7 +137,8 @@ impl<S: RefScheme> File<S> {
     ///
     /// As [`pin`](Self::pin).
     pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
-        OwnedPageGuard::new(Arc::clone(&self.mapping), page).map_err(|error| error.with_op(Op::Pin))
+        OwnedPageGuard::new(Arc::clone(self.mapping.mapping()), page)
+            .map_err(|error| error.with_op(Op::Pin))
     }
 
     /// Drops the cached pages that have any of the bytes in `range`, so that the next read fetches
@@ -206,13 +212,13 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
-    /// keep the bytes that they have.
+    /// keep the bytes that they have. Until the storage has done it the file has the old size, for everybody.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
-    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, or the new one if the
-    /// storage has cut the file all the same, or does not tell.
+    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, as it was all along, or the new one
+    /// if the storage has cut the file all the same, or does not tell.
     pub fn set_len(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(self.mapping.resize(size))
@@ -383,7 +389,7 @@ impl<S: RefScheme> File<S> {
 
     /// A handle for whatever shows the file's pages at addresses: memory spaces, say. It may do what this one may.
     pub fn mapped(&self) -> MappedFile<S> {
-        MappedFile::new(Arc::clone(&self.mapping), self.access)
+        MappedFile::new(self.mapping.clone(), self.access)
     }
 
     /// The size of the file in bytes, as far as the cache knows.
@@ -403,8 +409,8 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> Drop for File<S> {
-    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: that may be
-    /// done later by another thread that happens to look at it, and the program may have ended then.
+    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: pins may keep it for
+    /// as long as they like. The share goes after that, and closes the file if it is the last.
     fn drop(&mut self) {
         self.mapping.remove_handle();
     }
@@ -412,7 +418,7 @@ impl<S: RefScheme> Drop for File<S> {
 
 impl<S: RefScheme> Clone for File<S> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.mapping), self.access)
+        Self::new(self.mapping.clone(), self.access)
     }
 }
 

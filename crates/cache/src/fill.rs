@@ -41,7 +41,7 @@ pub(crate) enum Fill<'m, S: RefScheme> {
     Filled(FrameRef<'m, S>, usize),
     /// Someone else has claimed or filled the page: look again.
     Raced,
-    /// Someone is cutting the file: look again in a moment.
+    /// Someone is cutting the file, or has just done it: look again when that is over.
     Cut,
 }
 

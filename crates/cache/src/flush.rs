@@ -31,7 +31,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -44,7 +43,7 @@ use crate::index::PageNr;
 use crate::mapping::Mapping;
 use crate::page_state::{Group, PageState};
 use crate::slot::State;
-use crate::writeback::{self, InHook};
+use crate::writeback::InHook;
 use crate::writes::{Storage, Writes};
 
 /// The most bytes that are given to the storage in one request.
@@ -171,21 +170,6 @@ impl<S: RefScheme> Mapping<S> {
             && self.size() == self.fill_size()
             && writes.any_dirty(0..self.nr_pages()).is_none()
             && writes.written.next(0, self.nr_pages()).is_none()
-    }
-
-    /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
-    /// thread of the cache. The hook's thread has the writeback lock of a file, maybe of this one.
-    pub(crate) fn remove_handle(self: &Arc<Self>) {
-        if let Some(writes) = self.writes_if_any()
-            && writes.remove_handle()
-            && self.check_home(Op::Sync).is_ok()
-        {
-            if InHook::is_so() {
-                writeback::close_later(Arc::clone(self));
-            } else {
-                self.save_at_the_end();
-            }
-        }
     }
 
     /// Makes everything durable when the last handle goes. If that fails nobody is left to be told but the

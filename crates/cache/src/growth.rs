@@ -7,12 +7,20 @@
 //! between the old end and the first byte written has no pages: past the end that the storage has
 //! ([`crate::storage_size`]), a page that is not cached is zeros.
 //!
+//! A cut, with the lock of the size and the writeback lock held:
+//! 1. The storage cuts the file. Until it has, the file has its old size for everybody, so a cut that fails was none. A fill
+//!    whose transfer falls short meanwhile waits until this is over, asleep ([`Writes::cutting`]). A storage that does not
+//!    tell whether it has cut the file, or panics, is taken to have done it.
+//! 2. Store the size: readers do not go beyond the new end. Then the size that fills go by: a fill that takes a page for
+//!    one that the storage does not have, which is zeros, and shows it, is of a file that is shorter for whoever sees that.
+//! 3. Take out the pages past the new end (`Mapping::remove`), and tell who keeps copies.
+//!
 //! # Locks
 //!
 //! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
 //! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
 //!
-//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`; the litmus tests `write-vs-truncate*`,
+//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
 //! `append-vs-read*`.
 
 use pagewell_frame::refcount::RefScheme;
@@ -162,10 +170,6 @@ impl<S: RefScheme> Mapping<S> {
             self.settle_earlier(writes, &mut storage)
                 .map_err(|error| error.with_op(Op::Resize))?;
         }
-        if new < old {
-            // Readers must not go beyond an end that has come nearer.
-            self.store_size(new);
-        }
         // A cut has to be told only of what the storage has; growth is told now, so that it fails now.
         let is_right = storage.is_size_known
             && if new < old {
@@ -176,16 +180,20 @@ impl<S: RefScheme> Mapping<S> {
         let set = if is_right {
             Ok(())
         } else {
-            self.set_storage_size(&mut storage, new)
+            self.set_storage_size(&mut storage, new, || {
+                // Shown when it is sure that there is a cut, and before fills take what was cut off for zeros.
+                if new < old {
+                    self.store_size(new);
+                }
+            })
         };
-        // A cut that the storage may have done is one: what it has past the new end is not known any more.
-        if set
-            .as_ref()
-            .is_err_and(|not_set| new > old || !not_set.may_be_set)
-        {
-            // Nothing was dropped yet.
-            self.store_size(old);
-        } else {
+        // A cut that the storage may have done is one: what it has past the new end is not known any more. A change that it
+        // has not done is none: nothing was dropped, and nobody has seen another size.
+        let is_changed = match &set {
+            Ok(()) => true,
+            Err(not_set) => new <= old && not_set.may_be_set,
+        };
+        if is_changed {
             self.store_fill_size(self.fill_size().min(new));
             self.store_size(new);
             self.drop_past_end(new);
@@ -195,6 +203,8 @@ impl<S: RefScheme> Mapping<S> {
                 self.tell_cut(new);
             }
         }
-        set.map_err(|not_set| Error::from_io(Op::Resize, not_set.error).with_path(self.path()))
+        set.map_err(|not_set| {
+            Error::from_io(Op::Resize, not_set.error_or_unwind()).with_path(self.path())
+        })
     }
 }

@@ -11,13 +11,14 @@
 //! | `moves` | moving pages to other frames |
 //! | `page_state`, `page_set` | whether the storage has a page's bytes (pure); which pages it has not |
 //! | `flush`, `groups`, `storage_size`, `writes` | giving pages to the storage and making them durable; in which order; the size of the file there; what a file has for that |
-//! | `writeback` | who writes back, and when |
+//! | `writeback`, `quiet` | who writes back, and when; and when not |
 //! | `home` | the process that made the cache, and no other |
 //! | `budget` | what is used outside of frames, counted all the same |
 //! | `reclaim` | evicting pages when there are no free frames |
 //! | `claim` | the one choke point that changes a slot |
 //! | `index`, `leaf_stock`, `reserved`, `slot` | from a page to its slot; the array of slots; the word (pure) |
 //! | `mapping`, `shared` | what the handles of a file share; what the files of a cache share |
+//! | `opened` | who keeps a file open, and who only looks at it |
 //! | `raw` | the unsafe steps |
 //!
 //! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
@@ -58,10 +59,13 @@ pub mod model;
 #[cfg(all(test, loom))]
 mod models;
 mod moves;
+mod opened;
 mod page_lock;
 mod page_set;
 mod page_size;
 mod page_state;
+#[cfg(not(loom))]
+mod quiet;
 mod raw;
 mod read;
 mod reclaim;
@@ -87,4 +91,6 @@ pub use guard_mut::PageGuardMut;
 pub use mapped::{FileUser, HeldPage, MappedFile, Spare, Tried, Wait};
 pub use mapping::MAX_FILE_BYTES;
 pub use moves::PageMove;
+#[cfg(not(loom))]
+pub use quiet::Quiet;
 pub use writes::{BeforeWrite, Writeback};

@@ -11,7 +11,7 @@
 //! published), so a copy under the reference needs no validation of its own.
 //!
 //! Progress. A round is repeated only after another thread has changed the slot or is about to: a fill
-//! is waited for asleep, everything else lasts a few steps.
+//! and a cut of the file are waited for asleep, everything else lasts a few steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -71,10 +71,7 @@ impl<S: RefScheme> Mapping<S> {
                 }
             }
             let want = *want.get_or_insert_with(&ahead);
-            let filled = self.fill(page, want);
-            // No claim is held here: the place to tear down what an eviction was the last to hold.
-            self.shared().bury();
-            match filled? {
+            match self.fill(page, want)? {
                 Fill::Filled(reference, len) => {
                     let end = page * self.page_size() as u64 + len as u64;
                     return Ok(Found {
@@ -83,7 +80,11 @@ impl<S: RefScheme> Mapping<S> {
                     });
                 }
                 Fill::Raced => {}
-                Fill::Cut => backoff.wait(),
+                Fill::Cut => {
+                    if let Some(writes) = self.writes_if_any() {
+                        writes.wait_while_cutting(&self.shared().waits);
+                    }
+                }
             }
         }
     }

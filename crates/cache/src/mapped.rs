@@ -36,6 +36,7 @@ use crate::error::{Error, Op};
 use crate::lookup::Found;
 use crate::mapping::Mapping;
 use crate::moves::PageMove;
+use crate::opened::Opened;
 use crate::read::FastRead;
 use crate::slot::State;
 use crate::write::{Attempt, Bound};
@@ -129,12 +130,12 @@ pub struct HeldPage<'f, S: RefScheme> {
 
 /// A file whose pages are shown at addresses; see the module's text. It keeps the file open.
 pub struct MappedFile<S: RefScheme = LockBit> {
-    mapping: Arc<Mapping<S>>,
+    mapping: Opened<S>,
     access: Handle,
 }
 
 impl<S: RefScheme> MappedFile<S> {
-    pub(crate) fn new(mapping: Arc<Mapping<S>>, access: Handle) -> Self {
+    pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
         if let Some(writes) = mapping.writes_if_any() {
             writes.add_handle();
         }
@@ -170,7 +171,7 @@ impl<S: RefScheme> MappedFile<S> {
 
     /// Whether both are the same file.
     pub fn is_same_file(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.mapping, &other.mapping)
+        self.mapping.is_same(&other.mapping)
     }
 
     /// The one user of the file, or if there is none what `make` makes, which is it from then on. None if the user is
@@ -405,7 +406,7 @@ impl<S: RefScheme> MappedFile<S> {
 
 impl<S: RefScheme> Clone for MappedFile<S> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.mapping), self.access)
+        Self::new(self.mapping.clone(), self.access)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::claim::Claim;
 use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Index, Leaf, PageNr};
 use crate::mapped::User;
+use crate::opened::Users;
 use crate::page_size::PageSize;
 use crate::page_state::PageState;
 use crate::shared::Shared;
@@ -48,7 +49,6 @@ pub(crate) struct Mapping<S: RefScheme> {
     /// The size that fills take for the file's: ahead of `size` while the file is found to have grown.
     fill_size: AtomicU64,
     number: u64,
-    id: FileId,
     /// Held while the size changes.
     resize: Mutex<()>,
     path: PathBuf,
@@ -57,7 +57,29 @@ pub(crate) struct Mapping<S: RefScheme> {
     writes: Option<Box<Writes>>,
     /// Who shows its pages at addresses.
     pub(crate) user: User,
+    /// Who keeps it, and who looks at it.
+    users: Arc<Users>,
     shared: Arc<Shared<S>>,
+    // The last: dropped when the backend is.
+    _entry: Entry<S>,
+}
+
+/// The mapping's place among the open files. It is there as long as the storage may be open: whoever finds that locked
+/// knows by whom.
+#[derive(Debug)]
+struct Entry<S: RefScheme> {
+    shared: Arc<Shared<S>>,
+    number: u64,
+    id: FileId,
+}
+
+impl<S: RefScheme> Drop for Entry<S> {
+    fn drop(&mut self) {
+        // In a child, another thread of the parent may have had the lock.
+        if self.shared.is_home() {
+            self.shared.forget(self.id, self.number);
+        }
+    }
 }
 
 /// What happens to a page that the storage does not have, or that is about to be replaced, when pages are taken
@@ -130,12 +152,17 @@ impl<S: RefScheme> Mapping<S> {
             page_shift: page_size.bytes().trailing_zeros(),
             order,
             number,
-            id,
             resize: Mutex::new(()),
             path,
             backend,
             writes,
             user: User::default(),
+            users: Arc::default(),
+            _entry: Entry {
+                shared: Arc::clone(&shared),
+                number,
+                id,
+            },
             shared,
         })
     }
@@ -182,6 +209,10 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn shared(&self) -> &Shared<S> {
         &self.shared
+    }
+
+    pub(crate) fn users(&self) -> &Arc<Users> {
+        &self.users
     }
 
     pub(crate) fn shared_arc(&self) -> &Arc<Shared<S>> {
@@ -300,35 +331,39 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     fn remove_page(&self, page: PageNr, unclean: Unclean) {
+        while !self.try_remove_page(page, unclean) {
+            if let Some(seen) = self.index.look(page)
+                && seen.slot.is_busy()
+            {
+                seen.wait_while_busy(&self.shared);
+            }
+        }
+    }
+
+    /// Takes a page out; false if somebody has claimed it, maybe for as long as a transfer takes.
+    fn try_remove_page(&self, page: PageNr, unclean: Unclean) -> bool {
         let mut backoff = Backoff::new();
-        // A round is repeated when another thread has claimed the slot, or marked the page.
+        // A round is repeated when another thread has claimed the slot since it was looked at, or marked the page.
         while let Some(leaf) = self.index.leaf(&self.shared, page) {
             let position = Leaf::<S>::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
             let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
             match seen.state() {
-                State::Empty => return,
-                State::Busy => {
-                    drop(leaf);
-                    if let Some(seen) = self.index.look(page)
-                        && seen.slot.is_busy()
-                    {
-                        seen.wait_while_busy(&self.shared);
-                    }
-                }
+                State::Empty => return true,
+                State::Busy => return false,
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(&self.shared, leaf, position, seen) {
-                        if !self.forget_state(page, &claim, unclean) {
-                            return;
+                        if self.forget_state(page, &claim, unclean) {
+                            // Dropping the slot's reference frees the frame, or leaves it to its guards.
+                            drop(claim.empty());
                         }
-                        // Dropping the slot's reference frees the frame, or leaves it to its guards.
-                        drop(claim.empty());
-                        return;
+                        return true;
                     }
                     backoff.wait();
                 }
             }
         }
+        true
     }
 }
 
@@ -359,6 +394,53 @@ impl<S: RefScheme> Mapping<S> {
     }
 }
 
+impl<S: RefScheme> Mapping<S> {
+    /// Gives back what no pin needs. No share is left; the mapping is not torn down yet because it is pinned, and evictions
+    /// of leaves do not come any more.
+    ///
+    /// If there is a share again, the file has been opened anew: its pages are that handle's then, and this ends. It waits
+    /// for nothing but a few steps of others, since there are no transfers where there is no share.
+    pub(crate) fn give_back(&self) {
+        let mut from = 0;
+        while let Some(leaf) = self.index.next_leaf(from) {
+            from = leaf + 1;
+            let mut backoff = Backoff::new();
+            for page in first_page_of(leaf)..first_page_of(leaf + 1) {
+                loop {
+                    if self.users.has_share() {
+                        return;
+                    }
+                    // What could not be made durable is kept to the end.
+                    if self.try_remove_page(page, Unclean::Keep) {
+                        break;
+                    }
+                    backoff.wait();
+                }
+            }
+            // An eviction may hold the leaf for a moment.
+            while let Some(held) = self.index.leaf_nr(&self.shared, leaf) {
+                match self.index.take_empty_leaf(&self.shared, leaf, held) {
+                    Ok(unique) => drop(unique),
+                    Err(held) => drop(held),
+                }
+                if self.users.has_share() || self.is_leaf_in_use(leaf) {
+                    break;
+                }
+                backoff.wait();
+            }
+        }
+    }
+
+    /// Whether a leaf has a slot that is not empty.
+    fn is_leaf_in_use(&self, leaf: usize) -> bool {
+        let mut pages = first_page_of(leaf)..first_page_of(leaf + 1);
+        pages.any(|page| {
+            let seen = self.index.look(page);
+            seen.is_some_and(|seen| seen.slot.state() != State::Empty)
+        })
+    }
+}
+
 /// The number of the leaf that `page` belongs to.
 fn leaf_of(page: PageNr) -> usize {
     (page / FRAME_WORDS as u64) as usize
@@ -377,7 +459,6 @@ impl<S: RefScheme> Drop for Mapping<S> {
             // Nothing that another thread of the parent was changing will ever be done.
             return;
         }
-        self.shared.forget(self.id, self.number);
         let mut from = 0;
         while let Some(leaf) = self.index.next_leaf(from) {
             from = leaf + 1;

@@ -10,6 +10,7 @@ use crate::flush::Sync as What;
 use crate::frames::CacheFrames;
 use crate::mapped::MappedFile;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::page_size::PageSize;
 use crate::read::ReadPath;
 use crate::shared::Shared;
@@ -24,7 +25,7 @@ pub struct ModelCache {
 /// A file of a cache that can be written to. What goes wrong panics.
 #[derive(Clone, Debug)]
 pub struct ModelFile {
-    mapping: Arc<Mapping<LockBit>>,
+    mapping: Opened<LockBit>,
 }
 
 impl ModelCache {
@@ -71,7 +72,7 @@ impl ModelCache {
 impl ModelFile {
     /// A handle for a space.
     pub fn mapped(&self) -> MappedFile<LockBit> {
-        MappedFile::new(Arc::clone(&self.mapping), Handle::Write)
+        MappedFile::new(self.mapping.clone(), Handle::Write)
     }
 
     /// Writes bytes.

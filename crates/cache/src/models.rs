@@ -9,6 +9,7 @@
 //! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
 
 mod blocks;
+mod closing;
 mod groups;
 mod growth;
 mod leaves;
@@ -29,6 +30,7 @@ use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use crate::flush::Sync as What;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::page_size::PageSize;
 use crate::read::{FastRead, ReadPath};
 use crate::shared::Shared;
@@ -56,19 +58,16 @@ fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Shared<S>> {
 }
 
 /// A mapping of a file of `nr_pages` pages of [`OURS`].
-fn mapping<S: RefScheme>(shared: &Arc<Shared<S>>, nr_pages: usize) -> Arc<Mapping<S>> {
+fn mapping<S: RefScheme>(shared: &Arc<Shared<S>>, nr_pages: usize) -> Opened<S> {
     mapping_of(shared, vec![OURS; nr_pages * FRAME_BYTES])
 }
 
-fn mapping_of<S: RefScheme>(shared: &Arc<Shared<S>>, bytes: Vec<u8>) -> Arc<Mapping<S>> {
+fn mapping_of<S: RefScheme>(shared: &Arc<Shared<S>>, bytes: Vec<u8>) -> Opened<S> {
     let backend = FaultBackend::new(MemoryBackend::new(bytes), |_, _| Fault::None);
     open(shared, backend)
 }
 
-fn open<S: RefScheme>(
-    shared: &Arc<Shared<S>>,
-    backend: impl pagewell_io::Backend,
-) -> Arc<Mapping<S>> {
+fn open<S: RefScheme>(shared: &Arc<Shared<S>>, backend: impl pagewell_io::Backend) -> Opened<S> {
     open_for(shared, backend, Access::Read)
 }
 
@@ -76,7 +75,7 @@ fn open_for<S: RefScheme>(
     shared: &Arc<Shared<S>>,
     backend: impl pagewell_io::Backend,
     access: Access,
-) -> Arc<Mapping<S>> {
+) -> Opened<S> {
     let id = pagewell_io::Backend::id(&backend);
     shared
         .mapping_or_else(id, |number| {
@@ -169,12 +168,12 @@ impl pagewell_io::Backend for SharedBackend {
 fn writable_on(
     shared: &Arc<Shared<LockBit>>,
     backend: impl pagewell_io::Backend,
-) -> Arc<Mapping<LockBit>> {
+) -> Opened<LockBit> {
     open_for(shared, backend, Access::Write(WriteOptions::default()))
 }
 
 /// A file of [`OURS`], `len` bytes, that can be written to; nothing of it is cached.
-fn cold(shared: &Arc<Shared<LockBit>>, len: usize) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>) {
+fn cold(shared: &Arc<Shared<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(shared, seen(&backend)), backend)
 }
@@ -194,7 +193,7 @@ fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
 }
 
 /// A file of one page of [`OURS`] that can be written to; the page is cached and marked.
-fn writable(shared: &Arc<Shared<LockBit>>) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>) {
+fn writable(shared: &Arc<Shared<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let (mapping, backend) = cold(shared, FRAME_BYTES);
     warm(&mapping, 0);
     (mapping, backend)
@@ -244,7 +243,7 @@ fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
 }
 
 /// All was written back, is durable, and can be evicted; then everything is given back.
-fn assert_clean_and_at_rest(shared: &Shared<LockBit>, mapping: Arc<Mapping<LockBit>>) {
+fn assert_clean_and_at_rest(shared: &Shared<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));
     assert_eq!(shared.unclean.nr(), 0, "pages are unclean after a sync");

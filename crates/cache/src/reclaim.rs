@@ -359,10 +359,8 @@ impl<S: RefScheme> Shared<S> {
         // Held, the leaf keeps its owner; the mapping may be going away, and then takes the leaf with it.
         let (number, position) = leaf.reference.meta().owner();
         let position = usize::try_from(position).ok()?;
-        let mapping = self.mapping(number)?;
-        let taken = mapping.index().take_empty_leaf(self, position, leaf).ok();
-        self.let_go(mapping);
-        taken
+        let mapping = self.visit(number)?;
+        mapping.index().take_empty_leaf(self, position, leaf).ok()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
-use pagewell_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
@@ -16,9 +16,10 @@ use crate::home::Home;
 use crate::in_flight::InFlight;
 use crate::leaf_stock::LeafStock;
 use crate::mapping::Mapping;
+use crate::opened::{Opened, Users};
 use crate::reclaim::Clock;
 use crate::transfers::Transfers;
-use crate::writeback::{Bell, LastFailure};
+use crate::writeback::{Bell, LastFailure, Rounds};
 use crate::writes::UncleanFrames;
 
 /// What the files of one cache share.
@@ -34,10 +35,9 @@ pub(crate) struct Shared<S: RefScheme> {
     next_number: AtomicU64,
     next_holder: AtomicU64,
     registry: Mutex<Registry<S>>,
-    /// Mappings whose last handle went while an eviction looked at them.
-    graves: Mutex<Vec<Mapping<S>>>,
-    /// How many mappings are in a grave, or about to be, or being torn down from there.
-    nr_graves: AtomicUsize,
+    /// Held while a file is opened for writing at a path: from when its lock may have been taken until the registry has it.
+    /// So who finds the file locked by this cache finds it in the registry.
+    pub(crate) opening: Mutex<()>,
     /// Frames that will be free to evict soon.
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
@@ -46,10 +46,12 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) last_failure: LastFailure,
     /// Wakes the thread that writes back.
     pub(crate) bell: Arc<Bell>,
-    /// The files whose last handle went in a hook: the thread that writes back makes them durable.
-    pub(crate) to_close: Mutex<Vec<Arc<Mapping<S>>>>,
+    /// The files whose last handle, or last share, went in a hook: the thread that writes back makes them durable.
+    pub(crate) to_close: Mutex<Vec<Opened<S>>>,
     /// Whether the thread that writes back was started.
     pub(crate) has_writeback: Mutex<bool>,
+    /// Held by the thread that writes back in each of its rounds.
+    pub(crate) rounds: Rounds,
     /// What else uses the cache's frames, and is one for all who ask.
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
@@ -99,9 +101,26 @@ impl Counters {
 /// The open files, by what they are and by number.
 #[derive(Debug)]
 struct Registry<S: RefScheme> {
-    by_file: HashMap<FileId, Weak<Mapping<S>>>,
-    by_number: HashMap<u64, Weak<Mapping<S>>>,
+    /// The numbers of the mappings of each file: of the one that is open, and of those whose storage is just being closed.
+    by_file: HashMap<FileId, Vec<u64>>,
+    by_number: HashMap<u64, Registered<S>>,
 }
+
+impl<S: RefScheme> Registry<S> {
+    /// The mappings of the file `id`, as far as they are there still.
+    fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
+        let numbers = self.by_file.get(&id).into_iter().flatten();
+        numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
+    }
+
+    /// The one that is open, if there is one.
+    fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
+        self.mappings(id).find_map(Weak::upgrade)
+    }
+}
+
+/// A mapping that is not kept, and who uses it.
+type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
 /// Whether a mapping was open already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +142,6 @@ impl<S: RefScheme> Shared<S> {
             version_floor: AtomicU64::new(0),
             next_number: AtomicU64::new(0),
             next_holder: AtomicU64::new(0),
-            graves: Mutex::new(Vec::new()),
-            nr_graves: AtomicUsize::new(0),
             transfers: Transfers::new(nr_nodes),
             in_flight: InFlight::new(nr_frames),
             leaf_stock: LeafStock::default(),
@@ -133,7 +150,9 @@ impl<S: RefScheme> Shared<S> {
             to_close: Mutex::new(Vec::new()),
             last_failure: LastFailure::default(),
             has_writeback: Mutex::new(false),
+            rounds: Rounds::default(),
             companion: Mutex::new(Weak::<()>::new()),
+            opening: Mutex::new(()),
             registry: Mutex::new(Registry {
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
@@ -186,7 +205,7 @@ impl<S: RefScheme> Shared<S> {
         &self,
         id: FileId,
         make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
-    ) -> Result<(Arc<Mapping<S>>, Origin), E> {
+    ) -> Result<(Opened<S>, Origin), E> {
         if let Some(open) = self.mapping_of(id) {
             return Ok((open, Origin::Open));
         }
@@ -194,34 +213,42 @@ impl<S: RefScheme> Shared<S> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let made = Arc::new(make(number)?);
         let mut registry = lock(&self.registry);
-        let open = registry.by_file.get(&id).and_then(Weak::upgrade);
+        let open = registry.open(id);
         if open.is_none() {
-            registry.by_file.insert(id, Arc::downgrade(&made));
-            registry.by_number.insert(number, Arc::downgrade(&made));
+            registry.by_file.entry(id).or_default().push(number);
+            let registered = (Arc::downgrade(&made), Arc::clone(made.users()));
+            registry.by_number.insert(number, registered);
         }
         drop(registry);
         // If someone else was faster, ours is torn down here, after the lock was released.
         Ok(match open {
-            Some(open) => (open, Origin::Open),
-            None => (made, Origin::Made),
+            Some(open) => (Opened::new(open), Origin::Open),
+            None => (Opened::new(made), Origin::Made),
         })
     }
 
-    /// The open mapping of the file `id`. As for [`mapping`](Self::mapping).
-    pub(crate) fn mapping_of(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
-        lock(&self.registry)
-            .by_file
-            .get(&id)
-            .and_then(Weak::upgrade)
+    /// The open mapping of the file `id`.
+    pub(crate) fn mapping_of(&self, id: FileId) -> Option<Opened<S>> {
+        let open = lock(&self.registry).open(id);
+        open.map(Opened::new)
     }
 
-    /// The open mapping with this number. The caller must not hold the registry's lock when it drops
-    /// the answer, which may be the last handle.
-    pub(crate) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
-        lock(&self.registry)
-            .by_number
-            .get(&number)
-            .and_then(Weak::upgrade)
+    /// Whether the file `id` was open, and its storage is just being closed.
+    pub(crate) fn is_being_closed(&self, id: FileId) -> bool {
+        let registry = lock(&self.registry);
+        registry
+            .mappings(id)
+            .any(|mapping| mapping.strong_count() == 0)
+    }
+
+    /// Whether the file `id` is open, or its storage is just being closed.
+    pub(crate) fn is_registered(&self, id: FileId) -> bool {
+        lock(&self.registry).by_file.contains_key(&id)
+    }
+
+    /// The mapping with this number, if there is one.
+    pub(crate) fn registered(&self, number: u64) -> Option<Registered<S>> {
+        lock(&self.registry).by_number.get(&number).cloned()
     }
 
     /// A number for who locks a page.
@@ -230,55 +257,21 @@ impl<S: RefScheme> Shared<S> {
         self.next_holder.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// All open mappings. The caller lets go of each with [`let_go`](Self::let_go).
-    pub(crate) fn mappings(&self) -> Vec<Arc<Mapping<S>>> {
-        let registry = lock(&self.registry);
-        registry
-            .by_number
-            .values()
-            .filter_map(Weak::upgrade)
-            .collect()
+    /// The numbers of all open mappings.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        lock(&self.registry).by_number.keys().copied().collect()
     }
 
-    /// Lets go of a mapping that an eviction has looked up. If the last handle went meanwhile, the mapping
-    /// is kept until [`bury`](Self::bury): an eviction may run under a claim, and tearing a mapping down
-    /// waits for claims and calls the user's backend.
-    pub(crate) fn let_go(&self, mapping: Arc<Mapping<S>>) {
-        // ORDERING: Relaxed, here and below: who has found a file locked by a mapping that was let go asks again
-        // until it is not, and is ordered by the file's lock.
-        self.nr_graves.fetch_add(1, Ordering::Relaxed);
-        match Arc::into_inner(mapping) {
-            Some(last) => lock(&self.graves).push(last),
-            None => _ = self.nr_graves.fetch_sub(1, Ordering::Relaxed),
-        }
-    }
-
-    /// Whether a mapping without handles may not be torn down yet, and have its file open.
-    pub(crate) fn has_graves(&self) -> bool {
-        self.nr_graves.load(Ordering::Relaxed) != 0
-    }
-
-    /// Tears down what [`let_go`](Self::let_go) has kept. To be called with no claim held.
-    pub(crate) fn bury(&self) {
-        loop {
-            let mapping = lock(&self.graves).pop();
-            let Some(mapping) = mapping else {
-                return;
-            };
-            drop(mapping);
-            self.nr_graves.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Forgets a mapping that is being torn down.
+    /// Forgets a mapping that was torn down, and whose storage is closed.
     pub(crate) fn forget(&self, id: FileId, number: u64) {
         let mut registry = lock(&self.registry);
         registry.by_number.remove(&number);
-        // The file may have been opened again in the meantime; that mapping stays.
-        if let Some(mapping) = registry.by_file.get(&id)
-            && mapping.strong_count() == 0
-        {
-            registry.by_file.remove(&id);
+        // The file may have been opened again in the meantime, and be being closed again: other mappings of it stay.
+        if let Some(numbers) = registry.by_file.get_mut(&id) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                registry.by_file.remove(&id);
+            }
         }
     }
 }

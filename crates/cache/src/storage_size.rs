@@ -2,7 +2,8 @@
 //!
 //! The storage has less than the file while pages past its end are dirty, and what lies between is zeros to who
 //! reads it (`Mapping::fill`). A call that failed may have changed the size all the same; then the storage is asked,
-//! and if it does not answer, its size is set before it is given anything else.
+//! and if it does not answer, its size is set before it is given anything else. A backend that panics in such a call has not
+//! answered: the panic goes on when everything is in step with that.
 //!
 //! Invariants, with the writeback lock held, and the size known.
 //! - S1: fills go by the size that the storage has. So no byte that was cut off is read, now or after the file has
@@ -14,25 +15,48 @@
 //!
 //! Proved by: `crates/pagewell/tests/durability.rs`.
 
+use std::any::Any;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::mapping::Mapping;
-use crate::writes::{Storage, Writes};
+use crate::writes::Storage;
 
 /// The storage has failed to set its size.
 #[derive(Debug)]
+#[must_use]
 pub(crate) struct SizeNotSet {
     /// Whether it has the size that was asked for all the same, or does not tell.
     pub(crate) may_be_set: bool,
-    pub(crate) error: io::Error,
+    why: Failure,
 }
 
-impl From<SizeNotSet> for io::Error {
-    fn from(not_set: SizeNotSet) -> Self {
-        not_set.error
+impl SizeNotSet {
+    /// The storage's error; if it was a panic, that goes on.
+    pub(crate) fn error_or_unwind(self) -> io::Error {
+        match self.why {
+            Failure::Error(error) => error,
+            Failure::Panic(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// How a call of the storage has failed.
+#[derive(Debug)]
+enum Failure {
+    Error(io::Error),
+    Panic(Box<dyn Any + Send>),
+}
+
+/// Calls the storage, and comes back when it panics.
+fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
+    // Nothing of ours is changed in the call, and what a backend has of its own it has seen unwind.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(Failure::Error),
+        Err(panic) => Err(Failure::Panic(panic)),
     }
 }
 
@@ -67,52 +91,64 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Sets the size of the storage. After an error the size that fills go by is the one that it has, as far as what it
     /// has is the file's.
+    ///
+    /// `when_set` is called when the storage has the size, or may have it, and before fills go by that.
     pub(crate) fn set_storage_size(
         &self,
         storage: &mut Storage,
         size: u64,
+        when_set: impl FnOnce(),
     ) -> Result<(), SizeNotSet> {
         if size > self.fill_size() {
             self.know_size(storage).map_err(|error| SizeNotSet {
                 may_be_set: false,
-                error,
+                why: Failure::Error(error),
             })?;
         }
         let writes = self.writes_if_any();
         let _cutting = writes
             .filter(|_| size < self.fill_size())
-            .map(Writes::cutting);
+            .map(|writes| writes.cutting(&self.shared().waits));
         storage.is_synced = false;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
-        let error = match self.backend().set_size(size) {
+        let why = match caught(|| self.backend().set_size(size)) {
             Ok(()) => {
+                when_set();
                 self.store_fill_size(size);
                 storage.is_size_known = true;
                 return Ok(());
             }
-            Err(error) => error,
+            Err(why) => why,
         };
-        let now = self.backend().size();
+        let (now, why) = match why {
+            Failure::Panic(_) => (None, why),
+            Failure::Error(_) => match caught(|| self.backend().size()) {
+                Ok(now) => (Some(now), why),
+                Err(Failure::Error(_)) => (None, why),
+                Err(panic) => (None, panic),
+            },
+        };
+        let may_be_set = now.is_none_or(|now| now == size);
+        if may_be_set {
+            when_set();
+        }
         match now {
-            Ok(now) if now == size => {
+            Some(now) if now == size => {
                 self.store_fill_size(size);
                 storage.is_size_known = true;
             }
             // More than fills go by, and it had that before: it was cut off, and the storage is to cut it still.
-            Ok(now) if now > self.fill_size() && !was_known => {}
+            Some(now) if now > self.fill_size() && !was_known => {}
             // More, and it did not have it before: zeros. Less, and not what was asked for: somebody else has cut the
             // file, and who reads there is told.
-            Ok(now) => {
+            Some(now) => {
                 self.store_fill_size(self.fill_size().max(now));
                 storage.is_size_known = true;
             }
             // What it surely has. A cut that may be done is one.
-            Err(_) => self.store_fill_size(self.fill_size().min(size)),
+            None => self.store_fill_size(self.fill_size().min(size)),
         }
-        Err(SizeNotSet {
-            may_be_set: now.map_or(true, |now| now == size),
-            error,
-        })
+        Err(SizeNotSet { may_be_set, why })
     }
 
     /// Sees to it that the storage has the file at the size that fills go by, if that is not known. What it may have
@@ -131,13 +167,16 @@ impl<S: RefScheme> Mapping<S> {
         self.know_size(storage)?;
         let fill = self.fill_size();
         if fill < size {
-            return Ok(self.set_storage_size(storage, size)?);
+            return self
+                .set_storage_size(storage, size, || {})
+                .map_err(SizeNotSet::error_or_unwind);
         }
         // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
         // storage: so this cuts nothing that is the file's.
         let size = self.size();
         if fill > size {
-            self.set_storage_size(storage, size)?;
+            self.set_storage_size(storage, size, || {})
+                .map_err(SizeNotSet::error_or_unwind)?;
         }
         Ok(())
     }

@@ -260,10 +260,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     pub(crate) fn frame_for_write(&self) -> Result<UniqueFrame<'_, S>, Error> {
-        let frame = self.shared().alloc(self.order());
-        // No claim is held: the place to tear down what an eviction was the last to hold.
-        self.shared().bury();
-        frame.map_err(|reason| {
+        self.shared().alloc(self.order()).map_err(|reason| {
             self.error(ErrorKind::OutOfFrames, Op::Write)
                 .with_detail(reason.to_string())
         })

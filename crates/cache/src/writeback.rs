@@ -5,14 +5,18 @@
 //! durable, since only then they can be evicted. Before it comes to that, a thread of the cache gives dirty pages
 //! to the storage, five times a second; and when a quarter of the frames are not clean it is woken, and makes pages
 //! durable. So while the storage is at work on one quarter, writers fill the next.
+//!
+//! Both go through the open files, and *visit* them one at a time ([`crate::opened`]): they keep no file open that the
+//! program has closed.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::error::{Error, ErrorKind, Op};
@@ -20,6 +24,7 @@ use crate::flush::Sync;
 #[cfg(not(loom))]
 use crate::index::PageNr;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::shared::Shared;
 use crate::writes::{Storage, Writeback, Writes};
 
@@ -82,34 +87,104 @@ impl LastFailure {
 }
 
 thread_local! {
-    /// The files in whose hooks this thread is, by the addresses of their [`Writes`].
-    static HOOKS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// In how many hooks this thread is. It has no destructor, so it is there as long as the thread is: files may be closed
+    /// by the destructors of the thread's other variables.
+    static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Which thread has a lock, as far as that thread wants to know it: by an address that no other thread has which lives; 0 if
+/// there is none.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadMark(AtomicUsize);
+
+impl ThreadMark {
+    fn this_thread() -> usize {
+        NR_HOOKS.with(|nr| std::ptr::from_ref(nr).addr())
+    }
+
+    /// This thread has taken the lock.
+    fn set(&self) {
+        // ORDERING: Relaxed; see `is_set`.
+        self.0.store(Self::this_thread(), Ordering::Relaxed);
+    }
+
+    /// This thread is about to let go of the lock.
+    fn clear(&self) {
+        // ORDERING: Relaxed; see `is_set`.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this thread has the lock.
+    fn is_set(&self) -> bool {
+        // ORDERING: Relaxed; nobody but a thread itself stores what tells it, so by coherence it finds that if it has the
+        // lock, and cannot once it has cleared it. A thread that has got the address of one that has ended comes after it.
+        self.0.load(Ordering::Relaxed) == Self::this_thread()
+    }
+}
+
+/// Held in each round of the thread that writes back, and by who keeps it from beginning one.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    lock: Mutex<()>,
+    holder: ThreadMark,
+}
+
+/// [`Rounds`], held.
+#[must_use]
+pub(crate) struct Round<'r> {
+    holder: &'r ThreadMark,
+    _lock: MutexGuard<'r, ()>,
+}
+
+impl Rounds {
+    /// Waits until no round is under way, and keeps the next one from beginning.
+    pub(crate) fn hold(&self) -> Round<'_> {
+        let round = Round {
+            _lock: lock(&self.lock),
+            holder: &self.holder,
+        };
+        self.holder.set();
+        round
+    }
+
+    /// Whether this thread holds them: it is in a round, or keeps others from it.
+    pub(crate) fn is_held_here(&self) -> bool {
+        self.holder.is_set()
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        self.holder.clear();
+    }
 }
 
 /// This thread is in a hook of the program: it holds the writeback lock of a file, so what it writes to other files
 /// must not make it write back that one.
-pub(crate) struct InHook(());
+pub(crate) struct InHook<'w>(&'w Writes);
 
-impl InHook {
-    pub(crate) fn enter(writes: &Writes) -> Self {
-        HOOKS.with_borrow_mut(|hooks| hooks.push(std::ptr::from_ref(writes).addr()));
-        Self(())
+impl<'w> InHook<'w> {
+    /// The file's writeback lock is held, so one thread at a time is in its hook.
+    pub(crate) fn enter(writes: &'w Writes) -> Self {
+        NR_HOOKS.set(NR_HOOKS.get() + 1);
+        writes.in_hook.set();
+        Self(writes)
     }
 
     pub(crate) fn is_so() -> bool {
-        HOOKS.with_borrow(|hooks| !hooks.is_empty())
+        NR_HOOKS.get() != 0
     }
 
     /// Whether this thread is in a hook of the file: then it holds the file's writeback lock.
     fn is_of(writes: &Writes) -> bool {
-        let address = std::ptr::from_ref(writes).addr();
-        HOOKS.with_borrow(|hooks| hooks.contains(&address))
+        Self::is_so() && writes.in_hook.is_set()
     }
 }
 
-impl Drop for InHook {
+impl Drop for InHook<'_> {
     fn drop(&mut self) {
-        HOOKS.with_borrow_mut(|hooks| _ = hooks.pop());
+        self.0.in_hook.clear();
+        NR_HOOKS.set(NR_HOOKS.get() - 1);
     }
 }
 
@@ -192,32 +267,39 @@ impl<S: RefScheme> Shared<S> {
     /// Makes pages clean; the first error, of which the handles of the file are told too.
     fn make_clean_until(&self, is_enough: impl Fn() -> bool) -> Option<Error> {
         let mut first_error = None;
-        for mapping in self.mappings() {
+        for number in self.numbers() {
+            // One at a time: who closes a file waits for nobody who is at work on another one.
             if !is_enough()
+                && let Some(mapping) = self.visit(number)
                 && is_background(&mapping)
                 && let Err(error) = mapping.sync_unless(Sync::Data, &is_enough)
             {
                 first_error.get_or_insert(error);
             }
-            self.let_go(mapping);
         }
-        self.bury();
         first_error
+    }
+
+    /// Drops the shares of files that were left to the thread of the cache ([`close_later`]).
+    #[cfg(not(loom))]
+    pub(crate) fn close_left(&self) {
+        // One by one: if a backend panics, the others are still to be closed.
+        loop {
+            let share = lock(&self.to_close).pop();
+            let Some(share) = share else {
+                return;
+            };
+            if share.writes_if_any().is_some_and(Writes::is_unhandled) {
+                share.save_at_the_end();
+            }
+        }
     }
 
     /// Gives the dirty pages of all files to the storage that are written back in the background, or makes them durable
     /// as long as there are many.
     #[cfg(not(loom))]
     fn write_back(&self) {
-        // One by one: if a backend panics, the others are still to be closed.
-        loop {
-            let mapping = lock(&self.to_close).pop();
-            let Some(mapping) = mapping else {
-                break;
-            };
-            mapping.save_at_the_end();
-            self.let_go(mapping);
-        }
+        self.close_left();
         let mut is_failing = self.last_failure.is_recent();
         while self.unclean.is_high() && !is_failing {
             let before = self.unclean.nr();
@@ -227,22 +309,22 @@ impl<S: RefScheme> Shared<S> {
                 break;
             }
         }
-        for mapping in self.mappings() {
-            if is_background(&mapping) {
+        for number in self.numbers() {
+            if let Some(mapping) = self.visit(number)
+                && is_background(&mapping)
+            {
                 // An error is kept for the handles of the file.
                 let _ = mapping.flush(0..PageNr::MAX);
             }
-            self.let_go(mapping);
         }
-        self.bury();
     }
 }
 
-/// Has the thread of the cache make a file durable whose last handle has gone. Until it did the file keeps the cache, so
-/// the thread does not end before.
-pub(crate) fn close_later<S: RefScheme>(mapping: Arc<Mapping<S>>) {
-    let shared = Arc::clone(mapping.shared_arc());
-    lock(&shared.to_close).push(mapping);
+/// Has the thread of the cache drop a share of a file, and make it durable before if no handle is left. Until it did the
+/// share keeps the cache, so the thread does not end before.
+pub(crate) fn close_later<S: RefScheme>(share: Opened<S>) {
+    let shared = Arc::clone(share.shared_arc());
+    lock(&shared.to_close).push(share);
     // In a model there is no thread. If none can be started now, the next one that is finds the file.
     #[cfg(not(loom))]
     let _ = start(&shared);
@@ -281,6 +363,8 @@ fn run<S: RefScheme>(shared: &Weak<Shared<S>>, bell: &Bell) {
         bell.wait();
         match shared.upgrade() {
             Some(shared) => {
+                // Dropped after the lock: it may be the last, and the program's memory then.
+                let _round = shared.rounds.hold();
                 // A backend or a hook that panics has said so; the pages are dirty again, and the others are not
                 // to be left to it.
                 let write_back = std::panic::AssertUnwindSafe(|| shared.write_back());

@@ -8,12 +8,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
 
 use crate::groups::Groups;
 use crate::index::PageNr;
 use crate::page_set::PageSet;
 use crate::page_state::Group;
+use crate::writeback::ThreadMark;
 
 /// Called with a page's number and the highest log sequence number that was written to it, before the page
 /// is given to the storage. An error keeps it from being written.
@@ -62,6 +64,8 @@ pub(crate) struct Writes {
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     pub(crate) groups: Groups,
+    /// Who is in the file's hook.
+    pub(crate) in_hook: ThreadMark,
     /// Whether the storage is being cut, by who holds its lock: a transfer may fall short, and no error is in that.
     is_cutting: AtomicBool,
     holds: Mutex<HashMap<PageNr, usize>>,
@@ -71,12 +75,16 @@ pub(crate) struct Writes {
 /// The storage is being cut.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Cutting<'w>(&'w AtomicBool);
+pub(crate) struct Cutting<'w> {
+    is_cutting: &'w AtomicBool,
+    waits: &'w WaitTable,
+}
 
 impl Drop for Cutting<'_> {
     fn drop(&mut self) {
         // ORDERING: Release; pairs with the acquire in `Writes::is_cutting`.
-        self.0.store(false, Ordering::Release);
+        self.is_cutting.store(false, Ordering::Release);
+        self.waits.wake(self.is_cutting);
     }
 }
 
@@ -127,6 +135,12 @@ impl Writes {
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
+    /// Whether no handle is left.
+    pub(crate) fn is_unhandled(&self) -> bool {
+        // ORDERING: Acquire; pairs with the release in `remove_handle`: what was written by them is seen.
+        self.nr_handles.load(Ordering::Acquire) == 0
+    }
+
     /// None when the system does not give the addresses.
     pub(crate) fn new(nr_pages: u64, options: WriteOptions) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;
@@ -139,19 +153,31 @@ impl Writes {
             mode,
             before_write,
             groups: Groups::default(),
+            in_hook: ThreadMark::default(),
             is_cutting: AtomicBool::new(false),
             holds: Mutex::new(HashMap::new()),
         })
     }
 
-    /// Says that the storage is being cut, until the guard is dropped. The writeback lock is held. By then the size that
-    /// fills go by is the new one.
-    pub(crate) fn cutting(&self) -> Cutting<'_> {
+    /// Says that the storage is being cut, until the guard is dropped, which wakes who waits among `waits`. The writeback
+    /// lock is held. By then the size that fills go by is the new one.
+    pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; who has met the cut in the storage has seen this, as far as the storage orders its calls
         // (the system's and those in memory do). Who has not takes the file for cut by others, which is an error and
         // no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
-        Cutting(&self.is_cutting)
+        Cutting {
+            is_cutting: &self.is_cutting,
+            waits,
+        }
+    }
+
+    /// Sleeps until the storage is not being cut.
+    pub(crate) fn wait_while_cutting(&self, waits: &WaitTable) {
+        // ORDERING: Acquire, as in `is_cutting`.
+        waits.wait_while(&self.is_cutting, |is_cutting| {
+            is_cutting.load(Ordering::Acquire)
+        });
     }
 
     pub(crate) fn is_cutting(&self) -> bool {

@@ -33,7 +33,7 @@
 
 pub use pagewell_cache::{
     BeforeWrite, Builder, Cache, CacheFrames, Error, ErrorKind, File, MAX_FILE_BYTES, Op,
-    OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Stats, Writeback,
+    OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

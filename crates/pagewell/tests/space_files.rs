@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell::frame::{FramePool, Order, PoolConfig};
-use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell::io::{Backend as _, Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell::space::{
     CacheSpaces as _, ErrorKind, MapOptions, NotMoved, Policy, Protection, Sharing, Space, Spaces,
 };
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
-use pagewell_testkit::wait::until;
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
 use support::{FRAME_COST, PAGE};
 
 const BYTES: u64 = PAGE as u64;
@@ -547,6 +547,172 @@ fn a_storage_that_fails_is_an_error_of_the_access() {
         write(&space, area.range.start, b"x").unwrap();
         assert_eq!(byte(&space, area.range.start + 1), Ok(1));
     }
+}
+
+/// While a file was being cut, writes by way of areas past the new end were refused, and reads of the file ended there,
+/// before the storage had said whether it would be cut; when it failed, the file was as long as ever. Now the file keeps its
+/// size until the storage has done it.
+#[test]
+fn a_cut_that_fails_is_seen_by_nobody() {
+    bounded("cuts of a file", || {
+        let cache = cache(128);
+        let gate = Arc::new(Mutex::new(Arc::new(Gate::new())));
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let storage = Arc::new(MemoryBackend::writable(vec![1; 4 * PAGE]));
+        let backend = FaultBackend::with_script(Arc::clone(&storage), {
+            let (gate, is_broken) = (Arc::clone(&gate), Arc::clone(&is_broken));
+            move |operation| {
+                if matches!(operation, Operation::SetSize { .. }) {
+                    let gate = Arc::clone(&gate.lock().unwrap());
+                    gate.pass();
+                    if is_broken.load(Ordering::Relaxed) {
+                        return Fault::Fail(std::io::Error::other("broken"));
+                    }
+                }
+                Fault::None
+            }
+        });
+        let options = OpenOptions::new().writeback(Writeback::Manual);
+        let file = cache.open_backend_with(backend, "file", &options).unwrap();
+        let space = cache.space().unwrap();
+        let [shared, private] = [Sharing::Shared, Sharing::Private]
+            .map(|sharing| space.map_file(&file, 0..4 * BYTES, sharing).unwrap().start);
+        let past_end = 3 * BYTES;
+        for is_done in [false, true] {
+            is_broken.store(!is_done, Ordering::Relaxed);
+            let now = Arc::new(Gate::new());
+            *gate.lock().unwrap() = Arc::clone(&now);
+            std::thread::scope(|scope| {
+                let cutter = scope.spawn(|| file.set_len(BYTES));
+                let _open = OpenAtEnd(&now);
+                now.wait_for(1);
+                assert_eq!(file.size(), 4 * BYTES);
+                // A page that is not cached, and one that then is.
+                assert_eq!(byte(&space, shared + 2 * BYTES), Ok(1));
+                for area in [shared, private] {
+                    assert_eq!(byte(&space, area + past_end + 1), Ok(1));
+                    write(&space, area + past_end, &[2]).unwrap();
+                }
+                file.write_at(&[3], past_end + 2).unwrap();
+                now.open();
+                assert_eq!(cutter.join().unwrap().is_ok(), is_done);
+            });
+            let bytes = [0, 1, 2].map(|at| byte(&space, shared + past_end + at));
+            if is_done {
+                assert_eq!(bytes, [Err(ErrorKind::PastEnd); 3]);
+                assert_eq!(byte(&space, private + past_end), Err(ErrorKind::PastEnd));
+            } else {
+                assert_eq!(bytes, [Ok(2), Ok(1), Ok(3)]);
+                assert_eq!(byte(&space, private + past_end), Ok(2));
+            }
+        }
+        file.sync_data().unwrap();
+        assert_eq!(stored(&storage), [1; PAGE]);
+        drop((space, file));
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A file whose cut says, when the storage has cut it and before that is known, what `then` does.
+fn cut_and_then(
+    cache: &Cache,
+    then: impl Fn() + Send + Sync + 'static,
+) -> (
+    File,
+    Arc<MemoryBackend>,
+    Arc<FaultBackend<Arc<MemoryBackend>>>,
+) {
+    let storage = Arc::new(MemoryBackend::writable(vec![1; 4 * PAGE]));
+    let cut = Arc::clone(&storage);
+    let script = move |operation: &Operation| {
+        if let Operation::SetSize { size } = operation {
+            cut.set_size(*size).unwrap();
+            then();
+        }
+        Fault::None
+    };
+    let backend = Arc::new(FaultBackend::with_script(Arc::clone(&storage), script));
+    let options = OpenOptions::new().writeback(Writeback::Manual);
+    let file = cache.open_backend_with(Arc::clone(&backend), "file", &options);
+    (file.unwrap(), storage, backend)
+}
+
+/// The storage has cut the file and takes its time to say so: reads of what was cut off, and was not cached, wait and do not
+/// ask again and again; what is cached is read.
+#[test]
+fn reads_wait_for_a_storage_that_has_cut_the_file() {
+    bounded("a cut of a file", || {
+        let cache = cache(128);
+        let gate = Arc::new(Gate::new());
+        let at_gate = Arc::clone(&gate);
+        let (file, _storage, backend) = cut_and_then(&cache, move || at_gate.pass());
+        let space = cache.space().unwrap();
+        let area = space
+            .map_file(&file, 0..4 * BYTES, Sharing::Shared)
+            .unwrap();
+        assert_eq!(byte(&space, area.start + BYTES), Ok(1));
+        std::thread::scope(|scope| {
+            let cutter = scope.spawn(|| file.set_len(BYTES));
+            let _open = OpenAtEnd(&gate);
+            gate.wait_for(1);
+            let before = backend.nr_reads();
+            let reader = scope.spawn(|| file.read_at(&mut [0], 2 * BYTES));
+            let in_area = scope.spawn(|| byte(&space, area.start + 3 * BYTES));
+            until("both have asked", || backend.nr_reads() >= before + 2);
+            assert_eq!(file.size(), 4 * BYTES);
+            assert_eq!(byte(&space, area.start + BYTES), Ok(1));
+            // It cannot be seen that they sleep, but it can be seen that they do not.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert_eq!(backend.nr_reads(), before + 2, "asked again");
+            gate.open();
+            cutter.join().unwrap().unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), 0);
+            assert_eq!(in_area.join().unwrap(), Err(ErrorKind::PastEnd));
+        });
+        assert_eq!(byte(&space, area.start + BYTES), Err(ErrorKind::PastEnd));
+        drop((space, file));
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A storage that panics when it has cut the file does not tell that it has: the file is shorter all the same, and what was
+/// cut off does not come back as zeros.
+#[test]
+fn a_storage_that_panics_in_a_cut_has_cut_the_file() {
+    bounded("a cut of a file", || {
+        let cache = cache(128);
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let breaks = Arc::clone(&is_broken);
+        let (file, storage, _backend) = cut_and_then(&cache, move || {
+            assert!(!breaks.load(Ordering::Relaxed), "as the test wants");
+        });
+        let space = cache.space().unwrap();
+        let area = space
+            .map_file(&file, 0..4 * BYTES, Sharing::Private)
+            .unwrap();
+        // A copy, which is cut off too.
+        write(&space, area.start + 3 * BYTES, &[2]).unwrap();
+        let cut = std::panic::AssertUnwindSafe(|| file.set_len(BYTES));
+        std::panic::catch_unwind(cut).expect_err("the storage's panic");
+        is_broken.store(false, Ordering::Relaxed);
+        assert_eq!(file.size(), BYTES);
+        assert_eq!(file.read_at(&mut [0], 2 * BYTES).unwrap(), 0);
+        assert_eq!(
+            byte(&space, area.start + 3 * BYTES),
+            Err(ErrorKind::PastEnd)
+        );
+        assert_eq!(byte(&space, area.start), Ok(1));
+        file.write_at(&[3], 0).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(stored(&storage).len(), PAGE);
+        assert_eq!(
+            file.set_len(2 * BYTES).map_err(|error| error.kind()),
+            Ok(())
+        );
+        assert_eq!(byte(&space, area.start + BYTES), Ok(0));
+        drop((space, file));
+        support::assert_all_free(&cache);
+    });
 }
 
 /// A log in a shared area of the space that the data is in: the hook of the data writes to it, while a writer of the data

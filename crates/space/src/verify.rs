@@ -21,7 +21,8 @@ struct Found {
 impl<S: RefScheme> Spaces<S> {
     /// Checks, given all spaces that there are, that every table has as many shares as directories that name it, every
     /// page is counted by each entry that names it exactly once, and marked writable by no two; and that the pool's
-    /// frames add up. Nobody may be using the spaces meanwhile.
+    /// frames add up. Nobody may be using the spaces meanwhile, nor a cache whose frames they share: not its own thread
+    /// either ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)).
     ///
     /// # Errors
     ///

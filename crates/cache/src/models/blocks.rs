@@ -77,7 +77,7 @@ fn loom_block_vs_pin() {
         let place = Place::new(&shared, &mapping);
         let second = place.pages[1];
         let pinner = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || pin(&mapping, second))
         };
         take_block(&shared);
@@ -100,7 +100,7 @@ fn loom_block_vs_fill() {
         drop(shared.try_evict(first, Marks::Ignored).expect("a page"));
         let missing = place.pages[0];
         let filler = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || pin(&mapping, missing))
         };
         take_block(&shared);
@@ -122,7 +122,7 @@ fn loom_block_vs_write() {
         let second = place.pages[1];
         let pos = second * FRAME_BYTES as u64;
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.write_bytes(&[1; FRAME_BYTES], pos, 0))
         };
         take_block(&shared);

@@ -11,12 +11,12 @@ use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
 use super::{
     OURS, assert_clean_and_at_rest, explore, pool, stored, sync, warm, writable_on, write,
 };
-use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::shared::Shared;
 
 /// A file of two pages of [`OURS`], cached, on a storage that is given the second page only when another first page than
 /// that is durable.
-fn ordered(shared: &Arc<Shared<LockBit>>) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>) {
+fn ordered(shared: &Arc<Shared<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; 2 * FRAME_BYTES]));
     let durable = AtomicU8::new(OURS);
     let bytes = Arc::clone(&backend);
@@ -49,7 +49,7 @@ fn loom_write_vs_barrier() {
         let (mapping, backend) = ordered(&shared);
         write(&mapping, 0, 1);
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 3))
         };
         mapping.barrier().expect("a healthy storage");
@@ -71,7 +71,7 @@ fn loom_flush_vs_barrier() {
         let (mapping, backend) = ordered(&shared);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.flush(0..2).expect("a healthy storage"))
         };
         mapping.barrier().expect("a healthy storage");
@@ -95,7 +95,7 @@ fn loom_late_write_vs_barrier() {
         warm(&mapping, 0);
         warm(&mapping, 1);
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 3))
         };
         mapping.barrier().expect("a healthy storage");

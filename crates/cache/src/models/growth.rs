@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
+use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
+
 use super::{
-    OURS, assert_clean_and_at_rest, cold, explore, only_byte, pool, read, stored, sync, warm, write,
+    OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read, stored,
+    sync, warm, writable_on, write,
 };
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::read::ReadPath;
+use crate::shared::Shared;
 
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
@@ -36,7 +42,7 @@ fn append_vs_read(path: ReadPath) {
     let (mapping, backend) = cold(&shared, FRAME_BYTES);
     warm(&mapping, 0);
     let reader = {
-        let mapping = Arc::clone(&mapping);
+        let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || assert_prefix(&mapping, FRAME_BYTES, 1, path))
     };
     let pos = mapping.append_bytes(&[1; FRAME_BYTES], 0);
@@ -68,7 +74,7 @@ fn loom_append_within_page_vs_read() {
         let (mapping, backend) = cold(&shared, HALF);
         warm(&mapping, 0);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
                 assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
@@ -92,7 +98,7 @@ fn loom_gap_vs_read() {
         warm(&mapping, 0);
         mapping.resize(HALF as u64).expect("a healthy storage");
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let size = mapping.size() as usize;
                 let mut buf = vec![7; size];
@@ -120,7 +126,7 @@ fn loom_append_vs_sync() {
         let shared = pool::<LockBit>(5);
         let (mapping, backend) = cold(&shared, FRAME_BYTES);
         let syncer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
         mapping.append_bytes(&[1; FRAME_BYTES], 0).expect("room");
@@ -145,7 +151,7 @@ fn loom_append_vs_append() {
         let (mapping, _) = cold(&shared, FRAME_BYTES);
         mapping.resize(0).expect("a healthy storage");
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.append_bytes(&[1; HALF], 0).expect("room"))
         };
         let ours = mapping.append_bytes(&[2; HALF], 0).expect("room") as usize;
@@ -171,7 +177,7 @@ fn loom_append_within_page_vs_sync() {
         let (mapping, backend) = cold(&shared, HALF);
         warm(&mapping, 0);
         let syncer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
         mapping.append_bytes(&[1; HALF], 0).expect("room");
@@ -179,5 +185,69 @@ fn loom_append_within_page_vs_sync() {
         sync(&mapping);
         assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
         assert_clean_and_at_rest(&shared, mapping);
+    });
+}
+
+/// A file of one page, none of it cached, on a storage that orders its calls, as those of the system do; `fails` says
+/// which fail.
+fn on_ordered_storage(
+    shared: &Arc<Shared<LockBit>>,
+    fails: fn(&Operation) -> bool,
+) -> (Opened<LockBit>, Arc<MemoryBackend>) {
+    let storage = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
+    let nr_calls = AtomicUsize::new(0);
+    let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
+        // ORDERING: AcqRel; what comes before a call is seen after those that come later.
+        nr_calls.fetch_add(1, Ordering::AcqRel);
+        if fails(operation) {
+            return Fault::Fail(std::io::Error::other("as the model wants"));
+        }
+        Fault::None
+    });
+    (writable_on(shared, backend), storage)
+}
+
+/// A page that is not cached is read while it is cut off: all of it is read, or the file ends before.
+#[test]
+fn loom_read_vs_cut() {
+    explore(3, || {
+        let shared = pool::<LockBit>(5);
+        let (mapping, storage) = on_ordered_storage(&shared, |_| false);
+        let reader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let bytes = read(&mapping, 0, ReadPath::Optimistic);
+                assert!(bytes.is_empty() || only_byte(&bytes) == OURS, "{bytes:x?}");
+            })
+        };
+        mapping.resize(0).expect("a healthy storage");
+        assert!(read(&mapping, 0, ReadPath::Optimistic).is_empty());
+        reader.join().unwrap();
+        assert!(stored(&storage).is_empty());
+        drop(mapping);
+        assert_at_rest(&shared);
+    });
+}
+
+/// A cut fails while the file is read: nobody sees the file shorter.
+#[test]
+fn loom_read_vs_failed_cut() {
+    explore(3, || {
+        let shared = pool::<LockBit>(5);
+        let is_cut = |operation: &Operation| matches!(operation, Operation::SetSize { .. });
+        let (mapping, _) = on_ordered_storage(&shared, is_cut);
+        warm(&mapping, 0);
+        let reader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let bytes = read(&mapping, 0, ReadPath::Optimistic);
+                assert_eq!(only_byte(&bytes), OURS);
+            })
+        };
+        mapping.resize(0).expect_err("a storage that fails");
+        reader.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
+        drop(mapping);
+        assert_at_rest(&shared);
     });
 }

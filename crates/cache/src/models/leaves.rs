@@ -25,7 +25,7 @@ fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'stati
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&shared, &mapping);
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || look(&mapping))
         };
         if let Some(page) = shared.try_evict(frame, Marks::Ignored) {
@@ -110,7 +110,7 @@ fn loom_fill_vs_leaf_reuse() {
         drop(ours.index().leaf_or_new(&shared, ours.number(), 0));
         let leaf_frame = leaf_frame(&shared, &ours);
         let stealer = {
-            let (shared, other) = (Arc::clone(&shared), Arc::clone(&other));
+            let (shared, other) = (Arc::clone(&shared), Arc::clone(other.mapping()));
             thread::spawn(move || {
                 drop(shared.try_evict(leaf_frame, Marks::Ignored));
                 drop(other.index().leaf_or_new(&shared, other.number(), 0));

@@ -36,7 +36,7 @@ fn loom_read_vs_pin_mut() {
         let shared = pool::<LockBit>(4);
         let (mapping, _) = writable(&shared);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 if let Some(bytes) = read_optimistically(&mapping, 0) {
                     let byte = only_byte(&bytes);
@@ -58,7 +58,7 @@ fn loom_pin_mut_vs_write() {
         let shared = pool::<LockBit>(6);
         let (mapping, backend) = writable(&shared);
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let n = mapping.write_bytes(&[2; HALF], HALF as u64, 0);
                 assert_eq!(n.expect("a writable page"), HALF);
@@ -83,7 +83,7 @@ fn loom_pin_mut_of_pinned_vs_write() {
         let (mapping, _) = writable(&shared);
         let pin = mapping.get(0, || 1).expect("a page");
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let n = mapping.write_bytes(&[2; HALF], HALF as u64, 0);
                 assert_eq!(n.expect("a writable page"), HALF);
@@ -108,7 +108,7 @@ fn loom_pin_mut_vs_pin_mut() {
         let shared = pool::<LockBit>(8);
         let (mapping, _) = writable(&shared);
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || drop(replace(&mapping, |bytes| bytes[..HALF].fill(1))))
         };
         replace(&mapping, |bytes| bytes[HALF..].fill(2));
@@ -129,7 +129,7 @@ fn loom_pin_mut_vs_discard() {
         let holder = shared.next_holder();
         let (mut bytes, spare) = mapping.lock_page(0, holder).expect("a page and a frame");
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 mapping.discard(0..1).expect("a healthy storage");
                 let seen = only_byte(&replace(&mapping, |bytes| bytes.fill(2)));
@@ -154,7 +154,7 @@ fn loom_pin_mut_vs_invalidate() {
         let (mapping, backend) = writable(&shared);
         let frame = warm(&mapping, 0);
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 mapping.remove(0, 1, Unclean::Keep);
                 drop(mapping.shared().try_evict(frame, Marks::Ignored));
@@ -178,7 +178,7 @@ fn loom_pin_mut_vs_flush() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
         };
         replace(&mapping, |bytes| bytes.fill(2));

@@ -37,7 +37,7 @@ fn loom_move_vs_read_and_reuse() {
         let (mapping, _) = writable(&shared);
         let frame = warm(&mapping, 0);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 if let Some(bytes) = read_optimistically(&mapping, 0) {
                     assert_eq!(only_byte(&bytes), OURS, "foreign bytes");
@@ -63,7 +63,7 @@ fn loom_move_vs_write() {
         let (mapping, backend) = writable(&shared);
         let frame = warm(&mapping, 0);
         let mover = {
-            let (mapping, node) = (Arc::clone(&mapping), other_node(&shared, frame));
+            let (mapping, node) = (Arc::clone(mapping.mapping()), other_node(&shared, frame));
             thread::spawn(move || mapping.move_page(0, node))
         };
         write(&mapping, 0, 1);
@@ -91,7 +91,7 @@ fn loom_move_vs_pin() {
         let (mapping, _) = writable(&shared);
         let frame = warm(&mapping, 0);
         let pinner = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let found = mapping.get(0, || 1).expect("a page");
                 thread::yield_now();
@@ -137,7 +137,7 @@ fn loom_move_vs_flush() {
         write(&mapping, 0, 1);
         let frame = warm(&mapping, 0);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
         let to = shared.pool.alloc(mapping.order()).expect("a frame");

@@ -31,7 +31,7 @@ fn loom_read_vs_fill() {
         let backend = Arc::new(backend);
         let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || assert_ours(&read(&mapping, 0, ReadPath::Optimistic)))
         };
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
@@ -53,7 +53,7 @@ fn read_vs_evict_and_reuse<S: RefScheme>() {
     let mapping = mapping(&shared, 1);
     let frame = warm(&mapping, 0);
     let reader = {
-        let mapping = Arc::clone(&mapping);
+        let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || {
             if let Some(bytes) = read_optimistically(&mapping, 0) {
                 assert_ours(&bytes);
@@ -96,7 +96,7 @@ fn loom_read_vs_replacement() {
         warm(&mapping, 0);
         backend.inner().modify(|bytes| bytes.fill(FOREIGN));
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 if let Some(bytes) = read_optimistically(&mapping, 0) {
                     assert!(bytes.iter().all(|b| *b == bytes[0]), "torn: {bytes:x?}");
@@ -128,7 +128,7 @@ fn loom_failed_read_leaves_no_foreign_bytes() {
         let frame = warm(&mapping, 0);
         backend.inner().modify(Vec::clear);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut buf = [0; FRAME_BYTES];
                 if mapping.read_short(&mut buf, 0) == FastRead::Fallback {
@@ -154,7 +154,7 @@ fn pin_vs_evict<S: RefScheme>() {
     let mapping = mapping(&shared, 1);
     let frame = warm(&mapping, 0);
     let pinner = {
-        let mapping = Arc::clone(&mapping);
+        let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || {
             let Some(seen) = mapping.index().look(0) else {
                 return;

@@ -24,7 +24,7 @@ fn read_vs_growth(path: ReadPath) {
         .inner()
         .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
     let reader = {
-        let mapping = Arc::clone(&mapping);
+        let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || assert_ours(&read(&mapping, 0, path)))
     };
     mapping.refresh(Op::Read).expect("a size");
@@ -54,7 +54,7 @@ fn loom_read_vs_shrink_and_growth() {
         let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
         let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut buf = [OURS; FRAME_BYTES];
                 if let Ok(n) = mapping.read_page_referenced(0, 0, 0, &mut buf, || 1) {
@@ -89,7 +89,7 @@ fn loom_fill_vs_refresh() {
             .inner()
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
         let filler = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut buf = [0; FRAME_BYTES];
                 let n = mapping

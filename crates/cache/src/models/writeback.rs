@@ -14,7 +14,7 @@ use super::{
     writable, writable_on, write,
 };
 use crate::flush::Sync as What;
-use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::read::ReadPath;
 use crate::reclaim::Marks;
 use crate::shared::Shared;
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 fn failing(
     shared: &Arc<Shared<LockBit>>,
     fails: fn(&Operation) -> bool,
-) -> (Arc<Mapping<LockBit>>, Arc<MemoryBackend>, FrameNr) {
+) -> (Opened<LockBit>, Arc<MemoryBackend>, FrameNr) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
@@ -60,7 +60,7 @@ fn loom_write_vs_flush() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
         };
         write(&mapping, 0, 2);
@@ -81,7 +81,7 @@ fn loom_flush_fails_vs_write() {
         let (mapping, backend, _) = failing(&shared, is_write);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || assert!(mapping.flush(0..1).is_err()))
         };
         write(&mapping, 0, 2);
@@ -123,7 +123,7 @@ fn loom_sync_vs_write() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let syncer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
         write(&mapping, 0, 2);
@@ -146,7 +146,7 @@ fn loom_sync_fails_vs_write() {
         let (mapping, backend, _) = failing(&shared, is_sync);
         write(&mapping, 0, 1);
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 2))
         };
         assert!(mapping.sync(What::Data).is_err());
@@ -188,7 +188,7 @@ fn loom_hold_vs_flush() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
         };
         let writes = mapping.writes_if_any().expect("a file that is written to");
@@ -214,7 +214,7 @@ fn loom_discard_vs_flush() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
         };
         mapping.discard(0..1).expect("a healthy storage");
@@ -235,7 +235,7 @@ fn loom_discard_vs_write() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let writer = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 2))
         };
         mapping.discard(0..1).expect("a healthy storage");
@@ -257,7 +257,7 @@ fn loom_flush_vs_truncate() {
         let (mapping, backend) = writable(&shared);
         write(&mapping, 0, 1);
         let flusher = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
         };
         mapping.resize(0).expect("a healthy storage");

@@ -21,7 +21,7 @@ fn loom_read_vs_write() {
         let shared = pool::<LockBit>(4);
         let (mapping, _) = writable(&shared);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 if let Some(bytes) = read_optimistically(&mapping, 0) {
                     let byte = only_byte(&bytes);
@@ -45,7 +45,7 @@ fn loom_referenced_read_vs_write() {
         let shared = pool::<LockBit>(4);
         let (mapping, _) = writable(&shared);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let byte = only_byte(&read(&mapping, 0, ReadPath::Referenced));
                 assert!(byte == OURS || byte == 1);
@@ -66,7 +66,7 @@ fn loom_write_vs_write() {
         let shared = pool::<LockBit>(4);
         let (mapping, _) = writable(&shared);
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 1))
         };
         write(&mapping, 0, 2);
@@ -85,7 +85,7 @@ fn loom_write_vs_pin() {
         let shared = pool::<LockBit>(4);
         let (mapping, _) = writable(&shared);
         let pinner = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let Found { reference, .. } = mapping.get(0, || 1).expect("a page");
                 let bytes = || {
@@ -133,7 +133,7 @@ fn loom_write_vs_truncate() {
         let shared = pool::<LockBit>(4);
         let (mapping, backend) = writable(&shared);
         let cutter = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
         };
         write(&mapping, 0, 1);
@@ -162,7 +162,7 @@ fn loom_create_vs_truncate() {
         let shared = pool::<LockBit>(4);
         let (mapping, backend) = cold(&shared, FRAME_BYTES);
         let cutter = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
         };
         write(&mapping, 0, 1);
@@ -188,7 +188,7 @@ fn loom_fill_vs_whole_write() {
         let shared = pool::<LockBit>(5);
         let (mapping, backend) = cold(&shared, FRAME_BYTES);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
                 assert!(byte == OURS || byte == 1);
@@ -210,7 +210,7 @@ fn loom_two_fills_vs_whole_write() {
         let shared = pool::<LockBit>(6);
         let (mapping, backend) = cold(&shared, FRAME_BYTES);
         let readers = [ReadPath::Optimistic, ReadPath::Referenced].map(|path| {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let byte = only_byte(&read(&mapping, 0, path));
                 assert!(byte == OURS || byte == 1);
@@ -236,7 +236,7 @@ fn loom_whole_write_vs_growth() {
         let shared = pool::<LockBit>(5);
         let (mapping, backend) = cold(&shared, half);
         let other = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 mapping.append_bytes(&vec![2; half], 0).expect("room");
                 sync(&mapping);
@@ -263,7 +263,7 @@ fn loom_read_vs_two_moves() {
         let (mapping, _) = writable(&shared);
         let frame = warm(&mapping, 0);
         let reader = {
-            let mapping = Arc::clone(&mapping);
+            let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 if let Some(bytes) = read_optimistically(&mapping, 0) {
                     let byte = only_byte(&bytes);

@@ -175,7 +175,7 @@ impl<S: RefScheme> Shared<S> {
         }
         let mut is_any = false;
         for number in self.unclean_files(self.simplest(place)) {
-            let Some(mapping) = self.mapping(number) else {
+            let Some(mapping) = self.visit(number) else {
                 continue;
             };
             if is_background(&mapping) {
@@ -184,12 +184,10 @@ impl<S: RefScheme> Shared<S> {
                 let synced = mapping.sync_unless(Sync::Data, || false);
                 is_any |= synced.is_ok() || self.unclean.nr() < before;
             }
-            self.let_go(mapping);
             if is_any && order == Order::ZERO {
                 break;
             }
         }
-        self.bury();
         is_any
     }
 

@@ -13,6 +13,7 @@ use pagewell_sync::bytes::RacyBytes;
 
 use super::*;
 use crate::mapping::Mapping;
+use crate::opened::Opened;
 use crate::page_size::PageSize;
 use crate::transfers::NodeSet;
 
@@ -53,7 +54,7 @@ fn shared_of(nr_nodes: usize) -> Arc<Shared<LockBit>> {
 }
 
 /// A file of zeros with pages of one frame.
-fn open(shared: &Arc<Shared<LockBit>>, nr_pages: u64) -> Arc<Mapping<LockBit>> {
+fn open(shared: &Arc<Shared<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
     let backend = Box::new(Zeros(nr_pages * 4096));
     let id = FileId {
         device: 0,

@@ -6,6 +6,7 @@ use pagewell_io::MemoryBackend;
 use super::*;
 use crate::frames::CacheFrames;
 use crate::mapping::Unclean;
+use crate::opened::Opened;
 use crate::writes::{Access, WriteOptions, Writeback};
 
 const NR_NODES: usize = 2;
@@ -21,7 +22,7 @@ fn nr_pages(shared: &Shared<LockBit>) -> [usize; NR_NODES] {
 }
 
 /// A cache of two nodes that are full of pages, clean and not referenced lately: one file's.
-fn full() -> (Arc<Shared<LockBit>>, Arc<Mapping<LockBit>>) {
+fn full() -> (Arc<Shared<LockBit>>, Opened<LockBit>) {
     let shared = shared_of(NR_NODES);
     let mapping = open(&shared, 4 * NR_FRAMES as u64);
     for page in 0..2 * NR_FRAMES as u64 {
@@ -226,7 +227,7 @@ const NR_DIRTY: usize = 100;
 fn full_of_dirty(
     shared: &Arc<Shared<LockBit>>,
     mode: Writeback,
-) -> (Arc<Mapping<LockBit>>, Vec<FrameNr>) {
+) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let id = backend.id();
     let options = WriteOptions {

@@ -1,0 +1,129 @@
+//! Files whose last share goes while others look at them.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+
+use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, warm, writable, write};
+use crate::flush::Sync as What;
+use crate::reclaim::Marks;
+
+/// A file is closed while a leaf of it is evicted: it is closed when its last share is gone, and not later.
+#[test]
+fn loom_close_vs_evict_leaf() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&shared, FRAME_BYTES);
+        drop(mapping.index().leaf_or_new(&shared, mapping.number(), 0));
+        let leaf_frame = leaf_frame(&shared, &mapping);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.try_evict(leaf_frame, Marks::Ignored)))
+        };
+        drop(mapping);
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        evictor.join().unwrap();
+        assert_at_rest(&shared);
+    });
+}
+
+/// A file is closed while somebody who does not keep it makes it durable: everything is given back when its last share is
+/// gone, and not later.
+#[test]
+fn loom_close_vs_sync() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, storage) = writable(&shared);
+        write(&mapping, 0, OURS ^ 1);
+        let number = mapping.number();
+        let visitor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                if let Some(file) = shared.visit(number) {
+                    file.sync_unless(What::Data, || false)
+                        .expect("a healthy storage");
+                }
+            })
+        };
+        sync(&mapping);
+        drop(mapping);
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_at_rest(&shared);
+        visitor.join().unwrap();
+    });
+}
+
+/// A file is opened again while it is being closed, and visited: it is closed when its new share goes, or was before.
+#[test]
+fn loom_reopen_vs_close_vs_visit() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&shared, FRAME_BYTES);
+        let number = mapping.number();
+        let id = pagewell_io::Backend::id(&storage);
+        let visitor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.visit(number)))
+        };
+        let opener = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.mapping_of(id)))
+        };
+        drop(mapping);
+        opener.join().unwrap();
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_at_rest(&shared);
+        visitor.join().unwrap();
+    });
+}
+
+/// As above, with a visitor who has come before: who drops the first share waits for it, and goes on when the file is opened
+/// again, though the visitor leaves a file that has a share.
+#[test]
+fn loom_reopen_vs_who_waits_for_a_visitor() {
+    explore(3, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&shared, FRAME_BYTES);
+        let number = mapping.number();
+        let id = pagewell_io::Backend::id(&storage);
+        let visit = shared.visit(number).expect("a file that has a share");
+        let closer = thread::spawn(move || drop(mapping));
+        let opener = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || drop(shared.mapping_of(id)))
+        };
+        drop(visit);
+        closer.join().unwrap();
+        opener.join().unwrap();
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_at_rest(&shared);
+    });
+}
+
+/// Pins alone are left of a file while a leaf of it, and the page in it, are looked at by evictions: the leaf is given back
+/// all the same, since nobody will come for it later.
+#[test]
+fn loom_give_back_vs_evict() {
+    explore(2, || {
+        let shared = pool::<LockBit>(4);
+        let (mapping, _storage) = cold(&shared, FRAME_BYTES);
+        let frame = warm(&mapping, 0);
+        // What an `OwnedPageGuard` has of the file.
+        let pinned = Arc::clone(mapping.mapping());
+        let leaf_frame = leaf_frame(&shared, &mapping);
+        let evictor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                drop(shared.try_evict(frame, Marks::Ignored));
+                drop(shared.try_evict(leaf_frame, Marks::Ignored));
+            })
+        };
+        drop(mapping);
+        assert_eq!(pinned.index().next_leaf(0), None, "a leaf is kept");
+        evictor.join().unwrap();
+        drop(pinned);
+        assert_at_rest(&shared);
+    });
+}

@@ -1,0 +1,193 @@
+//! Who waits for whom when files are closed, as far as threads are not needed to see it; and the registry of open files.
+
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, Nodes, Order, Place};
+use pagewell_io::{Backend, FileId, MemoryBackend};
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::lock;
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
+
+use super::*;
+use crate::cache::{Cache, OpenOptions};
+use crate::slot::State;
+use crate::writes::Writeback;
+
+fn cache() -> Cache<LockBit> {
+    let builder = Cache::builder().nodes(Nodes::Unbound(1));
+    builder.capacity(1 << 20).build().unwrap()
+}
+
+#[test]
+fn nobody_visits_what_nobody_shares() {
+    let users = Users::default();
+    assert!(!users.enter());
+    assert!(!users.add_share(), "nobody can wait");
+    assert!(users.enter());
+    assert!(!users.is_visited_only());
+    assert!(!users.remove_share_unless_last());
+    assert!(users.remove_share());
+    assert!(users.is_visited_only());
+    assert!(!users.enter(), "a visitor after the last share");
+    assert!(users.leave(), "nobody wakes who waits");
+    assert!(!users.is_visited_only());
+}
+
+#[test]
+fn who_waits_is_woken_when_the_file_is_opened_again() {
+    let users = Users::default();
+    assert!(!users.add_share());
+    assert!(users.enter() && users.enter());
+    assert!(users.remove_share());
+    assert!(users.is_visited_only());
+    assert!(users.add_share(), "nobody wakes who waits");
+    assert!(!users.is_visited_only());
+    assert!(!users.add_share(), "nobody waits any more");
+    assert!(!users.leave() && !users.leave(), "nobody is to be woken");
+    assert!(users.remove_share_unless_last());
+    assert!(users.remove_share());
+}
+
+/// A file that takes its time to be closed.
+#[derive(Debug)]
+struct ClosedLate(Arc<Gate>);
+
+impl ClosedLate {
+    const ID: FileId = FileId {
+        device: 1,
+        inode: 2,
+    };
+}
+
+impl Backend for ClosedLate {
+    fn read_at(&self, _: &[RacyBytes<'_>], _: u64) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(0)
+    }
+
+    fn id(&self) -> FileId {
+        Self::ID
+    }
+}
+
+impl Drop for ClosedLate {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
+/// The mapping that has been closed first takes itself out of the registry, and not the one that has been closed after it.
+#[test]
+fn a_mapping_forgets_itself_and_no_other_one() {
+    bounded("files that are closed", || {
+        let cache = cache();
+        let gates = [(); 2].map(|()| Arc::new(Gate::new()));
+        let _open = [OpenAtEnd(&gates[0]), OpenAtEnd(&gates[1])];
+        std::thread::scope(|scope| {
+            let closers = gates.each_ref().map(|gate| {
+                // Open while the other one is being closed.
+                let file = cache.open_backend(ClosedLate(Arc::clone(gate)), "late");
+                let file = file.unwrap();
+                let closer = scope.spawn(move || drop(file));
+                gate.wait_for(1);
+                closer
+            });
+            let shared = cache.shared();
+            for (gate, closer) in gates.iter().zip(closers) {
+                assert!(shared.is_being_closed(ClosedLate::ID));
+                gate.open();
+                closer.join().unwrap();
+            }
+            assert!(!shared.is_being_closed(ClosedLate::ID));
+            assert!(!shared.is_registered(ClosedLate::ID));
+        });
+    });
+}
+
+/// Who drops the last share gives nothing back that a new one has use for, and waits for no transfer of it.
+#[test]
+fn what_has_been_opened_again_is_not_given_back() {
+    bounded("giving back", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::new(vec![1; 2 * FRAME_BYTES]));
+        let file = cache.open_backend(Arc::clone(&storage), "file").unwrap();
+        assert_eq!(file.read_at(&mut [0], 0).unwrap(), 1);
+        let mapping = cache.shared().mapping_of(storage.id()).unwrap();
+        // As if it were being read from the storage.
+        let leaf = mapping.index().leaf(cache.shared(), 1).unwrap();
+        let claim = mapping.claim_empty(leaf, 1).unwrap();
+        mapping.give_back();
+        let seen = mapping.index().look(0).unwrap();
+        assert_ne!(seen.slot.state(), State::Empty, "a page is gone");
+        drop(claim);
+    });
+}
+
+#[test]
+fn a_quiet_cache_has_closed_what_was_left() {
+    let cache = cache();
+    let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+    let options = OpenOptions::new().writeback(Writeback::Manual);
+    let file = cache.open_backend_with(Arc::clone(&storage), "left", &options);
+    let file = file.unwrap();
+    file.append(b"bytes").unwrap();
+    // No thread has been started that might be faster.
+    assert!(!*lock(&cache.shared().has_writeback));
+    let share = cache.shared().mapping_of(storage.id()).unwrap();
+    lock(&cache.shared().to_close).push(share);
+    drop(file);
+    assert_ne!(Arc::strong_count(&storage), 1, "its share keeps it");
+    drop(cache.quiesce().unwrap());
+    assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+}
+
+#[test]
+fn a_quiet_cache_is_not_one_before_a_round_is_over() {
+    bounded("a quiet cache", || {
+        let cache = cache();
+        let round = cache.shared().rounds.hold();
+        std::thread::scope(|scope| {
+            let quiet = scope.spawn(|| drop(cache.quiesce().unwrap()));
+            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
+            for _ in 0..50 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                assert!(!quiet.is_finished(), "in a round");
+            }
+            drop(round);
+            until("the round is over", || quiet.is_finished());
+        });
+    });
+}
+
+/// The visitor is the one whose hook drops the last handle and the last share of the file that it visits.
+#[test]
+fn a_visitor_may_let_the_last_share_go_in_a_hook() {
+    bounded("a visit", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::writable(vec![0; FRAME_BYTES]));
+        let last = Arc::new(std::sync::Mutex::new(None));
+        let options = {
+            let last = Arc::clone(&last);
+            OpenOptions::new().write().before_write(move |_, _| {
+                drop(last.lock().unwrap().take());
+                Ok(())
+            })
+        };
+        let file = cache.open_backend_with(Arc::clone(&storage), "visited", &options);
+        let file = file.unwrap();
+        // The thread of the cache is to be in no hook.
+        let round = cache.shared().rounds.hold();
+        file.write_at(&[1], 0).unwrap();
+        *last.lock().unwrap() = Some(file);
+        let shared = cache.shared();
+        assert!(shared.make_clean_at(Order::ZERO, Place::Anywhere));
+        assert!(last.lock().unwrap().is_none(), "no hook");
+        assert_ne!(Arc::strong_count(&storage), 1, "it is closed later");
+        drop(round);
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        storage.modify(|bytes| assert_eq!(bytes[0], 1));
+    });
+}

@@ -191,3 +191,26 @@ fn a_visitor_may_let_the_last_share_go_in_a_hook() {
         storage.modify(|bytes| assert_eq!(bytes[0], 1));
     });
 }
+
+#[test]
+fn who_drops_the_last_share_waits_for_a_visitor() {
+    bounded("a file that is closed", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
+        let file = cache.open_backend(Arc::clone(&storage), "visited").unwrap();
+        let mapping = cache.shared().mapping_of(storage.id()).unwrap();
+        let visit = cache.shared().visit(mapping.number()).unwrap();
+        drop(mapping);
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(move || drop(file));
+            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
+            for _ in 0..50 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                assert!(!closer.is_finished(), "the visitor is there still");
+            }
+            drop(visit);
+            closer.join().unwrap();
+        });
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+    });
+}

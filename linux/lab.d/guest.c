@@ -23,6 +23,7 @@
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -339,6 +340,8 @@ int main(void)
 	run_selftests(seconds ? atoi(seconds) : 120);
 	printf("GUEST done\n");
 	fflush(stdout);
+	/* The console may have some of it to say still. */
+	tcdrain(STDOUT_FILENO);
 	sync();
 	reboot(RB_AUTOBOOT);
 	return 0;

@@ -123,8 +123,8 @@ qemu() {
 	for variant in off all; do
 		guest_kernel "$variant" qemu
 		say "qemu: running $variant"
-		guest_boot "$variant" "$out/qemu-$variant.log" 1500 -initrd "$out/guest.cpio" \
-			-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 lab_engine=$variant lab_seconds=200"
+		guest_boot "$variant" "$out/qemu-$variant.log" 3600 -initrd "$out/guest.cpio" \
+			-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 lab_engine=$variant lab_seconds=900"
 		python3 "$here/lab.d/ktap.py" guest "$out/qemu-$variant.log" >"$out/qemu-$variant.results" ||
 			failed=1
 		grep -aE '^(GUEST|MBIND|SELFTEST)' "$out/qemu-$variant.log" | sed 's/^/        /'

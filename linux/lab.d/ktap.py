@@ -121,7 +121,7 @@ def guest(log):
                 found[name, "whole"] = result
             elif match := GUEST_CASE.match(line):
                 # What differs from run to run is no part of a name.
-                case = re.sub(r"0x[0-9a-f]+|\d+MB|\d{4,}|[\s#]+", "-", match[3])
+                case = re.sub(r"0x[0-9a-f]+|\d+MB|Extra pages.*|\d{4,}|[\s#]+", "-", match[3])
                 result = "fail" if match[2] == "not ok" else "skip" if "SKIP" in match[3] else "pass"
                 if found.get((match[1], case)) != "fail":
                     found[match[1], case] = result

@@ -5,7 +5,8 @@
  * As init it gives the guest swap space; moves forked memory between the guest's two
  * nodes by mbind(), checks every page of every process, and prints lines of JSON; runs
  * the selftests of /selftests.list, each with a time limit, and prints a line
- * "SELFTEST NAME RESULT" for each; and then it reboots, which ends QEMU.
+ * "SELFTEST NAME RESULT" for each; prints what the kernel has warned of; and then it
+ * reboots, which ends QEMU.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
@@ -36,6 +38,14 @@
 #define TRIES		3
 
 static size_t page_bytes;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
 
 static int swap_on(const char *dev)
 {
@@ -69,7 +79,7 @@ static void exec_selftest(char *command)
 		args[n++] = word;
 	if (!chdir("/selftests") && n)
 		execv(args[0], args);
-	_exit(4);
+	_exit(127);
 }
 
 /* Runs a selftest once, and says its exit code in the words of kselftest. */
@@ -80,6 +90,10 @@ static void try_selftest(const char *command, const char *log_path, unsigned int
 	int status = 0;
 	pid_t pid = fork();
 
+	if (pid < 0) {
+		snprintf(result, bytes, "no-fork");
+		return;
+	}
 	if (!pid) {
 		char line[LINE_BYTES];
 		int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -116,13 +130,15 @@ static void try_selftest(const char *command, const char *log_path, unsigned int
 static void run_selftest(const char *command, const char *name, const char *log_path,
 			 unsigned int seconds, char *result, size_t bytes)
 {
+	uint64_t begin = now_ns();
 	int tries = 0;
 
 	do {
 		try_selftest(command, log_path, seconds, result, bytes);
 		tries++;
 	} while (tries < TRIES && !strcmp(result, "fail"));
-	printf("SELFTEST %s %s", name, result);
+	printf("SELFTEST %s %s, %llu s", name, result,
+	       (unsigned long long)((now_ns() - begin) / 1000000000));
 	printf(tries > 1 ? ", try %d\n" : "\n", tries);
 }
 
@@ -200,14 +216,6 @@ static void write_to(const char *path, const char *text)
 		close(fd);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 static void fill(char *at, size_t pages, unsigned int value)
 {
 	for (size_t i = 0; i < pages; i++) {
@@ -276,6 +284,10 @@ static void move(unsigned int forks, size_t pages, int shared, const char *engin
 			_exit(wrong(at, pages, value) != 0);
 		}
 	}
+	bad += forks - forked;
+	/* Ends of the children: if one is killed, nobody waits for it. */
+	close(ready[1]);
+	close(leave[0]);
 	for (unsigned int i = 0; i < forked; i++)
 		bad += read(ready[0], &byte, 1) != 1;
 	/* There and back.  The guest's clock may have no more than jiffies. */
@@ -303,8 +315,37 @@ static void move(unsigned int forks, size_t pages, int shared, const char *engin
 	fflush(stdout);
 	munmap(at, pages * page_bytes);
 	close(ready[0]);
-	close(ready[1]);
-	close(leave[0]);
+}
+
+#define SYSLOG_ACTION_READ_ALL		3
+#define SYSLOG_ACTION_SIZE_BUFFER	10
+#define KERN_WARNING_LEVEL		4
+
+/* Warnings and worse, of which the console shows only the worse. */
+static void print_kernel_log(void)
+{
+	int bytes = klogctl(SYSLOG_ACTION_SIZE_BUFFER, NULL, 0);
+	char *log = bytes > 0 ? malloc(bytes + 1) : NULL, *line, *rest;
+	unsigned int level = 0, lines = 0, shown = 0;
+
+	bytes = log ? klogctl(SYSLOG_ACTION_READ_ALL, log, bytes) : -1;
+	if (bytes <= 0) {
+		printf("GUEST no kernel log\n");
+		return;
+	}
+	log[bytes] = 0;
+	rest = log;
+	while ((line = strsep(&rest, "\n"))) {
+		if (sscanf(line, "<%u>", &level) != 1)
+			continue;
+		lines++;
+		if ((level & 7) <= KERN_WARNING_LEVEL) {
+			printf("KERNEL %s\n", line);
+			shown++;
+		}
+	}
+	printf("GUEST kernel log: %u lines, %u of them warnings or worse\n", lines, shown);
+	free(log);
 }
 
 int main(void)
@@ -338,6 +379,7 @@ int main(void)
 	move(100, 64, 0, engine);
 	move(1000, 64, 0, engine);
 	run_selftests(seconds ? atoi(seconds) : 120);
+	print_kernel_log();
 	printf("GUEST done\n");
 	fflush(stdout);
 	/* The console may have some of it to say still. */

@@ -5,13 +5,16 @@
     ktap.py results LOG            one line a case: RESULT SUITE CASE
     ktap.py summary LOG            counts; fails on a failed case, or a report of
                                    a lock, a bad page or a bug in the console
-    ktap.py compare OFF ON         fails if a case that both have got worse
-    ktap.py caught LOG             for mutants: fails if everything passed
+    ktap.py compare OFF ON         fails if a case got worse, is gone, or fails though
+                                   only ON has it
+    ktap.py caught LOG             for mutants: fails unless a case failed, or the
+                                   kernel complained
     ktap.py guest LOG              as results, of the selftests in a QEMU guest; fails if
-                                   the guest did not reach its end, or memory was wrong
+                                   the guest did not reach its end, memory was wrong, or
+                                   its kernel complained
     ktap.py kcsan LOG NAMES        results, and the data races that were reported; fails
-                                   on a failed case, or a race in a function that the
-                                   series changes, or one of NAMES
+                                   on a failed case, another complaint, or a race in a
+                                   function that the series changes, or one of NAMES
 """
 import re
 import sys
@@ -19,6 +22,8 @@ import sys
 # A suite's cases are indented by 4; the runs of a case with parameters by 8.
 CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (\S+)(.*)$")
 SUITE = re.compile(r"^( {4,})# Subtest: (\S+)")
+# A suite that could not begin has no cases.
+NO_SUITE = re.compile(r"^not ok \d+ (\S+)")
 TROUBLE = re.compile(
     r"BUG:|Bad page|WARNING:|INFO: .*(lock|stall|hung|blocked)|non-static key|"
     r"turning off the locking|DEBUG_LOCKS_WARN|kernel BUG|Kernel panic|Oops|refcount_t:|refcount went|"
@@ -43,6 +48,8 @@ def cases(log):
                     result = "skip"
                 case = match[3] if len(match[1]) == 4 else f"{group}/{match[3]}"
                 found[suite, case] = result
+            elif match := NO_SUITE.match(line):
+                found[match[1], "(suite)"] = "fail"
     return found
 
 
@@ -80,10 +87,14 @@ def compare(off, on):
 
     before, after = load(off), load(on)
     both = before.keys() & after.keys()
-    worse = sorted(key for key in both if before[key] == "pass" and after[key] != "pass")
+    # A case that only the one has should not fail; how it fails, by a signal or in the end,
+    # should be the same.
+    rank = {"pass": 0, "xfail": 0, "skip": 1, "fail": 2}
+    worse = sorted(key for key, result in after.items()
+                   if rank.get(result, 3) > rank.get(before.get(key, "skip"), 3))
     gone = sorted(before.keys() - after.keys())
     for key in worse:
-        print(f"        WORSE {' '.join(key)}: {before[key]} -> {after[key]}")
+        print(f"        WORSE {' '.join(key)}: {before.get(key, 'absent')} -> {after[key]}")
     for key in gone:
         print(f"        GONE {' '.join(key)}")
     print(f"        {len(both)} cases with the options off and on: {len(worse)} worse, {len(gone)} gone; "
@@ -98,21 +109,23 @@ def caught(log):
         more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
         print(f"        caught by {', '.join(failed[:3])}{more}")
         return 0
+    if bad := trouble(log):
+        print(f"        caught by the kernel: {bad[0][:100]}")
+        return 0
     with open(log, errors="replace") as lines:
         ended = "reboot: Power down" in lines.read()
-    if not ended or trouble(log):
-        print("        caught: the kernel did not survive it")
-        return 0
-    print("        SURVIVED")
+    print("        SURVIVED" if ended else "        NOT SHOWN: it did not reach its end, or never ran, and nothing had failed")
     return 1
 
 
+# The lines for migrations that a guest has.
+MOVES = 5
 GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok) \d+ (.*)$")
 
 
 def guest(log):
     """A selftest as a whole, and its cases by their names, the worst of equal ones."""
-    found, done, bad = {}, False, []
+    found, done, bad, moves, is_set_up = {}, False, [], 0, False
     with open(log, errors="replace") as lines:
         for line in lines:
             line = line.strip()
@@ -125,18 +138,25 @@ def guest(log):
                 result = "fail" if match[2] == "not ok" else "skip" if "SKIP" in match[3] else "pass"
                 if found.get((match[1], case)) != "fail":
                     found[match[1], case] = result
-            elif line.startswith("MBIND ") and '"bad":0}' not in line:
-                bad.append(line)
-            elif line.startswith("GUEST swap ") and line != "GUEST swap on, 2 nodes, 2 processors":
-                bad.append(line)
-            elif re.search(r"BUG|Oops|Bad page|WARNING:", line):
+            elif line.startswith("MBIND ") and '"bad":0}' in line:
+                moves += 1
+            elif line == "GUEST swap on, 2 nodes, 4 processors":
+                is_set_up = True
+            # What the kernel said, on the console or in its log, which the guest prints.
+            elif TROUBLE.search(line):
                 bad.append(line)
             done |= line == "GUEST done"
+    if moves != MOVES:
+        bad.append(f"{moves} of {MOVES} migrations went well")
+    if not is_set_up:
+        bad.append("no swap, or not two nodes and four processors")
+    if not done:
+        bad.append("it did not reach its end")
     for (name, case), result in found.items():
         print(result, name, case)
     for line in bad:
         print(f"        CONSOLE {line}", file=sys.stderr)
-    return 0 if done and found and not bad else 1
+    return 0 if found and not bad else 1
 
 
 OURS = re.compile(r"page_ref|short_read|migrate_entr|free_contig|unsplit|remove_migration|"
@@ -180,7 +200,10 @@ def kcsan(log, names):
         print(f"        {'OURS ' if ours else ''}{title} ({times})")
     for case in failed:
         print(f"        FAILED {case}")
-    return 1 if failed or not found or any(ours for ours, _ in reports) else 0
+    bad = [line for line in trouble(log) if "BUG: KCSAN" not in line]
+    for line in bad:
+        print(f"        CONSOLE {line}")
+    return 1 if failed or bad or not found or any(ours for ours, _ in reports) else 0
 
 
 if __name__ == "__main__":

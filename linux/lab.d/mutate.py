@@ -4,9 +4,9 @@
 
     mutate.py list
     mutate.py files                   the files that variants change in place
+    mutate.py suites NAME             the pattern of the suites that have to notice it
     mutate.py apply NAME SRC HEADER   changes SRC, a kernel tree, or writes the
-                                      changed header to HEADER; prints which
-                                      suites have to notice
+                                      changed header to HEADER; prints the suites
 """
 import os
 import sys
@@ -345,6 +345,8 @@ if __name__ == "__main__":
         print("\n".join(MUTANTS))
     elif sys.argv[1:] == ["files"]:
         print("\n".join(files()))
+    elif len(sys.argv) == 3 and sys.argv[1] == "suites" and sys.argv[2] in MUTANTS:
+        print(suites(sys.argv[2]))
     elif len(sys.argv) == 5 and sys.argv[1] == "apply" and sys.argv[2] in MUTANTS:
         apply(*sys.argv[2:])
     else:

@@ -6,11 +6,13 @@ The kernels with an option off and on were booted in turn, so the n-th line of a
 case from the one is compared with the n-th from the other. Prints tables in
 Markdown, all cases and then the targets; appends the ratio lines to the file.
 
-    tables.py FILE             what `lab bench` measured
+    tables.py FILE             what `lab bench` measured; fails if a target was not
+    tables.py some FILE        the same, of which not every case was measured
     tables.py layouts FILE     what `lab layouts` measured: the baseline against itself
                                with its code at other places, and on / off place by place
 """
 import json
+import os
 import statistics
 import sys
 
@@ -37,12 +39,15 @@ TARGETS = [
 
 
 def print_targets(ratios):
+    """Whether all were measured."""
+    missing = 0
     print("\n| target | at least | on / off (low to high) | |")
     print("|---|---|---|---|")
     for what, least, where in TARGETS:
         row = ratios.get(where)
         if not row:
             print(f"| {what} | {least} | | not measured |")
+            missing += 1
             continue
         if row["value"] >= least:
             verdict = "met"
@@ -51,13 +56,14 @@ def print_targets(ratios):
         else:
             verdict = "missed"
         print(f"| {what} | {least} | {row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f}) | {verdict} |")
+    return missing == 0
 
 
 def key(row):
     return row["bench"], row["case"], row["block"], row["file_bytes"], row["threads"]
 
 
-def main(path):
+def main(path, is_whole=True):
     with open(path) as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
     rows = [row for row in rows if "engine" in row]
@@ -74,9 +80,9 @@ def main(path):
         for engine, values in engines.items():
             if engine == BASELINE or not base:
                 continue
-            each = [on / off for off, on in zip(base, values) if off]
-            if not each:
-                continue
+            if len(values) != len(base) or not all(base):
+                sys.exit(f"{path}: {where}: {len(base)} figures of {BASELINE}, {len(values)} of {engine}; some are missing")
+            each = [on / off for off, on in zip(base, values)]
             value = statistics.median(each)
             bench, case, block, file_bytes, threads = where
             ratios.append({
@@ -93,11 +99,14 @@ def main(path):
     for r in ratios:
         where = r["bench"], r["case"], r["block"], r["file_bytes"], r["threads"]
         by_case[where] = by_case[*where, r["ratio"].split("/")[0]] = r
-    print_targets(by_case)
+    all_measured = print_targets(by_case)
 
-    with open(path, "w") as out:
+    with open(f"{path}.new", "w") as out:
         for row in rows + ratios:
             out.write(json.dumps(row, separators=(",", ":")) + "\n")
+    os.replace(f"{path}.new", path)
+    if is_whole and not all_measured:
+        sys.exit("some targets were not measured")
 
 
 def layouts(path):
@@ -132,6 +141,8 @@ def layouts(path):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "layouts":
         layouts(sys.argv[2])
+    elif len(sys.argv) == 3 and sys.argv[1] == "some":
+        main(sys.argv[2], is_whole=False)
     elif len(sys.argv) == 2:
         main(sys.argv[1])
     else:

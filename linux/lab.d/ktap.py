@@ -140,7 +140,7 @@ def guest(log):
                     found[match[1], case] = result
             elif line.startswith("MBIND ") and '"bad":0}' in line:
                 moves += 1
-            elif line == "GUEST swap on, 2 nodes, 4 processors":
+            elif line == "GUEST swap on, 2 nodes, 3 processors":
                 is_set_up = True
             # What the kernel said, on the console or in its log, which the guest prints.
             elif TROUBLE.search(line):
@@ -149,7 +149,7 @@ def guest(log):
     if moves != MOVES:
         bad.append(f"{moves} of {MOVES} migrations went well")
     if not is_set_up:
-        bad.append("no swap, or not two nodes and four processors")
+        bad.append("no swap, or not two nodes and three processors")
     if not done:
         bad.append("it did not reach its end")
     for (name, case), result in found.items():

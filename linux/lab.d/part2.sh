@@ -24,19 +24,20 @@ part2_bench() {
 }
 
 # The selftests of mm that need no module, no device and no network (map_populate has a
-# socket), end by themselves, and do not depend on how fast the guest is (khugepaged -s),
-# with the arguments that the kernel's run_vmtests.sh has for them.
+# socket), end by themselves, and do not depend on how fast the guest is (khugepaged -s;
+# hugetlb_fault_after_madv spins for minutes), with the arguments that the kernel's run_vmtests.sh has for them.
 selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup_longterm
 	'gup_test -u -n 1' 'gup_test -u -n -1' 'gup_test -a -n 1' 'gup_test -a -n -1' 'gup_test -ct -F 0x1 0 19 0x1000'
 	hugetlb-madvise hugetlb-mmap hugetlb-mremap hugetlb-shm hugetlb-soft-offline
-	hugetlb_fault_after_madv hugetlb_madv_vs_map khugepaged 'khugepaged all:shmem'
+	hugetlb_madv_vs_map khugepaged 'khugepaged all:shmem'
 	'khugepaged -c 4 mthp_khugepaged:anon' ksm_functional_tests 'ksm_tests -M -p 10'
 	'ksm_tests -U' 'ksm_tests -Z -p 10 -z 0' 'ksm_tests -Z -p 10 -z 1' 'ksm_tests -N -m 1'
 	'ksm_tests -N -m 0' madv_populate map_fixed_noreplace mdwe_test
-	memfd_secret memory-failure merge migration mkdirty mlock-random-test mlock2-tests mrelease_test
+	memfd_secret memory-failure merge 'migration -t private_anon' 'migration -t shared_anon'
+	'migration -t private_anon_thp' mkdirty mlock-random-test mlock2-tests mrelease_test
 	mremap_dontunmap mremap_test mseal_test pagemap_ioctl
 	prctl_thp_disable process_madv rmap soft-dirty split_huge_page_test thuge-gen
-	'transhuge-stress -d 20' 'uffd-stress anon 20 16' 'uffd-stress shmem 20 16'
+	'transhuge-stress -d 5' 'uffd-stress anon 20 16' 'uffd-stress shmem 20 16'
 	'uffd-stress shmem-private 20 16' uffd-unit-tests uffd-wp-mremap)
 
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
@@ -129,9 +130,9 @@ guest_boot() {
 	local variant=$1 log=$2 limit=$3
 	shift 3
 	# Without ACPI the kernel finds one processor in each socket. The selftest of migration
-	# leaves two out, and wants two.
+	# leaves two out.
 	exec timeout --foreground -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max \
-		-smp 4,sockets=4,cores=1,threads=1 \
+		-smp 3,sockets=3,cores=1,threads=1 \
 		-m "${memory:-3G}" -nodefaults -display none -serial stdio -no-reboot \
 		-kernel "$out/qemu-$variant/arch/x86/boot/bzImage" "$@" </dev/null >"$log" 2>&1
 }

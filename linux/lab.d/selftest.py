@@ -24,7 +24,7 @@ ok 1 page_ref
 reboot: Power down
 """
 GUEST = """\
-GUEST swap on, 2 nodes, 4 processors
+GUEST swap on, 2 nodes, 3 processors
 """ + 'MBIND {"bench":"mbind","bad":0}\n' * ktap.MOVES + """\
 SELFTEST cow pass, 3 s
 CASE cow ok 1 a page of 0x7f12
@@ -104,7 +104,7 @@ class Checks(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertIn("pass cow a-page-of--", said)
         for text in (GUEST.replace("GUEST done", ""), GUEST.replace('"bad":0', '"bad":1', 1),
-                     GUEST.replace("swap on", "swap off"), GUEST.replace("4 proc", "1 proc"),
+                     GUEST.replace("swap on", "swap off"), GUEST.replace("3 proc", "1 proc"),
                      GUEST + "KERNEL <4>WARNING: mm/x.c:1 at f\n",
                      GUEST.replace("SELFTEST", "").replace("CASE", "")):
             self.assertEqual(self.run_on(ktap.guest, text)[0], 1, text)

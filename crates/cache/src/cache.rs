@@ -10,18 +10,20 @@ use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
 use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
-use pagewell_sync::lock;
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
 use crate::mapping::Mapping;
 use crate::opened::Opened;
 use crate::page_size::PageSize;
-use crate::shared::{Event, Origin, Shared};
+use crate::shared::{Event, Opening, Origin, Shared};
 use crate::writes::{Access, Handle, WriteOptions, Writeback};
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
+
+/// How often opening for writing starts anew because another program has replaced the file.
+const MOST_TRIES: usize = 16;
 
 /// What one frame costs: its bytes and its record.
 const fn frame_cost<S: RefScheme>() -> u64 {
@@ -316,36 +318,44 @@ impl<S: RefScheme> Cache<S> {
             let backend = FileBackend::open(path).map_err(failed)?;
             return self.open_backend_with(backend, path, options);
         }
-        loop {
-            let opening = lock(&self.shared.opening);
-            // The file's lock is this cache's already, if the cache has it open for writing.
+        for _ in 0..MOST_TRIES {
+            // Before the system opens it: what a first open was allowed to do, later ones need not be.
             if let Some(open) = self.open_already(path) {
-                drop(opening);
                 return self.open_again(open, path, options);
             }
-            // Whether it is locked by a mapping of ours whose last handle another thread is just dropping: now, since that
-            // may be done when we have found it locked.
-            let is_ours = id_of(path).is_some_and(|id| self.shared.is_being_closed(id));
-            match FileBackend::open_writable(path, &options.file) {
-                Ok(backend) => {
+            let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
+            let id = unlocked.id();
+            // With two descriptors of it in hand, if it waits.
+            let begun = match self.shared.begin_to_open(id) {
+                // It is new, and ours, though another thread came first that opens it as it is.
+                Opening::Already(open) if options.file.requires_new() => {
+                    return self.handle(open, path, options);
+                }
+                Opening::Already(open) => return self.open_again(open, path, options),
+                Opening::Begun(begun) => begun,
+            };
+            match unlocked.lock() {
+                Ok(Some(backend)) => {
                     let registered = self.register(backend, path, options)?;
-                    drop(opening);
+                    drop(begun);
                     return self.file_of(registered, path, options);
                 }
+                // Another file is in its place.
+                Ok(None) => {}
+                // Somebody has locked it who brings a backend, and has registered it now.
                 Err(error)
                     if error.kind() == std::io::ErrorKind::ResourceBusy
-                        // Or the path leads to another file since we looked.
-                        && (is_ours || id_of(path).is_some_and(|id| self.shared.is_registered(id))) =>
-                {
-                    drop(opening);
-                    std::thread::yield_now();
-                }
+                        && self.shared.is_registered(id) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
+        Err(Error::new(ErrorKind::Busy, Op::Open)
+            .with_path(path)
+            .with_detail("it is replaced, or locked, again and again while it is being opened"))
     }
 
-    /// Opens what a backend of the caller's holds; `path` is its name in errors.
+    /// Opens what a backend of the caller's holds; `path` is its name in errors. When the backend is dropped it must not wait
+    /// for who opens the same file, nor open it in this cache.
     ///
     /// # Errors
     ///

@@ -123,12 +123,15 @@ impl<S: RefScheme> Batch<'_, S> {
 struct Settle<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
-    after: fn(PageState) -> PageState,
+    /// None leaves them as they are.
+    after: Option<fn(PageState) -> PageState>,
 }
 
 impl<S: RefScheme> Drop for Settle<'_, S> {
     fn drop(&mut self) {
-        self.mapping.settle_written(self.writes, self.after);
+        if let Some(after) = self.after {
+            self.mapping.settle_written(self.writes, after);
+        }
     }
 }
 
@@ -219,16 +222,38 @@ impl<S: RefScheme> Mapping<S> {
         let mut settle = Settle {
             mapping: self,
             writes,
-            after: PageState::failed,
+            after: Some(PageState::failed),
         };
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
         match what {
             Sync::Data => self.backend().sync_data()?,
             Sync::All => self.backend().sync_all()?,
         }
-        settle.after = PageState::synced;
+        settle.after = Some(PageState::synced);
         storage.is_synced = true;
         storage.may_have_dirty = false;
+        storage.is_doubtful = was_doubtful;
+        Ok(())
+    }
+
+    /// Asks the storage to begin with a sync of `bytes`, which it was given. After an error, or a panic, all pages that are
+    /// written are dirty, and nothing may be concluded, as from a sync that failed.
+    fn begin_sync(
+        &self,
+        writes: &Writes,
+        storage: &mut Storage,
+        bytes: Range<u64>,
+    ) -> io::Result<()> {
+        let mut settle = Settle {
+            mapping: self,
+            writes,
+            after: Some(PageState::failed),
+        };
+        let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
+        let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        self.backend().begin_sync(bytes)?;
+        settle.after = None;
+        storage.may_have_dirty = had_dirty;
         storage.is_doubtful = was_doubtful;
         Ok(())
     }
@@ -308,8 +333,6 @@ impl<S: RefScheme> Mapping<S> {
         // They stay the same while the writeback lock is held.
         let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
         let nr_earlier = self.give_dirty(writes, storage, pages.clone(), (earlier, next))?;
-        // A write that was under way during the barrier may have stored its state after what was before was durable.
-        storage.is_split |= nr_earlier != 0;
         let end = self.nr_pages().min(pages.end);
         if storage.is_split {
             if writes.dirty(current).next(pages.start, end).is_none() {
@@ -342,6 +365,9 @@ impl<S: RefScheme> Mapping<S> {
             let nr_given = batch.outgoing.len() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
+            // G3, whatever comes of it. A write that was under way during the barrier may have stored its state after
+            // what was before was durable.
+            storage.is_split |= nr_given != 0 && group == writes.groups.earlier();
             let given = self.give(storage, &mut batch, next);
             if given.is_ok() {
                 nr_taken += batch.outgoing.len();
@@ -352,11 +378,7 @@ impl<S: RefScheme> Mapping<S> {
         }
         match first_error {
             None => Ok(nr_taken),
-            Some(error) => {
-                // G3, though not all of it was given.
-                storage.is_split |= nr_taken != 0 && group == writes.groups.earlier();
-                Err(self.write_failed(writes, Op::Flush, error))
-            }
+            Some(error) => Err(self.write_failed(writes, Op::Flush, error)),
         }
     }
 
@@ -442,15 +464,7 @@ impl<S: RefScheme> Mapping<S> {
         let end = start + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
         self.write_storage(storage, &bufs, start, end)?;
         if next == Next::Sync {
-            let begun = self.backend().begin_sync(start..end);
-            // The storage has the pages, which are dirty again after an error.
-            if begun.is_err() {
-                storage.may_have_dirty = true;
-                // Nothing may be concluded, as from a sync that failed, of all that it was given since the last one.
-                storage.is_doubtful = true;
-                self.settle_written(batch.writes, PageState::failed);
-            }
-            begun?;
+            self.begin_sync(batch.writes, storage, start..end)?;
         }
         batch.is_given = true;
         Ok(())

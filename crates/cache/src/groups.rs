@@ -119,9 +119,7 @@ impl<S: RefScheme> Mapping<S> {
         let earlier = writes.groups.earlier();
         loop {
             storage.passed_over = None;
-            let nr_given =
-                self.give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
-            storage.is_split |= nr_given != 0;
+            self.give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
             // All that was given before may be durable already.
             if storage.is_split && !storage.is_synced {
                 self.sync_storage(writes, storage, Sync::Data)

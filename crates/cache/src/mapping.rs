@@ -53,6 +53,8 @@ pub(crate) struct Mapping<S: RefScheme> {
     resize: Mutex<()>,
     path: PathBuf,
     backend: Box<dyn Backend>,
+    // Dropped when the backend is, and before what the program has given: who opens the file anew waits for that no longer.
+    _entry: Entry<S>,
     /// Some if the file may be written to.
     writes: Option<Box<Writes>>,
     /// Who shows its pages at addresses.
@@ -60,8 +62,6 @@ pub(crate) struct Mapping<S: RefScheme> {
     /// Who keeps it, and who looks at it.
     users: Arc<Users>,
     shared: Arc<Shared<S>>,
-    // The last: dropped when the backend is.
-    _entry: Entry<S>,
 }
 
 /// The mapping's place among the open files. It is there as long as the storage may be open: whoever finds that locked

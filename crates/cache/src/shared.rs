@@ -1,14 +1,14 @@
 //! What the files of one cache share: the pool, the places to wait, the registry of open files.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, Weak};
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
-use pagewell_sync::{Mutex, lock};
+use pagewell_sync::{Condvar, Mutex, lock};
 
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Op};
@@ -35,9 +35,8 @@ pub(crate) struct Shared<S: RefScheme> {
     next_number: AtomicU64,
     next_holder: AtomicU64,
     registry: Mutex<Registry<S>>,
-    /// Held while a file is opened for writing at a path: from when its lock may have been taken until the registry has it.
-    /// So who finds the file locked by this cache finds it in the registry.
-    pub(crate) opening: Mutex<()>,
+    /// Told when a file is no longer being opened, or closed.
+    registry_changed: Condvar,
     /// Frames that will be free to evict soon.
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
@@ -101,6 +100,9 @@ impl Counters {
 /// The open files, by what they are and by number.
 #[derive(Debug)]
 struct Registry<S: RefScheme> {
+    /// The files that are just being opened for writing at a path: from before their lock is taken until they are
+    /// registered. So who finds a file locked by this cache finds it here, or registered.
+    opening: HashSet<FileId>,
     /// The numbers of the mappings of each file: of the one that is open, and of those whose storage is just being closed.
     by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
@@ -152,8 +154,9 @@ impl<S: RefScheme> Shared<S> {
             has_writeback: Mutex::new(false),
             rounds: Rounds::default(),
             companion: Mutex::new(Weak::<()>::new()),
-            opening: Mutex::new(()),
+            registry_changed: Condvar::new(),
             registry: Mutex::new(Registry {
+                opening: HashSet::new(),
                 by_file: HashMap::new(),
                 by_number: HashMap::new(),
             }),
@@ -220,6 +223,10 @@ impl<S: RefScheme> Shared<S> {
             registry.by_number.insert(number, registered);
         }
         drop(registry);
+        if open.is_none() {
+            // Who waits for another mapping of it to be closed has this one.
+            self.registry_changed.notify_all();
+        }
         // If someone else was faster, ours is torn down here, after the lock was released.
         Ok(match open {
             Some(open) => (Opened::new(open), Origin::Open),
@@ -233,12 +240,26 @@ impl<S: RefScheme> Shared<S> {
         open.map(Opened::new)
     }
 
-    /// Whether the file `id` was open, and its storage is just being closed.
-    pub(crate) fn is_being_closed(&self, id: FileId) -> bool {
-        let registry = lock(&self.registry);
-        registry
-            .mappings(id)
-            .any(|mapping| mapping.strong_count() == 0)
+    /// Begins to open the file `id` for writing, unless it is open. Waits for who is just opening it, and until its storage
+    /// is closed if it is just being closed: then nobody in this cache has its lock.
+    pub(crate) fn begin_to_open(&self, id: FileId) -> Opening<'_, S> {
+        let mut registry = lock(&self.registry);
+        loop {
+            if !registry.opening.contains(&id) {
+                if let Some(open) = registry.open(id) {
+                    drop(registry);
+                    return Opening::Already(Opened::new(open));
+                }
+                if !registry.by_file.contains_key(&id) {
+                    registry.opening.insert(id);
+                    return Opening::Begun(Begun { shared: self, id });
+                }
+            }
+            registry = self
+                .registry_changed
+                .wait(registry)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Whether the file `id` is open, or its storage is just being closed.
@@ -273,5 +294,30 @@ impl<S: RefScheme> Shared<S> {
                 registry.by_file.remove(&id);
             }
         }
+        drop(registry);
+        self.registry_changed.notify_all();
+    }
+}
+
+/// What there is to do for who wants to open a file for writing.
+#[derive(Debug)]
+pub(crate) enum Opening<'s, S: RefScheme> {
+    /// Nothing: it is open.
+    Already(Opened<S>),
+    /// To lock it, and to register it.
+    Begun(Begun<'s, S>),
+}
+
+/// A file that nobody else in this cache opens for writing at a path, as long as this exists.
+#[derive(Debug)]
+pub(crate) struct Begun<'s, S: RefScheme> {
+    shared: &'s Shared<S>,
+    id: FileId,
+}
+
+impl<S: RefScheme> Drop for Begun<'_, S> {
+    fn drop(&mut self) {
+        lock(&self.shared.registry).opening.remove(&self.id);
+        self.shared.registry_changed.notify_all();
     }
 }

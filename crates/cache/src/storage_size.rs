@@ -72,14 +72,16 @@ impl<S: RefScheme> Mapping<S> {
         self.know_size(storage)?;
         storage.is_synced = false;
         storage.is_size_known = false;
+        // Unless it succeeds, also if it panics.
+        let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         match self.backend().write_at(bufs, start) {
             Ok(()) => {
                 self.store_fill_size(self.fill_size().max(end));
                 storage.is_size_known = true;
+                storage.may_have_dirty = had_dirty;
                 Ok(())
             }
             Err(error) => {
-                storage.may_have_dirty = true;
                 if let Ok(size) = self.backend().size() {
                     self.store_fill_size(self.fill_size().max(size));
                     storage.is_size_known = true;

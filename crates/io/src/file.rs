@@ -124,24 +124,26 @@ impl FileBackend {
     /// - [`io::ErrorKind::InvalidInput`] also if a block device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
         for _ in 0..MOST_TRIES {
-            let (place, file) = Place::open(path, options.flags()).map_err(refine)?;
-            let place = Mutex::new(place);
-            let backend = Self::new(file, Access::Write { place })?;
-            lock::take(&backend.file)?;
-            // Before it was locked, another program may have put another file in its place. To write
-            // this one would be to write what nobody will ever read.
-            if !backend.place()?.leads_to(backend.id)? {
-                continue;
+            if let Some(locked) = Self::open_unlocked(path, options)?.lock()? {
+                return Ok(locked);
             }
-            if options.truncates() {
-                backend.set_size(0)?;
-            }
-            return Ok(backend);
         }
-        Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "the file is replaced again and again while it is being opened",
-        ))
+        Err(replaced_again())
+    }
+
+    /// As [`open_writable`](Self::open_writable), but that the file is not locked yet, and not truncated. So the system may
+    /// be slow to open it while nobody waits who finds it locked.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_writable`](Self::open_writable), but for those of [`lock`](UnlockedFile::lock).
+    pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
+        let (place, file) = Place::open(path, options.flags()).map_err(refine)?;
+        let place = Mutex::new(place);
+        Ok(UnlockedFile {
+            backend: Self::new(file, Access::Write { place })?,
+            truncates: options.truncates(),
+        })
     }
 
     /// Gives the file, which was opened for writing, another name, durably: on success both
@@ -219,6 +221,50 @@ impl FileBackend {
             Access::Write { .. } => Ok(()),
         }
     }
+}
+
+/// A file that was opened for writing, and may be open for writing elsewhere. Nothing was changed but that it was made, if
+/// there was none.
+#[derive(Debug)]
+pub struct UnlockedFile {
+    backend: FileBackend,
+    truncates: bool,
+}
+
+impl UnlockedFile {
+    /// Which file it is.
+    pub fn id(&self) -> FileId {
+        self.backend.id
+    }
+
+    /// Locks it against other writers, and truncates it if the options said so. None if another program has put another
+    /// file in its place meanwhile: to write this one would be to write what nobody will ever read, so it is to be opened
+    /// anew.
+    ///
+    /// # Errors
+    ///
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another process.
+    /// - [`io::ErrorKind::InvalidInput`] if a block device is to be truncated.
+    /// - What else the system says.
+    pub fn lock(self) -> io::Result<Option<FileBackend>> {
+        let backend = self.backend;
+        lock::take(&backend.file)?;
+        if !backend.place()?.leads_to(backend.id)? {
+            return Ok(None);
+        }
+        if self.truncates {
+            backend.set_size(0)?;
+        }
+        Ok(Some(backend))
+    }
+}
+
+/// What opening for writing says in the end.
+fn replaced_again() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "the file is replaced again and again while it is being opened",
+    )
 }
 
 /// `error` of opening a file, said so that it is understood.

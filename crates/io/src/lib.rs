@@ -20,6 +20,6 @@ mod volatile;
 pub use backend::{Backend, FileId};
 pub use fault::{Fault, FaultBackend, Operation};
 #[cfg(not(loom))]
-pub use file::{FileBackend, FileOptions, Forked};
+pub use file::{FileBackend, FileOptions, Forked, UnlockedFile};
 pub use memory::MemoryBackend;
 pub use volatile::{SectorWrites, VolatileDevice, VolatileFile};

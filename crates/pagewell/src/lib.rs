@@ -146,7 +146,7 @@ pub mod space {
 pub mod io {
     pub use pagewell_io::{
         Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked, MemoryBackend,
-        Operation, SectorWrites, VolatileDevice, VolatileFile,
+        Operation, SectorWrites, UnlockedFile, VolatileDevice, VolatileFile,
     };
     pub use pagewell_sync::bytes::RacyBytes;
 }

@@ -4,10 +4,14 @@ mod support;
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell::io::{
+    Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
+    RacyBytes,
+};
 use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, Writeback};
@@ -27,6 +31,7 @@ support::for_both_schemes! {
     what_went_in_a_hook_is_closed_in_a_quiet_cache
     what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too
     a_file_is_closed_by_a_thread_that_ends
+    who_opens_a_file_that_is_just_being_closed_waits_for_that
     files_that_are_closed_and_opened_at_once_are_never_busy
 }
 
@@ -420,6 +425,88 @@ fn a_file_is_closed_by_a_thread_that_ends<S: RefScheme>() {
         pagewell_testkit::wait::until("the file is closed", || Arc::strong_count(&storage) == 1);
         assert_eq!(nr_asked.load(Ordering::Relaxed), 2);
         storage.modify(|bytes| assert_eq!(bytes[0], 2));
+    });
+}
+
+/// A file whose storage takes its time to be closed.
+#[derive(Debug)]
+struct ClosedLate {
+    file: FileBackend,
+    gate: Arc<Gate>,
+}
+
+impl Drop for ClosedLate {
+    fn drop(&mut self) {
+        self.gate.pass();
+    }
+}
+
+impl Backend for ClosedLate {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.file.read_at(bufs, pos)
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+    fn id(&self) -> FileId {
+        self.file.id()
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+        self.file.write_at(bufs, pos)
+    }
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.file.set_size(size)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+    fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+/// The file is locked still, by this cache, which does not have it open any more: the open is not refused. Others do not
+/// wait for it.
+fn who_opens_a_file_that_is_just_being_closed_waits_for_that<S: RefScheme>() {
+    bounded("files that are opened", || {
+        let cache = cache::<S>(64);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let gate = Arc::new(Gate::new());
+        let backend = ClosedLate {
+            file: FileBackend::open_writable(&path, &FileOptions::new().create()).unwrap(),
+            gate: Arc::clone(&gate),
+        };
+        let file = cache.open_backend_with(backend, &path, &writable());
+        let file = file.unwrap();
+        file.append(b"all").unwrap();
+        std::thread::scope(|scope| {
+            let _open = OpenAtEnd(&gate);
+            scope.spawn(move || drop(file));
+            gate.wait_for(1);
+            let openers = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let file = cache.open_with(&path, &writable()).unwrap();
+                    file.append(b"!").unwrap();
+                    file
+                })
+            });
+            // Neither is refused, as far as can be seen; if they have not come so far, nothing is shown.
+            for _ in 0..30 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                assert!(!openers.iter().any(|opener| opener.is_finished()));
+            }
+            let other = dir.path().join("other");
+            drop(cache.open_with(other, &writable().create()).unwrap());
+            gate.open();
+            // Both have it before either closes it.
+            drop(openers.map(|opener| opener.join().unwrap()));
+        });
+        assert_eq!(std::fs::read(&path).unwrap(), b"all!!");
+        support::assert_all_free(&cache);
     });
 }
 

@@ -7,6 +7,7 @@
 //! | `faults` | each call of the storage fails, in each way |
 //! | `late` | each call of the storage is late, or falls short |
 //! | `behind` | the file is truncated, replaced or removed behind the cache |
+//! | `panics` | hooks and storages that panic |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `limits` | everything dirty at the memory limit |
@@ -28,6 +29,8 @@ mod hooks;
 mod late;
 #[path = "durability/limits.rs"]
 mod limits;
+#[path = "durability/panics.rs"]
+mod panics;
 #[path = "durability/regressions.rs"]
 mod regressions;
 #[path = "durability/storage.rs"]

@@ -9,6 +9,7 @@ use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
 
 use super::*;
 use crate::cache::{Cache, OpenOptions};
+use crate::shared::Opening;
 use crate::slot::State;
 use crate::writes::Writeback;
 
@@ -96,13 +97,39 @@ fn a_mapping_forgets_itself_and_no_other_one() {
             });
             let shared = cache.shared();
             for (gate, closer) in gates.iter().zip(closers) {
-                assert!(shared.is_being_closed(ClosedLate::ID));
+                assert!(shared.is_registered(ClosedLate::ID));
+                assert!(shared.mapping_of(ClosedLate::ID).is_none());
                 gate.open();
                 closer.join().unwrap();
             }
-            assert!(!shared.is_being_closed(ClosedLate::ID));
             assert!(!shared.is_registered(ClosedLate::ID));
         });
+    });
+}
+
+/// Who opens a file for writing waits for who is just opening the same one, and for nobody else.
+#[test]
+fn a_file_is_opened_by_one_at_a_time() {
+    bounded("files that are opened", || {
+        let cache = cache();
+        let shared = cache.shared();
+        let ids = [1, 2].map(|inode| FileId { device: 1, inode });
+        let begin = |id| match shared.begin_to_open(id) {
+            Opening::Begun(begun) => begun,
+            Opening::Already(_) => panic!("nobody has it open"),
+        };
+        let first = begin(ids[0]);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| drop(begin(ids[0])));
+            drop(begin(ids[1]));
+            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
+            for _ in 0..50 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                assert!(!second.is_finished(), "two open one file");
+            }
+            drop(first);
+        });
+        drop(begin(ids[0]));
     });
 }
 

@@ -21,7 +21,6 @@ support::for_both_schemes! {
     what_a_failed_write_has_done_is_durable_before_it_is_discarded
     a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable
     an_invalidation_leaves_a_page_that_is_about_to_be_replaced
-    a_hook_that_panics_leaves_the_pages_dirty
     a_discard_waits_for_the_page_to_be_written
     a_discarded_page_that_failed_to_be_written_is_not_written_again
     what_the_storage_has_after_a_failed_sync_is_not_believed
@@ -32,7 +31,6 @@ support::for_both_schemes! {
     a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage
     an_append_to_a_last_page_that_is_being_flushed_is_not_lost
     pages_of_one_word_are_synced_though_others_are_just_made_dirty
-    what_was_given_before_early_writeback_failed_is_given_again
     a_page_that_is_released_during_a_sync_is_not_taken_for_durable
 }
 
@@ -170,27 +168,6 @@ fn an_invalidation_leaves_a_page_that_is_about_to_be_replaced<S: RefScheme>() {
     assert_eq!(cache.reclaim(usize::MAX), 0);
     drop(page);
     assert_eq!(contents(&file), [2; PAGE]);
-}
-
-/// A hook panicked when its page was marked as written already: the next sync made the page clean, which the storage
-/// had never been given. Now pages on their way are dirty again whatever ends it.
-fn a_hook_that_panics_leaves_the_pages_dirty<S: RefScheme>() {
-    let cache = cache::<S>(64);
-    let panics = Arc::new(AtomicBool::new(true));
-    let hook = {
-        let panics = Arc::clone(&panics);
-        move |_, _| {
-            assert!(!panics.load(Ordering::Relaxed), "made to panic");
-            Ok(())
-        }
-    };
-    let (file, backend, _) = open_scripted(&cache, &[], &manual().before_write(hook));
-    file.append(&[1; 3 * PAGE]).unwrap();
-    let sync = std::panic::AssertUnwindSafe(|| file.sync_data());
-    assert!(std::panic::catch_unwind(sync).is_err());
-    panics.store(false, Ordering::Relaxed);
-    file.sync_data().unwrap();
-    assert_eq!(stored(backend), [1; 3 * PAGE]);
 }
 
 /// A page was discarded while it was on its way to the storage, and read again before it arrived there: the cache had
@@ -463,25 +440,6 @@ fn a_failure_in_the_background_is_told_beside_other_errors() {
     file.sync_data().unwrap();
 }
 
-/// A hook that panicked in the background took the thread with it, and nothing was written back any more.
-#[test]
-fn a_panic_in_the_background_does_not_end_it() {
-    let cache = cache::<LockBit>(64);
-    let nr_calls = Arc::new(AtomicUsize::new(0));
-    let hook = {
-        let nr_calls = Arc::clone(&nr_calls);
-        move |_, _| {
-            assert_ne!(nr_calls.fetch_add(1, Ordering::Relaxed), 0, "made to panic");
-            Ok(())
-        }
-    };
-    let options = OpenOptions::new().write().before_write(hook);
-    let (file, backend, _) = open_scripted(&cache, &[], &options);
-    file.append(b"all").unwrap();
-    wait::until("it is written back", || backend.size().unwrap() == 3);
-    assert_eq!(nr_calls.load(Ordering::Relaxed), 2);
-}
-
 /// Each file that was opened for writing started a thread of its own for the whole cache. Now there is one.
 #[test]
 fn a_cache_has_one_thread_that_writes_back() {
@@ -671,64 +629,6 @@ fn pages_of_one_word_are_synced_though_others_are_just_made_dirty<S: RefScheme>(
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(lost, None, "a sync has left a page out, of {nr}");
     });
-}
-
-/// A file of a device whose early writeback fails as a sync does.
-#[derive(Debug)]
-struct FailsEarly(pagewell::io::VolatileFile, VolatileDevice, AtomicBool);
-
-impl Backend for FailsEarly {
-    fn read_at(&self, bufs: &[pagewell::io::RacyBytes<'_>], pos: u64) -> std::io::Result<usize> {
-        self.0.read_at(bufs, pos)
-    }
-    fn size(&self) -> std::io::Result<u64> {
-        self.0.size()
-    }
-    fn id(&self) -> pagewell::io::FileId {
-        self.0.id()
-    }
-    fn is_writable(&self) -> bool {
-        true
-    }
-    fn write_at(&self, bufs: &[pagewell::io::RacyBytes<'_>], pos: u64) -> std::io::Result<()> {
-        self.0.write_at(bufs, pos)
-    }
-    fn set_size(&self, size: u64) -> std::io::Result<()> {
-        self.0.set_size(size)
-    }
-    fn begin_sync(&self, _: std::ops::Range<u64>) -> std::io::Result<()> {
-        if self.2.swap(false, Ordering::Relaxed) {
-            self.1.fail_next_sync(1);
-            return self.0.sync_data();
-        }
-        Ok(())
-    }
-    fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync_data()
-    }
-    fn sync_all(&self) -> std::io::Result<()> {
-        self.0.sync_all()
-    }
-}
-
-/// A page was given to the storage; then early writeback of another one failed, of which nothing may be concluded, as of a
-/// sync that failed. Only the pages of that request were given again.
-fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
-    for seed in 0..16 {
-        let device = VolatileDevice::new(seed);
-        drop(device.create("file").unwrap());
-        device.sync_dir().unwrap();
-        let cache = cache::<S>(64);
-        let backend = FailsEarly(device.open("file").unwrap(), device.clone(), true.into());
-        let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
-        file.append(&[1; PAGE]).unwrap();
-        file.flush(0..u64::MAX).unwrap();
-        file.append(&[2; PAGE]).unwrap();
-        file.sync_data().unwrap_err();
-        file.sync_data().unwrap();
-        let bytes = stored(device.crash(seed).open("file").unwrap());
-        assert!(bytes == [[1; PAGE], [2; PAGE]].concat(), "seed {seed}");
-    }
 }
 
 /// A page was held when a sync came by it, and released before the sync looked for pages that are held: it was neither

@@ -193,9 +193,16 @@ kcsan() {
 			{ tail -n 15 "$out/kcsan-one.log" >&2; die "the guest did not reach its end, see $out/kcsan-one.log"; }
 		cat "$out/kcsan-one.log" >>"$log"
 	done
-	# The functions of the series' own files, but for the copies of inline ones.
-	nm "$out"/qemu-kcsan/mm/{page_ref_lock_bit,filemap_short_read,free_contig,tests/*_kunit}.o |
-		awk '$2 ~ /^[tT]$/ && $3 !~ /[.]/ { print $3 }' | sort -u >"$out/kcsan.ours"
+	# The functions of the series' own files, but for those of headers that the objects have
+	# copies of.
+	local files=(page_ref_lock_bit filemap_short_read free_contig tests/page_ref_kunit
+		tests/filemap_short_read_kunit tests/migrate_entry_count_kunit tests/free_contig_kunit)
+	local headers=(migrate_entry_count.h free_contig.h tests/migrate_drive.h
+		../include/linux/page_ref_lock_bit.h ../include/linux/filemap_short_read.h)
+	(cd "$out/qemu-kcsan/mm" && nm "${files[@]/%/.o}") | awk '$2 ~ /^[tT]$/ && $3 !~ /[.]/ { print $3 }' | sort -u |
+		grep -xF "$(cd "$out/src/mm" && cat "${files[@]/%/.c}" "${headers[@]}" |
+			grep -oE '^[a-zA-Z_][a-zA-Z_0-9 *]*\(' | grep -oE '[a-zA-Z_0-9]+\($' | tr -d '(' | sort -u)" \
+			>"$out/kcsan.ours" || die "no function of the series' own was found"
 	python3 "$here/lab.d/ktap.py" kcsan "$log" "$out/kcsan.ours" || die "kcsan failed"
 	say "kcsan: no race in what the series changes"
 }

@@ -9,7 +9,7 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
-use pagewell_io::{Backend, FileBackend, FileId, FileOptions};
+use pagewell_io::{Backend, FileBackend, FileId, FileOptions, UnlockedFile};
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::file::File;
@@ -21,9 +21,6 @@ use crate::writes::{Access, Handle, WriteOptions, Writeback};
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
-
-/// How often opening for writing starts anew because another program has replaced the file.
-const MOST_TRIES: usize = 16;
 
 /// What one frame costs: its bytes and its record.
 const fn frame_cost<S: RefScheme>() -> u64 {
@@ -318,7 +315,7 @@ impl<S: RefScheme> Cache<S> {
             let backend = FileBackend::open(path).map_err(failed)?;
             return self.open_backend_with(backend, path, options);
         }
-        for _ in 0..MOST_TRIES {
+        for _ in 0..UnlockedFile::MOST_TRIES {
             // Before the system opens it: what a first open was allowed to do, later ones need not be.
             if let Some(open) = self.open_already(path) {
                 return self.open_again(open, path, options);

@@ -49,9 +49,6 @@ use self::place::Place;
 use crate::backend::read_only;
 use crate::{Backend, FileId};
 
-/// How often opening for writing starts anew because the file was replaced meanwhile.
-const MOST_TRIES: usize = 16;
-
 /// A regular file, or a block device, read with `preadv` and written with `pwritev`.
 ///
 /// After the process has forked, only the one that opened the file can use it: in the other, every
@@ -123,12 +120,15 @@ impl FileBackend {
     ///   could not be synced.
     /// - [`io::ErrorKind::InvalidInput`] also if a block device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..UnlockedFile::MOST_TRIES {
             if let Some(locked) = Self::open_unlocked(path, options)?.lock()? {
                 return Ok(locked);
             }
         }
-        Err(replaced_again())
+        Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "the file is replaced again and again while it is being opened",
+        ))
     }
 
     /// As [`open_writable`](Self::open_writable), but that the file is not locked yet, and not truncated. So the system may
@@ -232,6 +232,9 @@ pub struct UnlockedFile {
 }
 
 impl UnlockedFile {
+    /// How often who opens for writing should start anew because the file was replaced meanwhile.
+    pub const MOST_TRIES: usize = 16;
+
     /// Which file it is.
     pub fn id(&self) -> FileId {
         self.backend.id
@@ -257,14 +260,6 @@ impl UnlockedFile {
         }
         Ok(Some(backend))
     }
-}
-
-/// What opening for writing says in the end.
-fn replaced_again() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ResourceBusy,
-        "the file is replaced again and again while it is being opened",
-    )
 }
 
 /// `error` of opening a file, said so that it is understood.

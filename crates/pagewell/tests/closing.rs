@@ -246,11 +246,7 @@ fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
                 cache.verify().unwrap();
                 drop(quiet);
             });
-            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
-            for _ in 0..50 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-                assert!(!quiet.is_finished(), "it is at the gate still");
-            }
+            pagewell_testkit::wait::not_yet("it is at the gate still", || quiet.is_finished());
             gate.open();
             quiet.join().unwrap();
         });
@@ -494,11 +490,9 @@ fn who_opens_a_file_that_is_just_being_closed_waits_for_that<S: RefScheme>() {
                     file
                 })
             });
-            // Neither is refused, as far as can be seen; if they have not come so far, nothing is shown.
-            for _ in 0..30 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-                assert!(!openers.iter().any(|opener| opener.is_finished()));
-            }
+            pagewell_testkit::wait::not_yet("the file is being closed", || {
+                openers.iter().any(|opener| opener.is_finished())
+            });
             let other = dir.path().join("other");
             drop(cache.open_with(other, &writable().create()).unwrap());
             gate.open();

@@ -44,6 +44,20 @@ pub fn bounded_by<T: Send + 'static>(
     }
 }
 
+/// Looks for 50 ms whether `is_so`. That a thread waits cannot be seen, but it can be seen not to. If it has not come so far
+/// meanwhile, nothing is shown.
+///
+/// # Panics
+///
+/// When it is so.
+#[track_caller]
+pub fn not_yet(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..50 {
+        thread::sleep(Duration::from_millis(1));
+        assert!(!is_so(), "{what}");
+    }
+}
+
 /// Looks again and again until `is_so`.
 ///
 /// # Panics

@@ -5,7 +5,7 @@ use pagewell_frame::{FRAME_BYTES, Nodes, Order, Place};
 use pagewell_io::{Backend, FileId, MemoryBackend};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::lock;
-use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, not_yet, until};
 
 use super::*;
 use crate::cache::{Cache, OpenOptions};
@@ -122,11 +122,7 @@ fn a_file_is_opened_by_one_at_a_time() {
         std::thread::scope(|scope| {
             let second = scope.spawn(|| drop(begin(ids[0])));
             drop(begin(ids[1]));
-            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
-            for _ in 0..50 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-                assert!(!second.is_finished(), "two open one file");
-            }
+            not_yet("two open one file", || second.is_finished());
             drop(first);
         });
         drop(begin(ids[0]));
@@ -177,11 +173,7 @@ fn a_quiet_cache_is_not_one_before_a_round_is_over() {
         let round = cache.shared().rounds.hold();
         std::thread::scope(|scope| {
             let quiet = scope.spawn(|| drop(cache.quiesce().unwrap()));
-            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
-            for _ in 0..50 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-                assert!(!quiet.is_finished(), "in a round");
-            }
+            not_yet("in a round", || quiet.is_finished());
             drop(round);
             until("the round is over", || quiet.is_finished());
         });
@@ -230,11 +222,7 @@ fn who_drops_the_last_share_waits_for_a_visitor() {
         drop(mapping);
         std::thread::scope(|scope| {
             let closer = scope.spawn(move || drop(file));
-            // It cannot be seen to wait, but it can be seen not to. If it has not come so far, nothing is shown.
-            for _ in 0..50 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-                assert!(!closer.is_finished(), "the visitor is there still");
-            }
+            not_yet("the visitor is there still", || closer.is_finished());
             drop(visit);
             closer.join().unwrap();
         });

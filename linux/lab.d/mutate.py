@@ -200,13 +200,13 @@ MUTANTS = {
     # A fork's copies are not counted at all.
     "entry-copies-uncounted": (
         "mm/memory.c",
-        "\t\trss[mm_counter(folio)]++;\n\t\tmigrate_entry_added(folio);\n",
-        "\t\trss[mm_counter(folio)]++;\n",
+        "\t\tmigrate_entry_copied(folio, softleaf_to_pfn(entry));\n",
+        "",
     ),
     # What is dropped stays counted: the walk goes on in vain.
     "entry-drops-uncounted": (
         "mm/memory.c",
-        "\t\tmigrate_entry_dropped(folio);\n",
+        "\t\tmigrate_entry_zapped(folio, softleaf_to_pfn(entry));\n",
         "",
     ),
     "entry-restores-uncounted": (
@@ -243,6 +243,12 @@ MUTANTS = {
         "mm/migrate.c",
         "if (!folio_test_hugetlb(folio) && !migrate_entries_counted(folio))",
         "if (!folio_test_hugetlb(folio))",
+    ),
+    # Who restores entries takes the word for a count that nobody has begun.
+    "entries-of-splits-counted": (
+        "mm/migrate.c",
+        "__remove_migration_ptes(src, dst, flags, false);",
+        "__remove_migration_ptes(src, dst, flags, migrate_entries_counted(src));",
     ),
     # The private word of something else is taken for a count.
     "entries-of-files-counted": (

@@ -1,32 +1,12 @@
 # shellcheck shell=bash disable=SC2154 # variables of lab
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The part of the lab that concerns migration and contiguous frees. Sourced by `lab`.
-
-# part2_bench_boot VARIANT DIR: the lines of the benchmarks of part 2. They need more
-# memory, since a thousand children have their own pages and page tables, and boots
-# of their own, so that those of part 1 stay what they were.
-part2_bench_boot() {
-	local variant=$1 dir=$2 what=(migrate_entry_count_bench.run=1)
-	if [[ $variant == off ]]; then what+=(free_contig_bench.run=1); fi
-	memory=2G boot "$dir" "$out/bench2-$variant.log" 900 "${what[@]}" \
-		migrate_entry_count_bench.seconds_ms="$round_ms" \
-		migrate_entry_count_bench.rounds="$rounds" \
-		free_contig_bench.seconds_ms="$round_ms" free_contig_bench.rounds="$rounds"
-	sed -n 's/.*PAGEWELL-BENCH \({.*}\).*/\1/p' "$out/bench2-$variant.log"
-}
-
-# What part 2 adds to the boots of a variant.
-part2_bench() {
-	case $1 in
-	off | entry-count) part2_bench_boot "$@" ;;
-	esac
-}
+# The part of the lab that runs guests in QEMU. Sourced by `lab`.
 
 # The selftests of mm that need no module, no device and no network (map_populate has a
 # socket), end by themselves, and do not depend on how fast the guest is (khugepaged -s;
 # hugetlb_fault_after_madv spins for minutes), with the arguments that the kernel's run_vmtests.sh has for them.
-selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup_longterm
+selftests=(compaction_test cow droppable guard-regions gup_longterm
 	'gup_test -u -n 1' 'gup_test -u -n -1' 'gup_test -a -n 1' 'gup_test -a -n -1' 'gup_test -ct -F 0x1 0 19 0x1000'
 	hugetlb-madvise hugetlb-mmap hugetlb-mremap hugetlb-shm hugetlb-soft-offline
 	hugetlb_madv_vs_map khugepaged 'khugepaged all:shmem'
@@ -40,6 +20,9 @@ selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup
 	'transhuge-stress -d 5' 'uffd-stress anon 20 16' 'uffd-stress shmem 20 16'
 	'uffd-stress shmem-private 20 16' uffd-unit-tests uffd-wp-mremap)
 
+# Those that take minutes when they are emulated. `all` leaves them out.
+slow_selftests=(folio_split_race_test)
+
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {
 	local variant=$1 dir=$out/qemu-$1 file cc=gcc
@@ -50,8 +33,8 @@ guest_kernel() {
 		for file in "$@"; do cat "$here/configs/$file.config"; done
 		[[ $variant == off ]] || option_of all
 	} >"$dir/lab.config"
-	# Nothing of it is another kernel's: without preprocessing first it is quicker.
-	if [[ $variant == kcsan ]]; then local -x CCACHE_DEPEND=1; fi
+	# Little of it is another kernel's: without preprocessing first it is quicker.
+	local -x CCACHE_DEPEND=1
 	local make=(make -s -C "$out/src" ARCH=x86_64 O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs")
 	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
 		"${make[@]}" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
@@ -62,9 +45,7 @@ guest_kernel() {
 	rm -f "$dir/built"
 	"${make[@]}" bzImage >"$dir/build.log" 2>&1 ||
 		{ grep -m 20 -E 'error|Error' "$dir/build.log" >&2; die "building qemu-$variant failed, see $dir/build.log"; }
-	# shellcheck disable=SC2046 # words are meant
-	[[ $variant == off ]] || need_options "$dir" $(option_of all) \
-		$(grep -hE '(KUNIT_TEST|KCSAN.*)=y$' "$dir/lab.config")
+	need_config "$dir"
 	set_built "$dir"
 }
 
@@ -83,6 +64,7 @@ guest_selftest() {
 # The selftests, linked statically, with the guest's init program around them.
 guest_files() {
 	local root=$out/guest command name mm=$out/src/tools/testing/selftests/mm skipped=()
+	local selftests=("${selftests[@]}" "${slow_selftests[@]}")
 	rm -rf "$root"
 	mkdir -p "$root/selftests" "$out/guest-headers"
 	make -s -C "$out/src" ARCH=x86_64 O="$out/guest-headers" \
@@ -137,12 +119,15 @@ guest_boot() {
 		-kernel "$out/qemu-$variant/arch/x86/boot/bzImage" "$@" </dev/null >"$log" 2>&1
 }
 
-# guest_start VARIANT: runs the selftests beside what is done next.
+# guest_start VARIANT: runs the selftests beside what is done next. With the options on,
+# ranges are freed merged, which is the form that 7.3 does not have.
 guests=()
 guest_start() {
+	local mode=()
+	if [[ $1 == all ]]; then mode=(free_contig=merged); fi
 	say "qemu: running $1, in the background"
 	guest_boot "$1" "$out/qemu-$1.log" 3600 -initrd "$out/guest.cpio" \
-		-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M lab_engine=$1 lab_seconds=900" &
+		-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M lab_engine=$1 lab_seconds=900 ${mode[*]}" &
 	guests+=($!)
 }
 

@@ -9,9 +9,11 @@
                                    only ON has it
     ktap.py caught LOG             for mutants: fails unless a case failed, or the
                                    kernel complained
-    ktap.py guest LOG              as results, of the selftests in a QEMU guest; fails if
-                                   the guest did not reach its end, memory was wrong, or
-                                   its kernel complained
+    ktap.py guest LOG              as results, of the selftests in a QEMU guest, and to
+                                   stderr counts, and what was tried more than once; fails
+                                   if the guest did not reach its end, memory was wrong,
+                                   its kernel complained, or a case of the selftests of
+                                   migration did not pass; else what failed is for compare
     ktap.py kcsan LOG NAMES        results, and the data races that were reported; fails
                                    on a failed case, another complaint, or a race in a
                                    function that the series changes, or one of NAMES
@@ -120,24 +122,41 @@ def caught(log):
 
 # The lines for migrations that a guest has.
 MOVES = 5
-GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok) \d+ (.*)$")
+GUEST_TEST = re.compile(r"^SELFTEST (\S+) ([^\s,]+)(?:, \d+ s)?(?:, try (\d+))?$")
+GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok)\b(?: \d+)?(.*)$")
+# What the series is about: all of it has to have been run.
+MIGRATION = re.compile(r"migration(_|$)")
+
+
+def counts(found):
+    """How many of the results passed, failed and were skipped, in words."""
+    times = {what: found.count(what) for what in ("pass", "fail", "skip")}
+    said = f"{times['pass']} passed, {times['fail']} failed, {times['skip']} skipped"
+    others = len(found) - sum(times.values())
+    return f"{said}, {others} ended otherwise" if others else said
 
 
 def guest(log):
-    """A selftest as a whole, and its cases by their names, the worst of equal ones."""
-    found, done, bad, moves, is_set_up = {}, False, [], 0, False
+    """A selftest as a whole, and its cases by their names, the worst of equal ones. What it
+    printed before its last try is no result, but is told."""
+    tests, found, tries, done, bad, moves, is_set_up = {}, {}, [], False, [], 0, False
     with open(log, errors="replace") as lines:
         for line in lines:
             line = line.strip()
-            if line.startswith("SELFTEST "):
-                name, result = line.split(",")[0].split()[1:]
-                found[name, "whole"] = result
+            if match := GUEST_TEST.match(line):
+                tests[match[1]] = match[2]
+                if match[3]:
+                    tries.append(f"{match[1]}, try {match[3]}: {match[2]}")
             elif match := GUEST_CASE.match(line):
                 # What differs from run to run is no part of a name.
-                case = re.sub(r"0x[0-9a-f]+|\d+MB|Extra pages.*|\d{4,}|[\s#]+", "-", match[3])
+                case = re.sub(r"0x[0-9a-f]+|\d+MB|Extra pages.*|\d{4,}|[\s#]+", "-", match[3].strip()) or "-"
                 result = "fail" if match[2] == "not ok" else "skip" if "SKIP" in match[3] else "pass"
                 if found.get((match[1], case)) != "fail":
                     found[match[1], case] = result
+            elif line.startswith("TRIED "):
+                tries.append(line[len("TRIED "):])
+            elif line.startswith(("SELFTEST ", "CASE ")):
+                bad.append(f"not understood: {line}")
             elif line.startswith("MBIND ") and '"bad":0}' in line:
                 moves += 1
             elif line == "GUEST swap on, 2 nodes, 3 processors":
@@ -152,8 +171,21 @@ def guest(log):
         bad.append("no swap, or not two nodes and three processors")
     if not done:
         bad.append("it did not reach its end")
-    for (name, case), result in found.items():
-        print(result, name, case)
+    of_migration = [test for test in tests if MIGRATION.match(test)]
+    if not of_migration:
+        bad.append("no selftest of migration was run")
+    for test in of_migration:
+        results = [result for (name, _), result in found.items() if name == test]
+        if tests[test] != "pass" or set(results) != {"pass"}:
+            bad.append(f"{test} ended as {tests[test]}, of its cases {counts(results)}")
+    for test, result in tests.items():
+        print(result, test, "whole")
+    for (test, case), result in found.items():
+        print(result, test, case)
+    print(f"        {counts(list(tests.values()))} of {len(tests)} selftests; of their {len(found)} cases "
+          f"{counts(list(found.values()))}", file=sys.stderr)
+    for line in tries:
+        print(f"        AGAIN {line}", file=sys.stderr)
     for line in bad:
         print(f"        CONSOLE {line}", file=sys.stderr)
     return 0 if found and not bad else 1

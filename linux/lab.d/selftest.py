@@ -28,6 +28,13 @@ GUEST swap on, 2 nodes, 3 processors
 """ + 'MBIND {"bench":"mbind","bad":0}\n' * ktap.MOVES + """\
 SELFTEST cow pass, 3 s
 CASE cow ok 1 a page of 0x7f12
+TRIED rmap, try 1: not ok 2 rmap.file
+SELFTEST rmap fail, 9 s, try 3
+CASE rmap ok 1 rmap.anon
+CASE rmap not ok 2 rmap.file
+CASE rmap ok 3 # SKIP why not
+SELFTEST migration_-t_private_anon pass, 20 s
+CASE migration_-t_private_anon ok 1 migration.private_anon
 KERNEL <4>Memory failure: injected
 GUEST done
 """
@@ -106,8 +113,45 @@ class Checks(unittest.TestCase):
         for text in (GUEST.replace("GUEST done", ""), GUEST.replace('"bad":0', '"bad":1', 1),
                      GUEST.replace("swap on", "swap off"), GUEST.replace("3 proc", "1 proc"),
                      GUEST + "KERNEL <4>WARNING: mm/x.c:1 at f\n",
+                     GUEST.replace("cow pass", "cow pa[ 1.0] what the console said"),
+                     GUEST.replace("cow ok", "cow [ 1.0] what the console said"),
                      GUEST.replace("SELFTEST", "").replace("CASE", "")):
             self.assertEqual(self.run_on(ktap.guest, text)[0], 1, text)
+
+    def test_a_guest_counts_what_it_ran(self):
+        said = self.run_on(ktap.guest, GUEST)[1]
+        self.assertIn("2 passed, 1 failed, 0 skipped of 3 selftests; "
+                      "of their 5 cases 3 passed, 1 failed, 1 skipped", said)
+        said = self.run_on(ktap.guest, GUEST.replace("cow pass", "cow timeout"))[1]
+        self.assertIn("1 passed, 1 failed, 0 skipped, 1 ended otherwise of 3 selftests", said)
+
+    def test_a_guest_has_migrated(self):
+        case = "CASE migration_-t_private_anon ok 1 migration.private_anon\n"
+        self.assertEqual(self.run_on(ktap.guest, GUEST + "SELFTEST migration pass\n" +
+                                     case.replace("_-t_private_anon", ""))[0], 0)
+        for text in (GUEST.replace(case, ""), GUEST.replace(case, case[:-1] + " # SKIP too few\n"),
+                     GUEST.replace(case, case.replace("ok 1", "not ok 1")),
+                     GUEST + case.replace("private_anon\n", "shared_anon # SKIP why not\n"),
+                     GUEST + "SELFTEST migration pass\n",
+                     GUEST.replace("anon pass, 20 s", "anon timeout, 900 s"),
+                     GUEST.replace("migration", "compaction")):
+            self.assertEqual(self.run_on(ktap.guest, text)[0], 1, text)
+
+    def test_what_a_guest_tried_again_is_told_and_is_no_result(self):
+        said = self.run_on(ktap.guest, GUEST)[1].splitlines()
+        self.assertIn("        AGAIN rmap, try 1: not ok 2 rmap.file", said)
+        self.assertIn("        AGAIN rmap, try 3: fail", said)
+        once = "".join(line for line in GUEST.replace(", try 3", "").splitlines(True)
+                       if not line.startswith("TRIED"))
+        both = []
+        for text in (once, GUEST):
+            with contextlib.redirect_stdout(io.StringIO()) as results, \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                ktap.guest(self.file(text))
+            both.append(results.getvalue())
+        self.assertEqual(both[0], both[1])
+        self.assertIn("fail rmap whole\n", both[0])
+        self.assertEqual(self.run_on(ktap.compare, *both)[0], 0)
 
     def test_a_race_is_ours_by_either_side(self):
         self.assertEqual(self.run_on(ktap.kcsan, KUNIT + RACE.format("mark"), "own_function\n")[0], 0)
@@ -119,8 +163,8 @@ class Checks(unittest.TestCase):
     def lines(self, ratio, boots=3):
         values = {}
         for _, _, (*where, engine) in [(*t[:2], t[2] if len(t[2]) > 5 else (*t[2], "on")) for t in tables.TARGETS]:
-            values[*where, "baseline"] = 100
-            values[*where, engine] = 100 * ratio
+            values[(*where, "baseline")] = 100
+            values[(*where, engine)] = 100 * ratio
         names = ("bench", "case", "block", "file_bytes", "threads", "engine")
         return [{**dict(zip(names, where)), "value": value, "unit": "x"}
                 for where, value in values.items() for _ in range(boots)]

@@ -180,15 +180,19 @@ kcsan() {
 	need_guest
 	prepare
 	guest_kernel kcsan qemu kcsan
+	# Without these, merging has no owners and no tags to compare.
+	need_options "$out/qemu-kcsan" CONFIG_PAGE_OWNER=y CONFIG_MEM_ALLOC_PROFILING_ENABLED_BY_DEFAULT=y
 	local glob log=$out/kcsan.log
 	: >"$log"
 	for glob in 'migrate_entry_count*' free_contig 'filemap_short_read*' 'page_ref*'; do
 		say "kcsan: running $glob"
 		(guest_boot kcsan "$out/kcsan-one.log" 1200 \
-			-append "console=ttyS0 reboot=t panic=-1 kunit.filter_glob=$glob kunit_shutdown=reboot") || true
+			-append "console=ttyS0 reboot=t panic=-1 page_owner=on kunit.filter_glob=$glob kunit_shutdown=reboot") || true
 		grep -aqE '^ {4,}ok ' "$out/kcsan-one.log" || die "$glob: no case has passed, see $out/kcsan-one.log"
 		! grep -aq 'a race needs two processors' "$out/kcsan-one.log" ||
 			die "the guest has one processor, see $out/kcsan-one.log"
+		! grep -aqE 'allocation profiling is (not supported|disabled)|page_owner is disabled' "$out/kcsan-one.log" ||
+			die "the guest has no allocation tags, or no page owners, see $out/kcsan-one.log"
 		grep -aq 'reboot: Restarting system' "$out/kcsan-one.log" ||
 			{ tail -n 15 "$out/kcsan-one.log" >&2; die "the guest did not reach its end, see $out/kcsan-one.log"; }
 		cat "$out/kcsan-one.log" >>"$log"

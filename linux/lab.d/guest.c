@@ -5,8 +5,8 @@
  * As init it gives the guest swap space; moves forked memory between the guest's two
  * nodes by mbind(), checks every page of every process, and prints lines of JSON; runs
  * the selftests of /selftests.list, each with a time limit, and prints a line
- * "SELFTEST NAME RESULT" for each; prints what the kernel has warned of; and then it
- * reboots, which ends QEMU.
+ * "SELFTEST NAME RESULT" for each, and one "CASE" for each of its cases; prints what
+ * the kernel has warned of; and then it reboots, which ends QEMU.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -140,6 +140,26 @@ static void try_selftest(const char *command, const char *log_path, unsigned int
 		;
 }
 
+static int is_case(const char *line)
+{
+	return !strncmp(line, "ok ", 3) || !strncmp(line, "not ok ", 7);
+}
+
+/* The cases that failed in a try which is not the last. */
+static void print_tried(const char *name, const char *log_path, int try)
+{
+	char line[LINE_BYTES];
+	FILE *log = fopen(log_path, "r");
+
+	while (log && fgets(line, sizeof(line), log)) {
+		if (is_case(line) && line[0] == 'n')
+			printf("TRIED %s, try %d: %.*s\n", name, try,
+			       (int)strcspn(line, "\n"), line);
+	}
+	if (log)
+		fclose(log);
+}
+
 /*
  * Some depend on when pages are swapped out, or how fast the guest is: what fails is
  * tried again, and said to have been.
@@ -148,12 +168,14 @@ static void run_selftest(const char *command, const char *name, const char *log_
 			 unsigned int seconds, char *result, size_t bytes)
 {
 	uint64_t begin = now_ns();
-	int tries = 0;
+	int tries = 1;
 
-	do {
+	for (;; tries++) {
 		try_selftest(command, log_path, seconds, result, bytes);
-		tries++;
-	} while (tries < TRIES && !strcmp(result, "fail"));
+		if (tries == TRIES || strcmp(result, "fail"))
+			break;
+		print_tried(name, log_path, tries);
+	}
 	printf("SELFTEST %s %s, %llu s", name, result,
 	       (unsigned long long)((now_ns() - begin) / 1000000000));
 	printf(tries > 1 ? ", try %d\n" : "\n", tries);
@@ -175,10 +197,9 @@ static void print_lines(const char *name, const char *log_path, int passed)
 		others += strncmp(line, "ok ", 3) != 0;
 	rewind(log);
 	while (fgets(line, sizeof(line), log)) {
-		int is_case = !strncmp(line, "ok ", 3) || !strncmp(line, "not ok ", 7);
 		int end = strcspn(line, "\n");
 
-		if (is_case)
+		if (is_case(line))
 			printf("CASE %s %.*s\n", name, end, line);
 		else if (!passed && seen + 12 >= others)
 			printf("NOTE %s %.*s\n", name, end, line);

@@ -165,29 +165,26 @@ kcsan() {
 	need_guest
 	prepare
 	guest_kernel kcsan qemu kcsan
-	local glob log=$out/kcsan.log
+	# Without these, merging has no owners and no tags to compare.
+	need_options "$out/qemu-kcsan" CONFIG_PAGE_OWNER=y CONFIG_MEM_ALLOC_PROFILING_ENABLED_BY_DEFAULT=y
+	local files glob log=$out/kcsan.log
+	mapfile -t files < <(patched)
+	python3 "$here/lab.d/touched.py" "$tree" "$out/src" "$out/qemu-kcsan" "${files[@]}" >"$out/kcsan.ours" ||
+		die "no function of the series was found"
 	: >"$log"
 	for glob in 'migrate_entry_count*' free_contig 'filemap_short_read*' 'page_ref*'; do
 		say "kcsan: running $glob"
 		(guest_boot kcsan "$out/kcsan-one.log" 1200 \
-			-append "console=ttyS0 reboot=t panic=-1 kunit.filter_glob=$glob kunit_shutdown=reboot") || true
+			-append "console=ttyS0 reboot=t panic=-1 page_owner=on kunit.filter_glob=$glob kunit_shutdown=reboot") || true
 		grep -aqE '^ {4,}ok ' "$out/kcsan-one.log" || die "$glob: no case has passed, see $out/kcsan-one.log"
 		! grep -aq 'a race needs two processors' "$out/kcsan-one.log" ||
 			die "the guest has one processor, see $out/kcsan-one.log"
+		! grep -aqE 'allocation profiling is (not supported|disabled)|page_owner is disabled' "$out/kcsan-one.log" ||
+			die "the guest has no allocation tags, or no page owners, see $out/kcsan-one.log"
 		grep -aq 'reboot: Restarting system' "$out/kcsan-one.log" ||
 			{ tail -n 15 "$out/kcsan-one.log" >&2; die "the guest did not reach its end, see $out/kcsan-one.log"; }
 		cat "$out/kcsan-one.log" >>"$log"
 	done
-	# The functions of the series' own files, but for those of headers that the objects have
-	# copies of.
-	local files=(page_ref_lock_bit filemap_short_read free_contig tests/page_ref_kunit
-		tests/filemap_short_read_kunit tests/migrate_entry_count_kunit tests/free_contig_kunit)
-	local headers=(migrate_entry_count.h free_contig.h tests/migrate_drive.h
-		../include/linux/page_ref_lock_bit.h ../include/linux/filemap_short_read.h)
-	(cd "$out/qemu-kcsan/mm" && nm "${files[@]/%/.o}") | awk '$2 ~ /^[tT]$/ && $3 !~ /[.]/ { print $3 }' | sort -u |
-		grep -xF "$(cd "$out/src/mm" && cat "${files[@]/%/.c}" "${headers[@]}" |
-			grep -oE '^[a-zA-Z_][a-zA-Z_0-9 *]*\(' | grep -oE '[a-zA-Z_0-9]+\($' | tr -d '(' | sort -u)" \
-			>"$out/kcsan.ours" || die "no function of the series' own was found"
 	python3 "$here/lab.d/ktap.py" kcsan "$log" "$out/kcsan.ours" || die "kcsan failed"
 	say "kcsan: no race in what the series changes"
 }

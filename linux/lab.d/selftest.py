@@ -7,9 +7,11 @@ import json
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 import ktap
 import tables
+import touched
 
 KUNIT = """\
     KTAP version 1
@@ -28,6 +30,13 @@ GUEST swap on, 2 nodes, 3 processors
 """ + 'MBIND {"bench":"mbind","bad":0}\n' * ktap.MOVES + """\
 SELFTEST cow pass, 3 s
 CASE cow ok 1 a page of 0x7f12
+TRIED rmap, try 1: not ok 2 rmap.file
+SELFTEST rmap fail, 9 s, try 3
+CASE rmap ok 1 rmap.anon
+CASE rmap not ok 2 rmap.file
+CASE rmap ok 3 # SKIP why not
+SELFTEST migration_-t_private_anon pass, 20 s
+CASE migration_-t_private_anon ok 1 migration.private_anon
 KERNEL <4>Memory failure: injected
 GUEST done
 """
@@ -40,10 +49,154 @@ write to 0x1 of 8 bytes by task 1 on cpu 0:
 
 read to 0x1 of 8 bytes by task 2 on cpu 1:
  {}+0x1/0x2
- caller+0x1/0x2
+ {}+0x1/0x2
+ outer+0x1/0x2
 
 Reported by Kernel Concurrency Sanitizer on:
 """
+# A kernel, what a series makes of it, and what was built of that.
+TREE = {
+    "mm/x.c": """\
+static int inlined(int a)
+{
+	return a;
+}
+
+static struct names all = {
+	.one = inlined,
+};
+
+int both(int a)
+{
+	return a + 1;
+}
+
+static __printf(1, 2) int
+part(const char *what, ...)
+{
+	if (!what)
+		return 0;
+	lose();
+	return 1;
+}
+
+void comment(void)
+{
+	/* not a call: inlined(1) */
+	x();
+}
+
+int has_copy(void)
+{
+	return inlined(1);
+}
+
+int calls_it(void)
+{
+	return has_copy() + both(2);
+}
+
+int has_it_in_place(void)
+{
+	return both(2);
+}
+
+int has_a_part(void) { return part("inlined("); }
+
+void unconcerned(void)
+{
+	/* said before */
+	y();
+}
+
+void lost_end(void)
+{
+	y();
+	lose_too();
+}
+
+SYSCALL_DEFINE1(look, int, a)
+{
+	return seen_by_all(a);
+}
+""",
+    "mm/y.c": """\
+static int inlined(int a)
+{
+	return 0;
+}
+
+int of_another_name_sake(void)
+{
+	return inlined(1);
+}
+
+static int outer(void)
+{
+	return wrapper();
+}
+
+int calls_it_by_another(void)
+{
+	return another(2);
+}
+""",
+    "include/x.h": """\
+#define other_name seen_by_all
+static inline int seen_by_all(int a)
+{
+	return a;
+}
+
+static inline int wrapper(void)
+{
+	return other_name(1);
+}
+static inline int another(int a)
+{
+	return both(a);
+}
+""",
+    "mm/not_built.c": "void not_built(void)\n{\n\tx();\n}\n",
+}
+SERIES = (
+    ("mm/x.c", "\treturn a;", "\treturn a + 0;"),
+    ("mm/x.c", "\treturn a + 1;", "\treturn 1 + a;"),
+    ("mm/x.c", "\tlose();\n", ""),
+    ("mm/x.c", "\tlose_too();\n", ""),
+    ("mm/x.c", "\t/* said before */\n", ""),
+    ("mm/x.c", "\tx();", "\t/* said */\n\n\tx();"),
+    ("include/x.h", "\treturn a;", "\treturn 0 | a;"),
+    ("mm/not_built.c", "\tx();", "\ty();"),
+)
+DISASSEMBLY = """\
+vmlinux:     file format elf64-x86-64
+
+ffffffff81000000 <both>:
+ffffffff81000004:\tret
+ffffffff81000010 <part.part.0>:
+ffffffff81000020 <has_copy>:
+ffffffff81000024:\tcall   ffffffff81000021 <has_copy+0x1>
+ffffffff81000030 <calls_it>:
+ffffffff81000034:\tjne    ffffffff81000020 <has_copy>
+ffffffff81000036:\tjmp    ffffffff81000000 <both.isra.0>
+ffffffff81000038 <calls_it_by_another>:
+ffffffff8100003c:\tcall   ffffffff81000000 <both>
+ffffffff81000040 <has_it_in_place>:
+ffffffff81000044:\tcall   ffffffff81000080 <__x64_sys_look>
+ffffffff81000050 <has_a_part>:
+ffffffff81000054:\tjmp    ffffffff81000010 <part.part.0>
+ffffffff81000060 <of_another_name_sake>:
+ffffffff81000070 <comment>:
+ffffffff81000080 <__x64_sys_look>:
+ffffffff81000090 <unconcerned>:
+ffffffff810000a0 <not_built>:
+ffffffff810000a8 <lost_end>:
+ffffffff810000b0 <outer.constprop.0>:
+"""
+TOUCHED = {"both", "part", "has_copy", "has_it_in_place", "has_a_part", "__x64_sys_look", "outer",
+           "lost_end"}
+
 
 class Checks(unittest.TestCase):
     def setUp(self):
@@ -53,6 +206,7 @@ class Checks(unittest.TestCase):
 
     def file(self, text, name="file"):
         path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as out:
             out.write(text)
         return path
@@ -106,21 +260,157 @@ class Checks(unittest.TestCase):
         for text in (GUEST.replace("GUEST done", ""), GUEST.replace('"bad":0', '"bad":1', 1),
                      GUEST.replace("swap on", "swap off"), GUEST.replace("3 proc", "1 proc"),
                      GUEST + "KERNEL <4>WARNING: mm/x.c:1 at f\n",
+                     GUEST.replace("cow pass", "cow pa[ 1.0] what the console said"),
+                     GUEST.replace("cow ok", "cow [ 1.0] what the console said"),
                      GUEST.replace("SELFTEST", "").replace("CASE", "")):
             self.assertEqual(self.run_on(ktap.guest, text)[0], 1, text)
 
-    def test_a_race_is_ours_by_either_side(self):
-        self.assertEqual(self.run_on(ktap.kcsan, KUNIT + RACE.format("mark"), "own_function\n")[0], 0)
-        for function in ("own_function", "remove_migration_pte", "filemap_short_read"):
-            code, said = self.run_on(ktap.kcsan, KUNIT + RACE.format(function), "own_function\n")
-            self.assertEqual((code, "OURS" in said), (1, True), function)
-        self.assertEqual(self.run_on(ktap.kcsan, KUNIT + "WARNING: x\n", "own\n")[0], 1)
+    def test_a_guest_counts_what_it_ran(self):
+        said = self.run_on(ktap.guest, GUEST)[1]
+        self.assertIn("2 passed, 1 failed, 0 skipped of 3 selftests; "
+                      "of their 5 cases 3 passed, 1 failed, 1 skipped", said)
+        said = self.run_on(ktap.guest, GUEST.replace("cow pass", "cow timeout"))[1]
+        self.assertIn("1 passed, 1 failed, 0 skipped, 1 ended otherwise of 3 selftests", said)
+
+    def test_a_guest_has_migrated(self):
+        case = "CASE migration_-t_private_anon ok 1 migration.private_anon\n"
+        self.assertEqual(self.run_on(ktap.guest, GUEST + "SELFTEST migration pass\n" +
+                                     case.replace("_-t_private_anon", ""))[0], 0)
+        for text in (GUEST.replace(case, ""), GUEST.replace(case, case[:-1] + " # SKIP too few\n"),
+                     GUEST.replace(case, case.replace("ok 1", "not ok 1")),
+                     GUEST + case.replace("private_anon\n", "shared_anon # SKIP why not\n"),
+                     GUEST + "SELFTEST migration pass\n",
+                     GUEST.replace("anon pass, 20 s", "anon timeout, 900 s"),
+                     GUEST.replace("migration", "compaction")):
+            self.assertEqual(self.run_on(ktap.guest, text)[0], 1, text)
+
+    def test_what_a_guest_tried_again_is_told_and_is_no_result(self):
+        said = self.run_on(ktap.guest, GUEST)[1].splitlines()
+        self.assertIn("        AGAIN rmap, try 1: not ok 2 rmap.file", said)
+        self.assertIn("        AGAIN rmap, try 3: fail", said)
+        once = "".join(line for line in GUEST.replace(", try 3", "").splitlines(True)
+                       if not line.startswith("TRIED"))
+        both = []
+        for text in (once, GUEST):
+            with contextlib.redirect_stdout(io.StringIO()) as results, \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                ktap.guest(self.file(text))
+            both.append(results.getvalue())
+        self.assertEqual(both[0], both[1])
+        self.assertIn("fail rmap whole\n", both[0])
+        self.assertEqual(self.run_on(ktap.compare, *both)[0], 0)
+
+    def race(self, *functions, names="copy_page_range\nown_function\n"):
+        return self.run_on(ktap.kcsan, KUNIT + RACE.format(*functions), names)
+
+    def test_a_race_is_ours_by_the_innermost_of_either_side(self):
+        code, said = self.race("mark", "caller")
+        self.assertEqual((code, "(1)" in said), (0, True), said)
+        for functions in (("own_function", "caller"), ("mark", "own_function"),
+                          ("copy_page_range", "dup_mmap"), ("mark", "own_function.isra.0")):
+            code, said = self.race(*functions)
+            self.assertEqual((code, "OURS" in said), (1, True), functions)
+        self.assertEqual(self.race("mark", "caller", names="lru_add\n")[0], 1)
+        self.assertEqual(self.race("mark", "caller", names="folio_batch_move_lru\n")[0], 1)
+        # Further out it is not, nor by a word that is no function.
+        self.assertEqual(self.race("mark", "caller", names="outer\ntask\nin\nx1\n")[0], 0)
+
+    def test_a_race_is_ours_however_its_report_ends(self):
+        report = RACE.format("own_function", "caller")
+        for text in (report.replace("Reported by", ""), report.partition("\n caller")[0],
+                     report.partition("Reported by")[0] + RACE.format("mark", "caller"),
+                     "BUG: KCSAN: data-race in own_function+0x1/0x2\n",
+                     "BUG: KCSAN: assert: race in mark / own_function\n"):
+            self.assertEqual(self.run_on(ktap.kcsan, KUNIT + text, "own_function\n")[0], 1, text)
+
+    def test_a_known_race_is_not_ours(self):
+        known = RACE.format("mapping_evict_folio", "caller").replace("lru_add", "folio_mark_accessed") \
+            .replace("/ mark", "/ mapping_evict_folio")
+        code, said = self.run_on(ktap.kcsan, KUNIT + known, "caller\nmapping_evict_folio\n")
+        self.assertEqual((code, "KNOWN" in said), (0, True), said)
+        # One report of several with the same title is enough.
+        said = self.run_on(ktap.kcsan, KUNIT + RACE.format("mark", "x") + RACE.format("mark", "own_function"),
+                           "own_function\n")[1]
+        self.assertIn("OURS BUG: KCSAN: data-race in lru_add / mark (2)", said)
+        for text in (known.replace("folio_mark_accessed / m", "m"), known + RACE.format("caller", "x")):
+            self.assertEqual(self.run_on(ktap.kcsan, KUNIT + text, "caller\nmapping_evict_folio\n")[0], 1)
+
+    def test_races_are_not_all_that_is_looked_at(self):
+        for kunit, names in ((KUNIT + "WARNING: x\n", "own\n"), ("", "own\n"), (KUNIT, ""),
+                             (KUNIT.replace("ok 1 first", "not ok 1 first"), "own\n")):
+            self.assertEqual(self.run_on(ktap.kcsan, kunit, names)[0], 1)
+        self.assertEqual(self.run_on(ktap.kcsan, KUNIT, "own\n")[0], 0)
+
+    def kernel(self, series=SERIES):
+        """TREE, and what the series makes of it, with what was built of that."""
+        for name, text in TREE.items():
+            for where in ("tree", "src"):
+                self.file(text, os.path.join(where, name))
+        for name, old, new in series:
+            path = os.path.join(self.dir, "src", name)
+            with open(path) as file:
+                text = file.read()
+            self.assertEqual(text.count(old), 1, old)
+            self.file(text.replace(old, new), os.path.join("src", name))
+        for name in ("x", "y"):
+            self.file(f"source_mm/{name}.o := {self.dir}/src/mm/{name}.c\n\ndeps_mm/{name}.o := \\\n"
+                      f"    $(wildcard include/config/X) \\\n  {self.dir}/src/include/x.h \\\n",
+                      f"built/mm/.{name}.o.cmd")
+        self.file(DISASSEMBLY, "disassembly")
+        os.chmod(self.file(f"#!/bin/sh\ncat {self.dir}/disassembly\n", "bin/objdump"), 0o755)
+
+    def touched(self, *files):
+        path = os.path.join(self.dir, "bin") + os.pathsep + os.environ["PATH"]
+        with mock.patch.dict(os.environ, PATH=path):
+            said = self.run_on(lambda: touched.main(*(os.path.join(self.dir, where) for where in (
+                "tree", "src", "built")), *files))[1]
+        return set(said.split("        ")[0].split())
+
+    def test_the_code_of_a_series_is_found_where_it_was_put(self):
+        self.kernel()
+        self.assertEqual(self.touched(*TREE, "Documentation/x.rst"), TOUCHED)
+
+    def test_each_change_of_a_series_is_found(self):
+        by_itself = ({"has_copy"}, {"both", "has_it_in_place"}, {"part", "has_a_part"}, {"lost_end"}, None, None,
+                     {"__x64_sys_look", "outer"}, None)
+        for change, found in zip(SERIES, by_itself):
+            self.kernel([change])
+            if found:
+                self.assertEqual(self.touched(*TREE), found, change)
+                continue
+            # Nothing that was built has changed.
+            with self.assertRaises(SystemExit):
+                self.touched(*TREE)
+
+    def test_a_function_is_read_from_its_header_to_its_end(self):
+        for text, name in (("void f(void) {}", "f"), ("static inline int *f(struct a *b)\n{ }", "f"),
+                           ("struct a *f(int b, int c)\n\t__must_hold(c)\n{\n}", "f"),
+                           ("static __printf(1, 2) void\nf(int a)\n{\n}", "f"),
+                           ("#ifdef A\nint f(int a)\n#else\nint f(long a)\n#endif\n{\n}", "f"),
+                           ("COMPAT_SYSCALL_DEFINE2(f, int, a)\n{\n}", "__do_compat_sys_f"),
+                           ("#define f(a) \\\n\tg(a)", "f"), ("#\tdefine f g", "f")):
+            found = touched.definitions(touched.code(text).split("\n"))
+            self.assertEqual([(one.name, one.first, one.last) for one in found],
+                             [(name, 1 if text.startswith("#ifdef") else 0, text.count("\n"))], text)
+        for text in ("struct a {\n\tint (*f)(void);\n};", "static struct a b[] = {\n\tF(1),\n};",
+                     "int f(int a);", "enum { A };", "static DEFINE_F(struct a, b) = {\n\t.c = 1,\n};", "/* int f(int a)\n{\n} */", "union a\n{\n\tint b;\n};"):
+            self.assertEqual(touched.definitions(touched.code(text).split("\n")), [], text)
+        # Nor does what is around it, or braces in both arms of an #if, hide what comes then.
+        after = "int g(void)\n{\n}"
+        for text in ("int h(int a);\n", "int f(void)\n{ }\n", "int f(void) { return 1; }\n",
+                     "int f(void)\n{\n#if A\n\tif (a) {\n#else\n\tif (b) {\n#endif\n\t}\n}\n\n",
+                     "int f(void)\n{\n\tif (a) {\n#if A\n\t}\n#else\n\t}\n#endif\n\th(1) {\n\t}\n}\n\n"):
+            found = touched.definitions((text + after).split("\n"))
+            self.assertEqual([one.name for one in found], ["f", "g"][-len(found):], text)
+            self.assertEqual((found[-1].first, found[-1].last), (text.count("\n"), text.count("\n") + 2))
+            if len(found) > 1:
+                self.assertEqual(found[0].last, text.rstrip().count("\n"), text)
 
     def lines(self, ratio, boots=3):
         values = {}
         for _, _, (*where, engine) in [(*t[:2], t[2] if len(t[2]) > 5 else (*t[2], "on")) for t in tables.TARGETS]:
-            values[*where, "baseline"] = 100
-            values[*where, engine] = 100 * ratio
+            values[(*where, "baseline")] = 100
+            values[(*where, engine)] = 100 * ratio
         names = ("bench", "case", "block", "file_bytes", "threads", "engine")
         return [{**dict(zip(names, where)), "value": value, "unit": "x"}
                 for where, value in values.items() for _ in range(boots)]

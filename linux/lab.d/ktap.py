@@ -191,12 +191,13 @@ def guest(log):
     return 0 if found and not bad else 1
 
 
-# The titles of races that plain Linux 7.3 has, though one of NAMES is near.
-KNOWN = (
-    # filemap_read(), which the series changes, marks a page that it has read as accessed,
-    # while another task looks at the page's flags, without a mark, before it evicts the page.
-    "BUG: KCSAN: data-race in folio_mark_accessed / mapping_evict_folio",
-)
+# Races of plain Linux 7.3 by their titles, and which of NAMES may be in them.
+KNOWN = {
+    # A reader, in filemap_read(), marks a page as accessed, while another task that wants to
+    # evict the page reads its flags without a mark, in folio_has_private().
+    "BUG: KCSAN: data-race in folio_mark_accessed / mapping_evict_folio":
+        {"filemap_read", "mapping_evict_folio"},
+}
 
 
 def races(log):
@@ -236,18 +237,20 @@ def kcsan(log, names):
     failed = [f"{suite}.{case}" for (suite, case), result in found.items() if result == "fail"]
     reports = {}
     for title, functions in races(log):
+        ours = own & functions
+        whose = "" if not ours else "KNOWN " if ours <= KNOWN.get(title, set()) else "OURS "
+        reports.setdefault(title, []).append((whose, ours))
+    for title, same in sorted(reports.items()):
         # Where several have the same title, what is wrong with any is.
-        whose = "KNOWN " if title in KNOWN else "OURS " if own & functions else ""
-        reports.setdefault(title, []).append(whose)
-    for title, whose in sorted(reports.items()):
-        print(f"        {max(whose)}{title} ({len(whose)})")
+        near = ", ".join(sorted(set().union(*(ours for _, ours in same))))
+        print(f"        {max(whose for whose, _ in same)}{title} ({len(same)}){near and ': '}{near}")
     for case in failed:
         print(f"        FAILED {case}")
     bad = [line for line in trouble(log) if "BUG: KCSAN" not in line]
     for line in bad:
         print(f"        CONSOLE {line}")
-    ours = any("OURS " in whose for whose in reports.values())
-    return 1 if failed or bad or not found or not own or ours else 0
+    is_ours = any(whose == "OURS " for same in reports.values() for whose, _ in same)
+    return 1 if failed or bad or not found or not own or is_ours else 0
 
 
 if __name__ == "__main__":

@@ -112,8 +112,9 @@ guest_boot() {
 	local variant=$1 log=$2 limit=$3
 	shift 3
 	# Without ACPI the kernel finds one processor in each socket. The selftest of migration
-	# leaves two out.
-	exec timeout --foreground -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max \
+	# leaves two out. Pages are not cleared and copied by string instructions, which are
+	# emulated byte by byte, and have four levels of tables.
+	exec timeout --foreground -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,erms=off,fsrm=off,la57=off \
 		-smp 3,sockets=3,cores=1,threads=1 \
 		-m "${memory:-3G}" -nodefaults -display none -serial stdio -no-reboot \
 		-kernel "$out/qemu-$variant/arch/x86/boot/bzImage" "$@" </dev/null >"$log" 2>&1

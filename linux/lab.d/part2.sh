@@ -18,10 +18,11 @@ selftests=(compaction_test cow droppable guard-regions gup_longterm
 	mremap_dontunmap mremap_test mseal_test pagemap_ioctl
 	prctl_thp_disable process_madv rmap soft-dirty split_huge_page_test thuge-gen
 	'transhuge-stress -d 5' 'uffd-stress anon 20 16' 'uffd-stress shmem 20 16'
-	'uffd-stress shmem-private 20 16' uffd-unit-tests uffd-wp-mremap)
+	'uffd-stress shmem-private 20 16' 'uffd-unit-tests -f minor' 'uffd-unit-tests -f move'
+	'uffd-unit-tests -f poison' 'uffd-unit-tests -f sigbus' uffd-wp-mremap)
 
 # Those that take minutes when they are emulated. `all` leaves them out.
-slow_selftests=(folio_split_race_test)
+slow_selftests=(folio_split_race_test uffd-unit-tests)
 
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {
@@ -121,10 +122,12 @@ guest_boot() {
 }
 
 # guest_start VARIANT: runs the selftests beside what is done next. With the options on,
-# ranges are freed merged, which is the form that 7.3 does not have.
+# ranges are freed merged, which is the form that 7.3 does not have. One guest at a time: a
+# processor of it that waits for another spins, and two guests have more than there are.
 guests=()
 guest_start() {
 	local mode=()
+	((${#guests[@]} == 0)) || wait "${guests[-1]}" || true
 	if [[ $1 == all ]]; then mode=(free_contig=merged); fi
 	say "qemu: running $1, in the background"
 	guest_boot "$1" "$out/qemu-$1.log" 3600 -initrd "$out/guest.cpio" \

@@ -6,7 +6,7 @@
 # The selftests of mm that need no module, no device and no network (map_populate has a
 # socket), end by themselves, and do not depend on how fast the guest is (khugepaged -s;
 # hugetlb_fault_after_madv spins for minutes), with the arguments that the kernel's run_vmtests.sh has for them.
-selftests=(compaction_test cow droppable guard-regions gup_longterm
+selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup_longterm
 	'gup_test -u -n 1' 'gup_test -u -n -1' 'gup_test -a -n 1' 'gup_test -a -n -1' 'gup_test -ct -F 0x1 0 19 0x1000'
 	hugetlb-madvise hugetlb-mmap hugetlb-mremap hugetlb-shm hugetlb-soft-offline
 	hugetlb_madv_vs_map khugepaged 'khugepaged all:shmem'
@@ -21,8 +21,9 @@ selftests=(compaction_test cow droppable guard-regions gup_longterm
 	'uffd-stress shmem-private 20 16' 'uffd-unit-tests -f minor' 'uffd-unit-tests -f move'
 	'uffd-unit-tests -f poison' 'uffd-unit-tests -f sigbus' uffd-wp-mremap)
 
-# Those that take minutes when they are emulated. `all` leaves them out.
-slow_selftests=(folio_split_race_test uffd-unit-tests)
+# Those that take minutes when they are emulated: one of its processors waits for another by
+# spinning. `all` leaves them out.
+slow_selftests=(uffd-unit-tests)
 
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {

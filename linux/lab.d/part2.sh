@@ -21,7 +21,7 @@ selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup
 	'uffd-stress shmem-private 20 16' 'uffd-unit-tests -f minor' 'uffd-unit-tests -f move'
 	'uffd-unit-tests -f poison' 'uffd-unit-tests -f sigbus' uffd-wp-mremap)
 
-# Those that take minutes when they are emulated: one of its processors waits for another by
+# Those that take more than a minute when they are emulated: one of its processors waits for another by
 # spinning. `all` leaves them out.
 slow_selftests=(uffd-unit-tests)
 

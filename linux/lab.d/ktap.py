@@ -69,17 +69,15 @@ def results(log):
 
 def summary(log):
     found = cases(log)
-    count = {what: list(found.values()).count(what) for what in ("pass", "fail", "skip")}
     ours = [s for s in dict.fromkeys(s for s, _ in found) if re.match("page_ref|filemap_short|migrate_entry|free_contig", s)]
-    print(f"        {count['pass']} passed, {count['fail']} failed, {count['skip']} skipped"
-          f" in {len({s for s, _ in found})} suites; ours: {', '.join(ours) or 'none'}")
+    print(f"        {counts(list(found.values()))} in {len({s for s, _ in found})} suites; ours: {', '.join(ours) or 'none'}")
     bad = trouble(log)
     for (suite, case), result in found.items():
         if result == "fail":
             print(f"        FAILED {suite} {case}")
     for line in bad:
         print(f"        CONSOLE {line}")
-    return 1 if not found or count["fail"] or bad else 0
+    return 1 if not found or "fail" in found.values() or bad else 0
 
 
 def compare(off, on):

@@ -21,8 +21,8 @@ selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup
 	'uffd-stress shmem-private 20 16' 'uffd-unit-tests -f minor' 'uffd-unit-tests -f move'
 	'uffd-unit-tests -f poison' 'uffd-unit-tests -f sigbus' uffd-wp-mremap)
 
-# Those that take more than a minute when they are emulated: one of its processors waits for another by
-# spinning. `all` leaves them out.
+# Those that take more than a minute when they are emulated, since one processor waits for
+# another by spinning. `all` leaves them out.
 slow_selftests=(uffd-unit-tests)
 
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
@@ -127,12 +127,12 @@ guest_boot() {
 # processor of it that waits for another spins, and two guests have more than there are.
 guests=()
 guest_start() {
-	local mode=()
+	local mode=''
 	((${#guests[@]} == 0)) || wait "${guests[-1]}" || true
-	if [[ $1 == all ]]; then mode=(free_contig=merged); fi
+	if [[ $1 == all ]]; then mode=free_contig=merged; fi
 	say "qemu: running $1, in the background"
 	guest_boot "$1" "$out/qemu-$1.log" 3600 -initrd "$out/guest.cpio" \
-		-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M lab_engine=$1 lab_seconds=900 ${mode[*]}" &
+		-append "console=ttyS0 quiet numa=fake=2 reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M lab_engine=$1 lab_seconds=900 $mode" &
 	guests+=($!)
 }
 
@@ -170,8 +170,6 @@ kcsan() {
 	need_guest
 	prepare
 	guest_kernel kcsan qemu kcsan
-	# Without these, merging has no owners and no tags to compare.
-	need_options "$out/qemu-kcsan" CONFIG_PAGE_OWNER=y CONFIG_MEM_ALLOC_PROFILING_ENABLED_BY_DEFAULT=y
 	local files glob log=$out/kcsan.log
 	mapfile -t files < <(patched)
 	python3 "$here/lab.d/touched.py" "$tree" "$out/src" "$out/qemu-kcsan" "${files[@]}" >"$out/kcsan.ours" ||

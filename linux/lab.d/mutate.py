@@ -244,6 +244,17 @@ MUTANTS = {
         "if (!folio_test_hugetlb(folio) && !migrate_entries_counted(folio))",
         "if (!folio_test_hugetlb(folio))",
     ),
+    # The count of a folio moves by entries of pages that were its tails.
+    "entry-copies-of-tails-counted": (
+        COUNT,
+        "\tif (folio_pfn(folio) == pfn)\n\t\tmigrate_entry_added(folio);\n",
+        "\tmigrate_entry_added(folio);\n",
+    ),
+    "entry-drops-of-tails-counted": (
+        COUNT,
+        "\tif (folio_pfn(folio) == pfn)\n\t\tmigrate_entry_dropped(folio);\n",
+        "\tmigrate_entry_dropped(folio);\n",
+    ),
     # Who restores entries takes the word for a count that nobody has begun.
     "entries-of-splits-counted": (
         "mm/migrate.c",

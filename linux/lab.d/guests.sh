@@ -6,7 +6,7 @@
 # The selftests of mm that need no module, no device and no network (map_populate has a
 # socket), end by themselves, and do not depend on how fast the guest is (khugepaged -s;
 # hugetlb_fault_after_madv spins for minutes), with the arguments that the kernel's run_vmtests.sh has for them.
-selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup_longterm
+selftests=(compaction_test cow droppable guard-regions gup_longterm
 	'gup_test -u -n 1' 'gup_test -u -n -1' 'gup_test -a -n 1' 'gup_test -a -n -1' 'gup_test -ct -F 0x1 0 19 0x1000'
 	hugetlb-madvise hugetlb-mmap hugetlb-mremap hugetlb-shm hugetlb-soft-offline
 	hugetlb_madv_vs_map khugepaged 'khugepaged all:shmem'
@@ -21,32 +21,29 @@ selftests=(compaction_test cow droppable folio_split_race_test guard-regions gup
 	'uffd-stress shmem-private 20 16' 'uffd-unit-tests -f minor' 'uffd-unit-tests -f move'
 	'uffd-unit-tests -f poison' 'uffd-unit-tests -f sigbus' uffd-wp-mremap)
 
-# Those that take more than a minute when they are emulated, since one processor waits for
-# another by spinning. `all` leaves them out.
-slow_selftests=(uffd-unit-tests)
+# Those that take a minute and more when they are emulated. `all` leaves them out.
+slow_selftests=(folio_split_race_test uffd-unit-tests)
 
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {
 	local variant=$1 dir=$out/qemu-$1 file cc=gcc
 	shift
-	mkdir -p "$dir"
+	begin_as "$dir" "$out/qemu-off"
 	if command -v ccache >/dev/null; then cc='ccache gcc'; fi
 	{
 		for file in "$@"; do cat "$here/configs/$file.config"; done
 		[[ $variant == off ]] || option_of all
 	} >"$dir/lab.config"
-	# Little of it is another kernel's: without preprocessing first it is quicker.
-	local -x CCACHE_DEPEND=1
 	local make=(make -s -C "$out/src" ARCH=x86_64 O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs")
 	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
 		"${make[@]}" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
-			{ tail -n 20 "$dir/build.log" >&2; die "configuring qemu-$variant failed"; }
+			build_failed "configuring qemu-$variant failed" "$dir/build.log"
 		cp "$dir/lab.config" "$dir/lab.config.used"
 	fi
 	say "qemu: building $variant"
 	rm -f "$dir/built"
 	"${make[@]}" bzImage >"$dir/build.log" 2>&1 ||
-		{ grep -m 20 -E 'error|Error' "$dir/build.log" >&2; die "building qemu-$variant failed, see $dir/build.log"; }
+		build_failed "building qemu-$variant failed" "$dir/build.log"
 	need_config "$dir"
 	set_built "$dir"
 }

@@ -283,6 +283,12 @@ MUTANTS = {
         "return handles[0] == handles[1];",
         "return true;",
     ),
+    # They know whose a page is, and are not asked.
+    "merge-asks-no-owners": (
+        MERGE,
+        "return pgalloc_tag_get(first) == pgalloc_tag_get(page) &&\n\t       page_owner_alike(first, page);",
+        "return pgalloc_tag_get(first) == pgalloc_tag_get(page);",
+    ),
     "merge-ignores-charges": (
         MERGE,
         "\tif (first->memcg_data != page->memcg_data)\n\t\treturn false;\n",
@@ -300,6 +306,11 @@ MUTANTS = {
         MERGE,
         "ours = is_frozen || put_page_testzero(page);",
         "ours = is_frozen || put_page_testzero(page) || true;",
+    ),
+    "merge-puts-frozen-pages": (
+        MERGE,
+        "ours = is_frozen || put_page_testzero(page);",
+        "ours = put_page_testzero(page);",
     ),
     "merge-beyond-the-end": (
         MERGE,

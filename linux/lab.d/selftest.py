@@ -334,6 +334,16 @@ class Checks(unittest.TestCase):
                      known + RACE.format("copy_page_range", "x")):
             self.assertEqual(self.run_on(ktap.kcsan, KUNIT + text, names)[0], 1, text)
 
+    def test_a_known_race_is_known_by_a_pattern(self):
+        names = "access_byte\nfolio_batch_move_lru\nown\n"
+        for inner, outer, code in (("lru_add", "access_byte", 0), ("folio_isolate_lru", "access_byte", 0),
+                                   ("lru_add", "own", 1), ("folio_put", "access_byte", 1)):
+            text = f"BUG: KCSAN: data-race in folio_walk_start / {inner}\n\n" \
+                f"read (marked) to 0x1 of 8 bytes by task 1 on cpu 1:\n folio_walk_start+0x1/0x2\n {outer}+0x1/0x2\n\n" \
+                f"write to 0x1 of 8 bytes by task 2 on cpu 2:\n {inner}+0x1/0x2\n folio_batch_move_lru+0x1/0x2\n\n" \
+                "Reported by Kernel Concurrency Sanitizer on:\n"
+            self.assertEqual(self.run_on(ktap.kcsan, KUNIT + text, names)[0], code, text)
+
     def test_what_is_wrong_with_one_of_several_reports_is_said(self):
         said = self.run_on(ktap.kcsan, KUNIT + RACE.format("mark", "x") + RACE.format("mark", "own_function"),
                            "own_function\n")[1]

@@ -46,12 +46,12 @@ TARGETS = [
 def print_targets(ratios):
     """Whether all were measured."""
     missing = missed = 0
-    print("\n| target | at least | on / off (low to high) | |")
-    print("|---|---|---|---|")
+    print("\n| target | at least | on / off (low to high) | fastest rounds | |")
+    print("|---|---|---|---|---|")
     for what, least, where in TARGETS:
         row = ratios.get(where)
         if not row:
-            print(f"| {what} | {least} | | not measured |")
+            print(f"| {what} | {least} | | | not measured |")
             missing += 1
             continue
         if row["value"] >= least:
@@ -63,9 +63,16 @@ def print_targets(ratios):
         else:
             verdict = "missed"
         missed += row["value"] < least
-        print(f"| {what} | {least} | {row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f}) | {verdict} |")
+        print(f"| {what} | {least} | {row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f}) "
+              f"| {row['fastest']:.3f} | {verdict} |")
     print(f"\n{len(TARGETS) - missing - missed} of {len(TARGETS)} targets met")
     return missing == 0
+
+
+def fastest(rounds):
+    """What a machine gives that nobody disturbs: the fastest round of the boot that had the
+    second fastest one, since one may be faster than all others for reasons of its own."""
+    return sorted(rounds)[-2:][0]
 
 
 def key(row):
@@ -83,9 +90,10 @@ def main(path, is_whole=True):
     with open(path) as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
     rows = [row for row in rows if "engine" in row]
-    figures, units = {}, {}
+    figures, fast, units = {}, {}, {}
     for row in rows:
         figures.setdefault(key(row), {}).setdefault(row["engine"], []).append(row["value"])
+        fast.setdefault((*key(row), row["engine"]), []).append(row["max"])
         units[key(row)] = row["unit"]
 
     ratios = []
@@ -103,6 +111,7 @@ def main(path, is_whole=True):
                 "bench": bench, "ratio": f"{other}/{one}", "case": case, "block": block,
                 "file_bytes": file_bytes, "threads": threads, "value": round(value, 3),
                 "low": round(min(each), 3), "high": round(max(each), 3),
+                "fastest": round(fastest(fast[(*where, other)]) / fastest(fast[(*where, one)]), 3),
             })
             shown = f"{case}, {other} / {one}" if len(engines) > 2 else case
             print(f"| {bench} | {shown} | {block} | {file_bytes} | {threads} | {units[where]} "

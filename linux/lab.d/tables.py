@@ -69,10 +69,10 @@ def print_targets(ratios):
     return missing == 0
 
 
-def fastest(rounds):
+def fastest(boots):
     """What a machine gives that nobody disturbs: the fastest round of the boot that had the
     second fastest one, since one may be faster than all others for reasons of its own."""
-    return sorted(rounds)[-2:][0]
+    return sorted(row["max"] for row in boots)[-2:][0]
 
 
 def key(row):
@@ -90,18 +90,16 @@ def main(path, is_whole=True):
     with open(path) as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
     rows = [row for row in rows if "engine" in row]
-    figures, fast, units = {}, {}, {}
+    figures = {}
     for row in rows:
-        figures.setdefault(key(row), {}).setdefault(row["engine"], []).append(row["value"])
-        fast.setdefault((*key(row), row["engine"]), []).append(row["max"])
-        units[key(row)] = row["unit"]
+        figures.setdefault(key(row), {}).setdefault(row["engine"], []).append(row)
 
     ratios = []
     print("| bench | case | block | file | threads | unit | off | on | on / off (low to high) |")
     print("|---|---|---|---|---|---|---|---|---|")
     for where, engines in figures.items():
         for one, other in comparisons(engines):
-            base, values = engines[one], engines[other]
+            base, values = ([row["value"] for row in engines[engine]] for engine in (one, other))
             if len(values) != len(base) or not all(base):
                 sys.exit(f"{path}: {where}: {len(base)} figures of {one}, {len(values)} of {other}; some are missing")
             each = [on / off for off, on in zip(base, values)]
@@ -111,10 +109,10 @@ def main(path, is_whole=True):
                 "bench": bench, "ratio": f"{other}/{one}", "case": case, "block": block,
                 "file_bytes": file_bytes, "threads": threads, "value": round(value, 3),
                 "low": round(min(each), 3), "high": round(max(each), 3),
-                "fastest": round(fastest(fast[(*where, other)]) / fastest(fast[(*where, one)]), 3),
+                "fastest": round(fastest(engines[other]) / fastest(engines[one]), 3),
             })
             shown = f"{case}, {other} / {one}" if len(engines) > 2 else case
-            print(f"| {bench} | {shown} | {block} | {file_bytes} | {threads} | {units[where]} "
+            print(f"| {bench} | {shown} | {block} | {file_bytes} | {threads} | {engines[one][0]['unit']} "
                   f"| {statistics.median(base):,.0f} | {statistics.median(values):,.0f} "
                   f"| {value:.3f} ({min(each):.3f} to {max(each):.3f}) |")
 

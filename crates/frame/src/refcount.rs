@@ -139,7 +139,7 @@ impl Put {
 /// there are references that were taken and not dropped, beyond those that the caller gives up; (D) order
 /// what was done under references before what their owner does, and what the owner has done before what is
 /// done under the references that come after.
-pub unsafe trait RefScheme: fmt::Debug + Send + Sync + 'static {
+pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     /// The scheme's name in reports.
     const NAME: &'static str;
 

@@ -20,4 +20,4 @@ pub(crate) mod state;
 pub(crate) mod visit;
 
 #[cfg(all(test, not(loom)))]
-mod reclaim_tests;
+mod tests;

@@ -5,7 +5,7 @@
 //!
 //! Protocol. There are at most two groups whose pages the storage is not known to have: the current one, and the one
 //! before it (*earlier*). The number of barriers says which is the current one, and a page that is not clean says in
-//! its state which one it is of ([`crate::page_state`]).
+//! its state which one it is of ([`crate::base::page_state`]).
 //! 1. A barrier, with the writeback lock held: what is left of the earlier group is made durable; then the number goes
 //!    up by one, so that the current group is the earlier one.
 //! 2. A writer, with the slot claimed, looks at the number. If the page is not clean and not of the current group, it

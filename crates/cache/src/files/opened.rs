@@ -2,7 +2,7 @@
 //!
 //! What. Handles *share* an open file ([`Opened`]): when the last of them goes, the file is closed, and its pages and its
 //! index are given back. Others have to look at files that they do not keep: the thread that writes back, writers that are
-//! throttled, who makes room where a page of a space is to be, the eviction of a leaf. Those *visit* it ([`Visit`]), and
+//! throttled, who makes room where a page of a space is to be, the eviction of a leaf. Those *visit* it ([`super::visit`]), and
 //! who drops the last share waits for them. So when all handles have been dropped the file is closed, its lock is free, and
 //! its frames are: not a moment later, when somebody who happened to look at it is done. What keeps it longer are pins that
 //! own a share of it ([`OwnedPageGuard`](crate::OwnedPageGuard)); they are no handles, and the last one closes it.

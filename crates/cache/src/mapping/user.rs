@@ -11,7 +11,7 @@ pub trait FileUser: Any + Send + Sync {
     /// The file has become shorter: it has `size` bytes now.
     ///
     /// It is called with the lock of the file's size held, so it may use the file by no other means than the tries of
-    /// [`MappedFile`].
+    /// [`MappedFile`](crate::MappedFile).
     fn cut(&self, size: u64);
 }
 

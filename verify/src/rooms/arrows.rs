@@ -46,21 +46,26 @@ impl Arrows {
         let mut all = BTreeSet::new();
         let mut impls = BTreeSet::new();
         for (module, here) in tree.modules() {
-            let mut point = |path: &[String], line, files: BTreeSet<FileNr>| {
+            let mut point = |name: String, line, files: BTreeSet<FileNr>| {
                 for to in files.into_iter().filter(|to| *to != here.file) {
                     all.insert(Arrow {
                         from: here.file,
                         line,
                         to,
-                        name: item_name(tree, module, path),
+                        name: name.clone(),
                     });
                 }
             };
             for import in &here.names.uses {
-                point(&import.path, import.line, imported(tree, module, import));
+                let mut name = item_name(tree, module, &import.path);
+                if import.brings == Brings::All {
+                    name.push_str("::*");
+                }
+                point(name, import.line, imported(tree, module, import));
             }
             for mention in &here.names.mentions {
-                point(&mention.path, mention.line, named(tree, module, mention));
+                let name = item_name(tree, module, &mention.path);
+                point(name, mention.line, named(tree, module, mention));
             }
             for block in &here.names.impls {
                 for home in files(resolve(tree, module, &block.path)) {

@@ -123,7 +123,7 @@ impl House<'_> {
         })
     }
 
-    /// The folders with an order that two files are both in and in which their rooms differ, with the two rooms.
+    /// The folders with an order that two files are both in, in rooms that differ, with the two rooms.
     fn rooms_apart<'s>(
         &'s self,
         one: &'s str,
@@ -131,7 +131,9 @@ impl House<'_> {
     ) -> impl Iterator<Item = (&'s Order, &'s str, &'s str)> {
         self.orders.iter().filter_map(move |(folder, order)| {
             let (one, other) = (room_of(folder, one)?, room_of(folder, other)?);
-            (one != other).then_some((*order, one, other))
+            let is_known = |room| order.position(room).is_some() || is_face(room);
+            // What is in no room is a fault of its own.
+            (one != other && is_known(one) && is_known(other)).then_some((*order, one, other))
         })
     }
 

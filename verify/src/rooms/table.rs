@@ -139,8 +139,7 @@ impl Order {
         self.rooms.iter().position(|other| other.name == room)
     }
 
-    /// Why `from` may not import from `to`, if it may not. Both are listed, or the face, which stands above all unless it
-    /// is listed.
+    /// Why `from` may not import from `to`, if it may not. What is not listed stands above all that is.
     pub fn forbids(&self, from: &str, to: &str) -> Option<Against> {
         let above_all = self.rooms.len();
         let (from, to) = (self.position(from), self.position(to));

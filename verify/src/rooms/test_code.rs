@@ -36,26 +36,31 @@ fn needs_test(predicate: &Meta) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use syn::parse_quote;
+    use syn::parse::Parser as _;
+
+    fn is_test(attribute: &str) -> bool {
+        let attributes = Attribute::parse_outer.parse_str(attribute);
+        is_test_code(&attributes.expect("an attribute"))
+    }
 
     #[test]
     fn code_is_test_code_if_it_cannot_be_without_test() {
-        let yes: [Attribute; 5] = [
-            parse_quote!(#[test]),
-            parse_quote!(#[cfg(test)]),
-            parse_quote!(#[cfg(all(test, not(loom)))]),
-            parse_quote!(#[cfg(any(all(loom, test), test))]),
-            parse_quote!(#[cfg(all(unix, any(test)))]),
+        let yes = [
+            "#[test]",
+            "#[cfg(test)]",
+            "#[cfg(all(test, not(loom)))]",
+            "#[cfg(any(all(loom, test), test))]",
+            "#[cfg(all(unix, any(test)))]",
         ];
-        let no: [Attribute; 6] = [
-            parse_quote!(#[cfg(loom)]),
-            parse_quote!(#[cfg(not(test))]),
-            parse_quote!(#[cfg(any(test, loom))]),
-            parse_quote!(#[cfg(all())]),
-            parse_quote!(#[cfg(feature = "test")]),
-            parse_quote!(#[doc = "test"]),
+        let no = [
+            "#[cfg(loom)]",
+            "#[cfg(not(test))]",
+            "#[cfg(any(test, loom))]",
+            "#[cfg(all())]",
+            "#[cfg(feature = \"test\")]",
+            "#[doc = \"test\"]",
         ];
-        assert!(yes.into_iter().all(|one| is_test_code(&[one])));
-        assert!(!no.into_iter().any(|one| is_test_code(&[one])));
+        assert!(yes.into_iter().all(is_test));
+        assert!(!no.into_iter().any(is_test));
     }
 }

@@ -10,10 +10,10 @@ use super::mention::text;
 use super::names::{Names, has};
 use super::test_code::is_test_code;
 
-/// A file, by its place in [`Tree::files`].
+/// The number of a file in its [`Tree`].
 pub type FileNr = usize;
 
-/// A module, by its place in [`Tree::modules`].
+/// The number of a module in its [`Tree`].
 pub type ModuleNr = usize;
 
 /// The module at the root of the crate.

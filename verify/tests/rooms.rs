@@ -344,13 +344,51 @@ fn names_of_other_crates_are_no_arrows() {
 }
 
 #[test]
+fn what_comes_from_another_crate_is_of_the_module_that_hands_it_on() {
+    let fixture = Fixture::new("handed")
+        .with("rooms.toml", "[\"crates/x/src\"]\nrooms = []\n")
+        .with("src/lib.rs", "mod atomic;\nmod made;\nmod user;\n")
+        .with("src/atomic.rs", "pub use std::sync::atomic::AtomicU64;\npub use std::cell::*;\n")
+        .with("src/made.rs", "thread_local! { pub static MADE: u32 = 1; }\n")
+        .with(
+            "src/user.rs",
+            "use crate::atomic::{AtomicU64, Cell};\nuse crate::made::MADE;\nuse std::fmt;\nfn f() -> fmt::Result {}\n",
+        );
+    fixture.has_arrows(&[
+        "user.rs -> atomic.rs: AtomicU64, Cell",
+        "user.rs -> made.rs: MADE",
+    ]);
+}
+
+#[test]
+fn a_module_and_an_item_may_have_one_name() {
+    let fixture = Fixture::new("one-name")
+        .with("rooms.toml", "[\"crates/x/src\"]\nrooms = []\n")
+        .with(
+            "src/lib.rs",
+            "mod content;\nmod user;\npub use content::content;\n",
+        )
+        .with("src/content.rs", "pub fn content() {}\n")
+        .with("src/user.rs", "fn f() { crate::content() }\n");
+    fixture.has_arrows(&["user.rs -> content.rs: content"]);
+}
+
+#[test]
 fn imports_that_lead_to_each_other_come_to_an_end() {
     let fixture = Fixture::new("endless")
         .with("rooms.toml", "[\"crates/x/src\"]\nrooms = []\n")
         .with("src/lib.rs", "mod a;\nmod b;\nuse a::*;\nuse b::*;\n")
-        .with("src/a.rs", "pub use crate::b::*;\npub use crate::b::Nowhere;\n")
-        .with("src/b.rs", "pub use crate::a::*;\npub use crate::a::Nowhere;\nfn f() { nowhere::g(); crate::a::h(); }\n");
-    fixture.has_arrows(&["lib.rs -> b.rs: b::*"]);
+        .with("src/a.rs", "pub use crate::b::*;\npub fn f() { g() }\n")
+        .with(
+            "src/b.rs",
+            "pub use crate::a::*;\npub fn g() { nowhere::h(); f() }\n",
+        );
+    fixture.has_arrows(&[
+        "a.rs -> b.rs: b::*, g",
+        "b.rs -> a.rs: a::*, f",
+        "lib.rs -> a.rs: a::*",
+        "lib.rs -> b.rs: b::*",
+    ]);
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Arrows {
                 point(name, mention.line, named(tree, module, mention));
             }
             for block in &here.names.impls {
-                for home in files(resolve(tree, module, &block.path)) {
+                for home in files(&resolve(tree, module, &block.path)) {
                     impls.insert(Impl {
                         name: block.path.last().cloned().unwrap_or_default(),
                         home,
@@ -107,13 +107,13 @@ impl Arrows {
 fn imported(tree: &Tree, module: ModuleNr, import: &Use) -> BTreeSet<FileNr> {
     let mut targets = resolve(tree, module, &import.path);
     if import.reach == Reach::Handed {
-        targets.retain(|target| match *target {
-            Target::Module(_) => true,
-            Target::Item { module: inner, .. } => !tree.outwards(inner).any(|one| one == module),
+        targets.retain(|target| {
+            let (Target::Module(inner) | Target::Item { module: inner, .. }) = *target;
+            !tree.outwards(inner).any(|one| one == module)
         });
     }
-    let mut files = files(targets.clone());
-    if import.brings == Brings::All && import.reach == Reach::Private {
+    let mut files = files(&targets);
+    if import.brings == Brings::All {
         // Methods of traits come without being named.
         files.extend(targets.iter().filter_map(|target| match *target {
             Target::Module(from) => {
@@ -140,7 +140,7 @@ fn named(tree: &Tree, module: ModuleNr, mention: &Mention) -> BTreeSet<FileNr> {
         ([name], What::Item) => resolve_brought(tree, module, name),
         (path, _) => resolve(tree, module, path),
     };
-    files(targets)
+    files(&targets)
 }
 
 /// The item in a path: of `Leaf::new` it is `Leaf`.
@@ -156,10 +156,10 @@ fn item_name(tree: &Tree, module: ModuleNr, path: &[String]) -> String {
 }
 
 /// The files of items.
-fn files(targets: BTreeSet<Target>) -> BTreeSet<FileNr> {
+fn files(targets: &BTreeSet<Target>) -> BTreeSet<FileNr> {
     targets
-        .into_iter()
-        .filter_map(|target| match target {
+        .iter()
+        .filter_map(|target| match *target {
             Target::Module(_) => None,
             Target::Item { file, .. } => Some(file),
         })

@@ -1,7 +1,8 @@
 //! From a path to the file that defines what it names.
 //!
 //! Imports are followed, public or not, through as many modules as it takes: what `index/mod.rs` re-exports from
-//! `index/leaf.rs` is in the latter. Names are not told apart by kind, so that one may lead to several places.
+//! `index/leaf.rs` is in the latter. What a module re-exports from another crate counts as its own. Names are not told
+//! apart by kind, so that one may lead to several places.
 
 use std::collections::BTreeSet;
 
@@ -85,7 +86,14 @@ fn follow(
         targets = targets
             .into_iter()
             .flat_map(|target| match target {
-                Target::Module(module) => look_up(tree, module, segment, looking),
+                Target::Module(module) => {
+                    let mut inner = look_up(tree, module, segment, looking);
+                    if inner.is_empty() {
+                        // What a macro defines, or comes from another crate with all that it has.
+                        inner.insert(own(tree, module));
+                    }
+                    inner
+                }
                 item @ Target::Item { .. } => BTreeSet::from([item]),
             })
             .collect();
@@ -95,28 +103,33 @@ fn follow(
 
 /// What `name` leads to in the scope of `module`.
 fn look_up(tree: &Tree, module: ModuleNr, name: &str, looking: &mut Looking) -> BTreeSet<Target> {
-    let key = (module, name.to_owned());
-    if !looking.insert(key.clone()) {
-        return BTreeSet::new();
-    }
     let here = tree.module(module);
     let mut found = BTreeSet::new();
     if here.names.defined.iter().any(|defined| defined == name) {
-        let file = here.file;
-        found.insert(Target::Item { module, file });
+        found.insert(own(tree, module));
     }
     let children = here.children.iter().filter(|child| child.name == name);
     found.extend(children.map(|child| Target::Module(child.module)));
-    for import in &here.names.uses {
-        if matches!(&import.brings, Brings::Name(brought) if brought == name) {
-            found.extend(follow(tree, module, &import.path, looking));
-        }
-    }
     if module == ROOT {
         found.extend(exported_macros(tree, name));
     }
     find_own_macro(tree, module, name, &mut found);
-    if found.is_empty() && !named_here(tree, module, name) {
+
+    let key = (module, name.to_owned());
+    if !looking.insert(key.clone()) {
+        return found;
+    }
+    for import in &here.names.uses {
+        if matches!(&import.brings, Brings::Name(brought) if brought == name) {
+            let mut imported = follow(tree, module, &import.path, looking);
+            if imported.is_empty() {
+                // Of another crate: this module hands it on.
+                imported.insert(own(tree, module));
+            }
+            found.extend(imported);
+        }
+    }
+    if found.is_empty() {
         for import in &here.names.uses {
             if import.brings == Brings::All {
                 for target in follow(tree, module, &import.path, looking) {
@@ -129,6 +142,12 @@ fn look_up(tree: &Tree, module: ModuleNr, name: &str, looking: &mut Looking) -> 
     }
     looking.remove(&key);
     found
+}
+
+/// An item of `module` itself.
+fn own(tree: &Tree, module: ModuleNr) -> Target {
+    let file = tree.module(module).file;
+    Target::Item { module, file }
 }
 
 /// Whether a module itself says what a name is there, be it of another crate.
@@ -144,10 +163,9 @@ fn named_here(tree: &Tree, module: ModuleNr, name: &str) -> bool {
 }
 
 fn find_own_macro(tree: &Tree, module: ModuleNr, name: &str, found: &mut BTreeSet<Target>) {
-    let here = tree.module(module);
-    if here.names.macros.iter().any(|own| own.name == name) {
-        let file = here.file;
-        found.insert(Target::Item { module, file });
+    let mut macros = tree.module(module).names.macros.iter();
+    if macros.any(|one| one.name == name) {
+        found.insert(own(tree, module));
     }
 }
 
@@ -163,11 +181,10 @@ fn find_macro(tree: &Tree, module: ModuleNr, name: &str, found: &mut BTreeSet<Ta
 
 /// `#[macro_export]` puts a macro at the root, wherever it stands.
 fn exported_macros(tree: &Tree, name: &str) -> impl Iterator<Item = Target> {
-    tree.modules().filter_map(move |(module, here)| {
-        let mut macros = here.names.macros.iter();
-        let file = here.file;
-        macros
-            .any(|one| one.is_exported && one.name == name)
-            .then_some(Target::Item { module, file })
-    })
+    let exports = move |module: &ModuleNr| {
+        let mut macros = tree.module(*module).names.macros.iter();
+        macros.any(|one| one.is_exported && one.name == name)
+    };
+    let modules = tree.modules().map(|(module, _)| module);
+    modules.filter(exports).map(|module| own(tree, module))
 }

@@ -8,6 +8,7 @@
 //! | [`mutant`] | a mutant file: its format, and what it does to a source text |
 //! | [`tree`] | the scratch copy of the workspace in which mutants are built |
 //! | [`hunt`] | all mutants together, and the report |
+//! | [`instructions`] | how many instructions a hit has |
 //! | [`rooms`] | the order of rooms: which files of a crate may import which |
 //!
 //! `verify/README.md` says how to call it, describes both file formats and lists the litmus tests.
@@ -16,6 +17,7 @@
 
 pub mod herd;
 pub mod hunt;
+pub mod instructions;
 pub mod litmus;
 pub mod mutant;
 pub mod rooms;

@@ -179,9 +179,7 @@ fn space_read_64_hot(count: u64) -> Result<(), Failure> {
 fn space_read_64_random(count: u64) -> Result<(), Failure> {
     let (space, start) = private_space()?;
     let mut offsets = random_offsets(count);
-    read_space(&space, count, || {
-        start + offsets.next().unwrap_or_default()
-    })
+    read_space(&space, count, || start + offsets.next().unwrap_or_default())
 }
 
 fn space_write_64(count: u64) -> Result<(), Failure> {

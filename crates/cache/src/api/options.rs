@@ -64,14 +64,14 @@ impl OpenOptions {
         self
     }
 
-    /// Calls `hook` before a page is given to the storage, with the page's number and the highest log sequence
-    /// number that [`File::write_at_lsn`](crate::File::write_at_lsn) was given for it (0 if it was given none). If it fails, the page is not
-    /// given to the storage, and stays dirty.
+    /// Calls `hook` before a page is given to the storage, with the page's number and the highest log sequence number that
+    /// [`File::write_at_lsn`](crate::File::write_at_lsn) was given for it (0 if it was given none). If the hook fails, the page
+    /// is not given to the storage, and stays dirty.
     ///
-    /// It is called with the file's writeback lock held, so it cannot flush or sync this file, make it longer or shorter,
-    /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to others, and
-    /// sync them: a log, say. Keep a handle of that file elsewhere too, or close it: one that only the hook has goes when
-    /// this file is closed, and a pin that owns a share of it may be the last to do that.
+    /// The hook is called with the file's writeback lock held. So it cannot flush or sync this file, make it longer or shorter,
+    /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to other
+    /// files, a log for example, and sync them. Keep a handle of such a file outside of the hook, or close the file: a file that
+    /// only the hook holds is dropped when this file is closed, maybe by a pin that owns a share of it.
     #[must_use]
     pub fn before_write(
         mut self,

@@ -13,9 +13,9 @@
 //!    and none has to be kept in two versions.
 //! 3. Writeback gives pages of the current group to the storage only when the earlier group is durable.
 //!
-//! A write that is under way while a barrier is made is before it or after it, as the writer sees the number; it may
-//! store the page's state when the barrier is over already. Step 1 therefore looks for pages of the earlier group also
-//! when there should be none: whoever has returned from such a write before the next barrier is called is in time for it.
+//! A write that is under way during a barrier is before it or after it, depending on the number that the writer has seen. It may
+//! store the page's state after the barrier is over. So step 1 looks for pages of the earlier group also when there should be
+//! none: a write that has returned before the next barrier is called has stored its state by then.
 //!
 //! Invariants, with the writeback lock held.
 //! - G1: a page that is not clean is of the current group or of the one before it.

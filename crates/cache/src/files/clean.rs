@@ -1,13 +1,13 @@
-//! Who writes back, and when: writers that have made too much dirty, and a thread of the cache ([`super::rounds`]).
+//! Making pages clean, of whatever file.
 //!
-//! At most half of the frames may hold bytes that the storage is not known to have. A writer that would exceed
-//! that makes pages clean first, of its own file or of others: their pages are given to the storage, and made
-//! durable, since only then they can be evicted. Before it comes to that, a thread of the cache gives dirty pages
-//! to the storage, five times a second; and when a quarter of the frames are not clean it is woken, and makes pages
-//! durable. So while the storage is at work on one quarter, writers fill the next.
+//! At most half of the frames may hold bytes that the storage is not known to have. A writer that would exceed that makes pages
+//! clean first, of its own file or of others: they are given to the storage and made durable, since only then they can be
+//! evicted. The thread that writes back ([`super::rounds`]) keeps writers away from that limit: five times a second it gives dirty
+//! pages to the storage, and from a quarter of the frames on it is woken, and makes pages durable. So while the storage is at work
+//! on one quarter, writers fill the next.
 //!
-//! Both go through the open files, and *visit* them one at a time ([`super::visit`]): they keep no file open that the
-//! program has closed.
+//! Writers and the thread go through the open files, and *visit* them one at a time ([`super::visit`]): they keep no file open that
+//! the program has closed.
 
 use std::collections::HashSet;
 
@@ -35,8 +35,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         self.0.supply().pool()
     }
 
-    /// Makes pages clean until fewer than the limit are not, as far as the storage lets it. Errors are told by the
-    /// files' next syncs, and keep other writers from asking for a while: they go on, as far as there are frames. No lock of any file is held.
+    /// See [`Keeper::make_clean`](crate::mapping::keeper::Keeper::make_clean).
     #[cold]
     pub(crate) fn make_clean(self) {
         if InHook::is_so() || self.0.shared.pressure.last_failure.is_recent() {
@@ -51,12 +50,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    /// Makes all pages clean of files that are written back in the background, for who has failed for lack of
-    /// frames. No lock of any file is held.
-    ///
-    /// # Errors
-    ///
-    /// If there are no fewer than before that are not clean: `error`, and what the storage says if that is why.
+    /// See [`Keeper::make_room`](crate::mapping::keeper::Keeper::make_room).
     #[cold]
     pub(crate) fn make_room(self, error: Error) -> Result<(), Error> {
         let before = self.0.shared.pressure.unclean.nr();

@@ -1,44 +1,47 @@
-//! Who keeps a file open, and who only looks at it.
+//! Shares and visits: what keeps a file open, and what only looks at it.
 //!
-//! What. Handles *share* an open file ([`Opened`]): when the last of them goes, the file is closed, and its pages and its
-//! index are given back. Others have to look at files that they do not keep: the thread that writes back, writers that are
-//! throttled, who makes room where a page of a space is to be, the eviction of a leaf. Those *visit* it ([`super::visit`]), and
-//! who drops the last share waits for them. So when all handles have been dropped the file is closed, its lock is free, and
-//! its frames are: not a moment later, when somebody who happened to look at it is done. What keeps it longer are pins that
-//! own a share of it ([`OwnedPageGuard`](crate::OwnedPageGuard)); they are no handles, and the last one closes it.
+//! A handle has a *share* of its file ([`Opened`]). When the last share is dropped the file is closed: its pages and its index are
+//! given back, its lock is free. Four others look at files without keeping them open: the thread that writes back, a throttled
+//! writer, a request for frames on one node, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread
+//! that drops the last share waits until all visitors have left. So a file is closed when its last handle has been dropped, and
+//! not later, when a visitor happens to be done. Only a pin that owns a share ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps
+//! it open longer. Such a pin is no handle; the last of them closes the file.
 //!
 //! # Protocol
 //!
 //! ```text
-//! who drops a share                        visitor
+//! a thread that drops a share              a visitor
 //! 1 one share less                         a one visitor more, unless there is no share
 //! 2 was it the last? then wait until       b get hold of the mapping (it is there)
 //!   there is no visitor                    c look
 //! 3 let go of the mapping                  d let go of the mapping
-//!                                          e one visitor less; wake who waits
+//!                                          e one visitor less; wake the waiting thread
 //! ```
 //!
-//! Both numbers are in one word, so 1 and a are in an order. If a comes first, 2 waits for e, and the mapping is there at b:
-//! whoever drops the last share lets go of it after that. If 1 comes first, and it was the last share, nobody visits the
-//! file any more. So a visitor is never the last who has the mapping, and tears nothing down; it may hold claims and locks.
+//! Both numbers are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If a comes first, 2 waits for e, and the
+//! mapping is there at b, since it is let go of after 2. If 1 comes first, and it was the last share, a fails, and so does every
+//! later visit. So a visitor is never the last holder of a mapping, and tears nothing down; it may hold claims and locks.
 //!
-//! A file that has no share may still have pins, or be kept by who waits at 2, and be opened again: it has a share then,
-//! and may get more visitors. Who waits at 2 goes on, since somebody else closes the file, and is woken by who opens it: the
-//! visitor that it has waited for leaves a file that has a share, and wakes nobody.
+//! A file without a share may still be kept by pins, or by a thread that waits at 2. If it is opened again meanwhile it has a share,
+//! and may get more visitors. The thread at 2 need not wait any more then: another one closes the file. Whoever opens the file
+//! wakes it, since the visitor that it waits for leaves a file with a share, and wakes nobody.
 //!
-//! # Who waits for whom
+//! # Waits
 //!
-//! A visitor takes the writeback lock of the file that it visits, asks its storage, and calls its hook. Who drops the
-//! last share has taken that lock before, to make everything durable: so it waits here for nothing that it has not waited
-//! for there. But in a hook nothing is waited for, or a visitor whose visit calls the file's hook, which lets the last share
-//! go, would wait for itself: there the thread of the cache is given the last share to drop, and one more if it was the
-//! last handle that went, since that thread makes the file durable then.
+//! A visitor takes the writeback lock of the file that it visits, calls the storage, and calls the file's hook. The thread that
+//! drops the last share has taken the same lock before, to make everything durable. So it waits here for nothing that it has not
+//! waited for there.
+//!
+//! In a hook nothing is waited for: the hook may run in a visit, and would wait for that visit. So if the last share is dropped in
+//! a hook, the thread of the cache drops it later; if the last handle is dropped there, that thread gets a share of its own, makes
+//! the file durable, and drops it.
+//!
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
 //! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
 //! `loom_reopen_vs_who_waits_for_a_visitor`, `loom_give_back_vs_evict`; `crates/pagewell/tests/closing.rs`. loom does not see
-//! the mapping's own count (it is std's), so it does not try a visitor between 2 and 3: that none comes there is a matter of
-//! the word alone, and tested as one.
+//! the mapping's own count (it is std's), so it does not try a visitor between 2 and 3: that none comes there follows from
+//! the word alone, and is tested as that.
 
 use std::ops::Deref;
 use std::path::PathBuf;

@@ -11,16 +11,18 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     /// Forgets the file `id`, which was torn down, and whose storage is closed.
     fn forget(&self, id: FileId, number: u64);
 
-    /// Makes pages clean until fewer than the limit are not, as far as the storage lets it. Errors are told by the
-    /// files' next syncs, and keep other writers from asking for a while: they go on, as far as there are frames. No lock of
-    /// any file is held.
+    /// Makes pages clean until there are fewer unclean frames than the limit, as far as the storage allows. No lock of any file
+    /// is held.
+    ///
+    /// The next sync of each file tells its errors. After an error writers do not ask again for a tenth of a second, and
+    /// go on as long as there are frames.
     fn make_clean(&self);
 
-    /// Makes all pages clean of files that are written back in the background, for who has failed with `error` for lack of
-    /// frames. No lock of any file is held.
+    /// Makes all pages clean of files that are written back in the background, for a caller that has failed with `error` for
+    /// lack of frames. No lock of any file is held.
     ///
     /// # Errors
     ///
-    /// If there are no fewer than before that are not clean: `error`, and what the storage says if that is why.
+    /// If there are as many unclean frames as before: `error`, with the storage's error as its source if there was one.
     fn make_room(&self, error: Error) -> Result<(), Error>;
 }

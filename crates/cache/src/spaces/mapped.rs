@@ -1,23 +1,21 @@
-//! What shows the pages of a file at addresses: a handle for memory spaces.
+//! A file whose pages are shown at addresses: the handle that memory spaces have.
 //!
-//! Place. A space has one handle for each area that maps a file. It has the index of the file for a page table: nothing
-//! of a page is kept anywhere else, so eviction, writeback, truncation and migration need not look for entries.
+//! Place. A space has one handle for each area that maps a file. The file's index serves as its page table: nothing of a page is
+//! kept anywhere else, so eviction, writeback, truncation and migration have no entries to look for.
 //!
 //! Protocol. Every access comes in two parts, as a fault of the processor does:
-//! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`],
-//!    [`MappedFile::try_pin`]): look at the page once. It neither waits, nor allocates, nor calls the storage or the
-//!    program, so it may be done with the locks of a space in hand.
-//! 2. If it says what has to be waited for ([`Tried::NotNow`]): let go of all locks, wait ([`MappedFile::wait`],
-//!    [`MappedFile::hold`]), which may read from the storage, write pages back, and call the program's hook; then try
-//!    again.
+//! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`], [`MappedFile::try_pin`]): look at the page
+//!    once. A try neither waits nor allocates, and calls neither the storage nor the program. So the locks of a space may be held.
+//! 2. If the try says what has to be waited for ([`Tried::NotNow`]): let go of all locks, wait ([`MappedFile::wait`],
+//!    [`MappedFile::hold`]), and try again. Waiting may read from the storage, write pages back, and call the program's hook.
 //!
 //! So a fork of a space does not wait for the reading of a page, and a hook may use spaces.
 //!
-//! Progress. A try that is repeated has met another thread that changed the page, or one that took away what was waited
-//! for; a page that is held stays cached, so that a read or a copy meets only the former.
+//! Progress. A try is repeated because another thread has changed the page, or has taken away what was waited for. A page that is
+//! held stays cached, so a read or a copy of it meets only the former.
 //!
-//! Cuts. Whoever keeps copies of pages of the file is told when the file gets shorter ([`FileUser::cut`]), under the
-//! lock of the file's size: before the file can grow again, or be written to past its new end.
+//! Cuts. A user that keeps copies of pages ([`FileUser::cut`]) is told when the file gets shorter, under the lock of the file's
+//! size: before the file can grow again, or be written to past its new end.
 
 use std::any::Any;
 use std::cell::RefCell;

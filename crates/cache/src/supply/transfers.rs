@@ -1,5 +1,7 @@
-//! Transfers from the storage that are under way, by the nodes of the frames that they fill: those frames can be evicted
-//! once they are pages, so who has found none that can waits for them ([`crate::supply::reclaim`]).
+//! Transfers from the storage that are under way, counted for each node.
+//!
+//! A frame that is being filled can be evicted once its page is published. So a request that has found nothing to evict waits while
+//! there are transfers to frames that it could use ([`crate::supply::reclaim`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool};

@@ -8,20 +8,20 @@
 //! ([`crate::writeback::size`]), a page that is not cached is zeros.
 //!
 //! A cut, with the lock of the size and the writeback lock held:
-//! 1. The storage cuts the file. Until it has, the file has its old size for everybody, so a cut that fails was none. A fill
-//!    whose transfer falls short meanwhile waits until this is over, asleep ([`Writes::cutting`]). A storage that does not
-//!    tell whether it has cut the file, or panics, is taken to have done it.
-//! 2. Store the size: readers do not go beyond the new end. Then the size that fills go by: a fill that takes a page for
-//!    one that the storage does not have, which is zeros, and shows it, is of a file that is shorter for whoever sees that.
-//! 3. Take out the pages past the new end (`Remover::remove`), and tell who keeps copies.
+//! 1. The storage cuts the file. Until it has, the file has its old size for everybody, so a cut that fails was none. A fill whose
+//!    transfer falls short meanwhile sleeps until the cut is over ([`Writes::cutting`]). A storage that panics, or does not tell
+//!    whether it has cut the file, is taken to have cut it.
+//! 2. Store the size, then the size that fills go by. In this order: a fill that finds a page past the end of the storage makes it
+//!    zeros, and whoever reads these zeros must see that the file is shorter.
+//! 3. Take out the pages past the new end (`Remover::remove`), and tell the file's user, who keeps copies.
 //!
 //! # Locks
 //!
 //! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
 //! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
 //!
-//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
-//! `append-vs-read*`.
+//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`;
+//! the litmus tests `write-vs-truncate*`, `append-vs-read*`.
 
 use pagewell_frame::refcount::RefScheme;
 

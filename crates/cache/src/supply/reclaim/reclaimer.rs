@@ -1,8 +1,9 @@
-//! Reclaim: making frames free when there are none left.
+//! Rounds over the frames, until one has found what was wanted.
 //!
-//! Policy: CLOCK ([`crate::supply::policy::clock`]). A hand goes round over all frames. A page that was referenced since the hand last came by loses its mark and stays; one that
-//! was not is evicted. Leaves of the index whose slots are all empty go too. For a block of several frames
-//! the hand goes by blocks instead ([`super::block`]). Who wants frames on certain nodes has them looked for there ([`super::nodes`]).
+//! Policy. A hand goes round over all frames in the order of the policy ([`crate::supply::policy::clock`]). A page that was
+//! referenced since the hand last came by loses its mark and stays; one that was not is evicted. Leaves whose slots are all empty go
+//! too. For a block of several frames the hand goes by blocks ([`super::block`]); for a certain node it stays on that node
+//! ([`super::nodes`]).
 //!
 //! Rounds. A request makes rounds of one look at each frame, until it has what it wants. The first
 //! [`GENTLE_ROUNDS`] respect the marks, and requests at the same time share them: each step of the hand is

@@ -31,7 +31,7 @@ rooms    checks the imports inside the crates against the order in verify/rooms.
 
 instructions  counts the instructions of hits with callgrind
   --base DIR     counts those of another git checkout too, and the difference
-  --count N      how many hits the shorter of two runs has (default: 100000)
+  --count N      how many hits the shorter of two runs has (default: 20000)
   --format F     table, or json: an object a line
   KIND           a kind of hit, as crates/pagewell/examples/hit_instructions.rs names it (default: all)
 
@@ -165,7 +165,7 @@ fn check_rooms(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Troubl
 
 fn count_instructions(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
     let mut base = None;
-    let mut count = 100_000;
+    let mut count = 20_000;
     let mut format = instructions::report::Format::Table;
     let mut kinds = Vec::new();
     while let Some(arg) = args.next() {

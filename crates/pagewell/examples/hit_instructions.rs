@@ -56,6 +56,11 @@ const CAPACITY: u64 = 512 << 20;
 /// Where hot accesses go: within a page, not at its begin.
 const HOT: u64 = 5 * PAGE + 192;
 
+/// Bytes that lie the same wherever the stack begins, which the length of the program's path would change: how many steps a copy
+/// has may depend on it.
+#[repr(align(64))]
+struct Aligned<const N: usize>([u8; N]);
+
 fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -79,36 +84,36 @@ fn main() -> Result<(), Failure> {
 
 fn read_64_hot(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
-    let mut buf = [0; 64];
+    let mut buf = Aligned([0; 64]);
     for _ in 0..count {
-        file.read_at(black_box(&mut buf), black_box(HOT))?;
+        file.read_at(black_box(&mut buf.0), black_box(HOT))?;
     }
     Ok(())
 }
 
 fn read_64_random(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
-    let mut buf = [0; 64];
+    let mut buf = Aligned([0; 64]);
     for offset in random_offsets(count) {
-        file.read_at(black_box(&mut buf), offset)?;
+        file.read_at(black_box(&mut buf.0), offset)?;
     }
     Ok(())
 }
 
 fn read_4096_hot(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
-    let mut buf = [0; PAGE as usize];
+    let mut buf = Aligned([0; PAGE as usize]);
     for _ in 0..count {
-        file.read_at(black_box(&mut buf), black_box(5 * PAGE))?;
+        file.read_at(black_box(&mut buf.0), black_box(5 * PAGE))?;
     }
     Ok(())
 }
 
 fn read_64_referenced(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
-    let mut buf = [0; 64];
+    let mut buf = Aligned([0; 64]);
     for _ in 0..count {
-        file.read_at_referenced(black_box(&mut buf), black_box(HOT))?;
+        file.read_at_referenced(black_box(&mut buf.0), black_box(HOT))?;
     }
     Ok(())
 }
@@ -139,25 +144,27 @@ fn pin_mut(count: u64) -> Result<(), Failure> {
 
 fn write_64_hot(count: u64) -> Result<(), Failure> {
     let file = written_file()?;
+    let bytes = Aligned([1; 64]);
     for _ in 0..count {
-        file.write_at(black_box(&[1; 64]), black_box(HOT))?;
+        file.write_at(black_box(&bytes.0), black_box(HOT))?;
     }
     Ok(())
 }
 
 fn write_64_random(count: u64) -> Result<(), Failure> {
     let file = written_file()?;
+    let bytes = Aligned([1; 64]);
     for offset in random_offsets(count) {
-        file.write_at(black_box(&[1; 64]), offset)?;
+        file.write_at(black_box(&bytes.0), offset)?;
     }
     Ok(())
 }
 
 fn write_4096_hot(count: u64) -> Result<(), Failure> {
     let file = written_file()?;
-    let page = [1; PAGE as usize];
+    let page = Aligned([1; PAGE as usize]);
     for _ in 0..count {
-        file.write_at(black_box(&page), black_box(5 * PAGE))?;
+        file.write_at(black_box(&page.0), black_box(5 * PAGE))?;
     }
     Ok(())
 }
@@ -165,8 +172,9 @@ fn write_4096_hot(count: u64) -> Result<(), Failure> {
 /// Every 64th append begins a page: its share of that is counted.
 fn append_64(count: u64) -> Result<(), Failure> {
     let file = open_writable(Vec::new())?;
+    let bytes = Aligned([1; 64]);
     for _ in 0..count {
-        file.append(black_box(&[1; 64]))?;
+        file.append(black_box(&bytes.0))?;
     }
     Ok(())
 }
@@ -219,16 +227,17 @@ fn mapped_write_64(count: u64) -> Result<(), Failure> {
 }
 
 fn read_space(space: &Space, count: u64, mut addr: impl FnMut() -> u64) -> Result<(), Failure> {
-    let mut buf = [0; 64];
+    let mut buf = Aligned([0; 64]);
     for _ in 0..count {
-        space.read(addr(), black_box(&mut buf))?;
+        space.read(addr(), black_box(&mut buf.0))?;
     }
     Ok(())
 }
 
 fn write_space(space: &Space, count: u64, start: u64) -> Result<(), Failure> {
+    let bytes = Aligned([1; 64]);
     for _ in 0..count {
-        space.write(black_box(start + HOT), black_box(&[1; 64]))?;
+        space.write(black_box(start + HOT), black_box(&bytes.0))?;
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub struct Options {
 pub fn run(options: &Options, out: &mut impl Write) -> Result<Ended, Trouble> {
     let report = |e: std::io::Error| format!("cannot write the report: {e}");
     let Some(callgrind) = &options.callgrind else {
-        writeln!(out, "skipped: {}", callgrind::GET_VALGRIND).map_err(report)?;
+        report::skipped(out, options.format, callgrind::GET_VALGRIND).map_err(report)?;
         return Ok(Ended::Well);
     };
     let program = Program::of_checkout(&options.root)?;

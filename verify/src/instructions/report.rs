@@ -35,6 +35,14 @@ struct Line<'k> {
     difference: Option<f64>,
 }
 
+/// Writes that nothing was counted, and why.
+pub fn skipped(out: &mut impl Write, format: Format, why: &str) -> io::Result<()> {
+    match format {
+        Format::Table => writeln!(out, "skipped: {why}"),
+        Format::Json => writeln!(out, "{}", serde_json::json!({ "skipped": why })),
+    }
+}
+
 /// Writes what stands above the counts of a table.
 pub fn head(
     out: &mut impl Write,

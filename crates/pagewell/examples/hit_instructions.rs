@@ -330,3 +330,15 @@ fn mapped_file(sharing: Sharing) -> Result<(Space, u64), Failure> {
     }
     Ok((space, area.start))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_performs_hits() {
+        for (name, perform) in KINDS {
+            assert!(perform(100).is_ok(), "{name}");
+        }
+    }
+}

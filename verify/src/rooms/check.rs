@@ -169,7 +169,7 @@ impl House<'_> {
             let apart = apart.filter(|room| !product.contains(room) && !tests.contains(room));
             for room in missing.chain(apart) {
                 faults.push(Fault::NoSuchRoom {
-                    folder: self.path(folder),
+                    folder: self.path(folder).trim_end_matches('/').to_owned(),
                     room: room.to_owned(),
                 });
             }

@@ -15,10 +15,8 @@ pub(crate) struct Background<T> {
     /// What wakes it.
     bell: Arc<Bell>,
     /// What it does in a round.
-    #[cfg_attr(loom, allow(dead_code))] // In a model there is no thread.
     round: fn(&Arc<T>),
     /// Whether it was started.
-    #[cfg_attr(loom, allow(dead_code))] // In a model there is no thread.
     pub(super) is_started: Mutex<bool>,
 }
 

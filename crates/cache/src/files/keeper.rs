@@ -1,11 +1,15 @@
 //! What rooms below ask of the cache as a whole.
 
+use std::sync::Arc;
+
 use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
+use pagewell_sync::lock;
 
 use crate::base::error::Error;
 use crate::files::clean::Cleaner;
+use crate::files::share::Share;
 use crate::files::state::Files;
 use crate::files::visit::visit;
 use crate::index::claims::Claims;
@@ -15,7 +19,21 @@ use crate::supply::owners::LeafOwners;
 
 impl<S: RefScheme> Keeper for Files<S> {
     fn forget(&self, id: FileId, number: u64) {
-        self.registry.forget(id, number);
+        // In a child, another thread of the parent may have had the lock.
+        if self.shared.home.is_here() {
+            self.registry.forget(id, number);
+        }
+    }
+
+    fn take_share(self: Arc<Self>, number: u64) {
+        // It is there: the caller has it.
+        if let Some(mapping) = self.registry.mapping(number) {
+            lock(&self.left).push(Share::of_counted(mapping));
+        }
+        // In a model there is no thread. If none can be started now, the next one that is finds the file.
+        #[cfg(not(loom))]
+        let _ = self.background.start(&self);
+        self.background.wake();
     }
 
     fn make_clean(&self) {

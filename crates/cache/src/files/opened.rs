@@ -49,13 +49,13 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::{Backend, FileId};
-use pagewell_sync::lock;
 
 use crate::base::error::Error;
 use crate::base::page::PageSize;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
 use crate::files::registry::{Begin, Begun, Origin};
+use crate::files::share::Share;
 use crate::files::state::Files;
 use crate::mapping::keeper::Keeper;
 use crate::mapping::record::Mapping;
@@ -67,29 +67,19 @@ use crate::writeback::flush::Flusher;
 #[derive(Debug)]
 pub(crate) struct Opened<S: RefScheme> {
     mapping: Arc<Mapping<S>>,
-    files: Arc<Files<S>>,
 }
 
 impl<S: RefScheme> Opened<S> {
-    /// A share more of a file that is one of `files`.
-    fn new(files: &Arc<Files<S>>, mapping: Arc<Mapping<S>>) -> Self {
-        let users = mapping.users();
-        if users.add_share() {
-            mapping.claims().waits.wake(&**users);
+    /// The share, which is dropped with this.
+    pub(super) fn new(share: Share<S>) -> Self {
+        Self {
+            mapping: share.into_mapping(),
         }
-        Self::of_counted(files, mapping)
-    }
-
-    /// A share that is counted already.
-    pub(super) fn of_counted(files: &Arc<Files<S>>, mapping: Arc<Mapping<S>>) -> Self {
-        let files = Arc::clone(files);
-        Self { mapping, files }
     }
 
     /// A share of the file `id`, if it is open.
-    pub(crate) fn of_open(files: &Arc<Files<S>>, id: FileId) -> Option<Self> {
-        let open = files.registry.open(id)?;
-        Some(Self::new(files, open))
+    pub(crate) fn of_open(files: &Files<S>, id: FileId) -> Option<Self> {
+        files.registry.open(id).map(Self::new)
     }
 
     /// A share of the file that `backend` holds, which is called `path` in errors; and whether it was open already. Then the
@@ -106,20 +96,20 @@ impl<S: RefScheme> Opened<S> {
         access: Access,
     ) -> Result<(Self, Origin), Error> {
         let id = backend.id();
-        let (mapping, origin) = files.registry.open_or_make(id, |number| {
+        let (share, origin) = files.registry.open_or_make(id, |number| {
             let keeper: Arc<dyn Keeper> = Arc::<Files<S>>::clone(files);
             let shared = Arc::clone(&files.shared);
             let known_by = (id, number);
             Mapping::new((shared, keeper), backend, path, page_size, known_by, access)
         })?;
-        Ok((Self::new(files, mapping), origin))
+        Ok((Self::new(share), origin))
     }
 
     /// A share of the file `id`, if it is open, or else the right to open it for writing. Waits for who is just opening it,
     /// and until its storage is closed if it is just being closed.
-    pub(crate) fn begin_to_open(files: &Arc<Files<S>>, id: FileId) -> Opening<'_, S> {
+    pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
         match files.registry.begin_to_open(id) {
-            Begin::Already(open) => Opening::Already(Self::new(files, open)),
+            Begin::Already(share) => Opening::Already(Self::new(share)),
             Begin::Begun(begun) => Opening::Begun(begun),
         }
     }
@@ -133,17 +123,9 @@ impl<S: RefScheme> Opened<S> {
         Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Has the thread of the cache drop a share of this file, and make the file durable before if no handle is left. Until it did the
-    /// share keeps the cache, so the thread does not end before.
-    ///
-    /// `share` is counted, and the thread's from now on.
-    fn close_later(&self, share: Arc<Mapping<S>>) {
-        let files = &self.files;
-        lock(&files.left).push(share);
-        // In a model there is no thread. If none can be started now, the next one that is finds the file.
-        #[cfg(not(loom))]
-        let _ = files.background.start(files);
-        files.background.wake();
+    /// Gives a share that is counted to the thread of the cache ([`Keeper::take_share`]).
+    fn close_later(&self) {
+        Arc::clone(self.keeper()).take_share(self.number());
     }
 
     /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
@@ -158,9 +140,9 @@ impl<S: RefScheme> Opened<S> {
         if InHook::is_so() {
             // With a share of its own, whoever else has one: they may be past the moment at which they save, or have had
             // no handle.
-            let share = Arc::clone(&self.mapping);
-            let _ = share.users().add_share();
-            self.close_later(share);
+            // There is ours, so nobody waits for one.
+            let _ = self.users().add_share();
+            self.close_later();
         } else {
             Flusher(self).save_at_the_end();
         }
@@ -178,7 +160,7 @@ impl<S: RefScheme> Deref for Opened<S> {
 
 impl<S: RefScheme> Clone for Opened<S> {
     fn clone(&self) -> Self {
-        Self::new(&self.files, Arc::clone(&self.mapping))
+        Self::new(Share::count(Arc::clone(&self.mapping)))
     }
 }
 
@@ -194,7 +176,7 @@ impl<S: RefScheme> Drop for Opened<S> {
         if InHook::is_so() && mapping.writes_if_any().is_some() {
             if !users.remove_share_unless_last() {
                 // Our share goes along.
-                self.close_later(Arc::clone(&self.mapping));
+                self.close_later();
             }
             return;
         }

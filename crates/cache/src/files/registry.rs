@@ -8,6 +8,7 @@ use pagewell_io::FileId;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{Condvar, Mutex, lock};
 
+use crate::files::share::Share;
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
@@ -67,15 +68,16 @@ impl<S: RefScheme> Registry<S> {
         }
     }
 
-    /// The open mapping of the file `id`, or the one that `make` makes of the number that it is given;
-    /// and whether that was so.
+    /// A share of the open mapping of the file `id`, or of the one that `make` makes of the number that it is given; and whether
+    /// the file was open.
     ///
-    /// `make` is called without the registry's lock: it may evict, which looks mappings up.
+    /// `make` is called without the registry's lock: it may evict, which looks mappings up. What it has not used, or what it has
+    /// made in vain, is dropped when the share is counted: that may take long, and closes files of the program's.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
         make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
-    ) -> Result<(Arc<Mapping<S>>, Origin), E> {
+    ) -> Result<(Share<S>, Origin), E> {
         if let Some(open) = self.open(id) {
             return Ok((open, Origin::Open));
         }
@@ -96,14 +98,15 @@ impl<S: RefScheme> Registry<S> {
         }
         // If someone else was faster, ours is torn down here, after the lock was released.
         Ok(match open {
-            Some(open) => (open, Origin::Open),
-            None => (made, Origin::Made),
+            Some(open) => (Share::count(open), Origin::Open),
+            None => (Share::count(made), Origin::Made),
         })
     }
 
-    /// The open mapping of the file `id`.
-    pub(super) fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
-        lock(&self.tables).open(id)
+    /// A share of the open mapping of the file `id`.
+    pub(super) fn open(&self, id: FileId) -> Option<Share<S>> {
+        let open = lock(&self.tables).open(id);
+        open.map(Share::count)
     }
 
     /// Begins to open the file `id` for writing, unless it is open. Waits for who is just opening it, and until its storage
@@ -113,7 +116,8 @@ impl<S: RefScheme> Registry<S> {
         loop {
             if !tables.opening.contains(&id) {
                 if let Some(open) = tables.open(id) {
-                    return Begin::Already(open);
+                    drop(tables);
+                    return Begin::Already(Share::count(open));
                 }
                 if !tables.by_file.contains_key(&id) {
                     tables.opening.insert(id);
@@ -135,6 +139,12 @@ impl<S: RefScheme> Registry<S> {
     /// The mapping with this number, if there is one.
     pub(super) fn registered(&self, number: u64) -> Option<Registered<S>> {
         lock(&self.tables).by_number.get(&number).cloned()
+    }
+
+    /// The mapping with this number, if it is there still.
+    pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
+        let (mapping, _) = self.registered(number)?;
+        mapping.upgrade()
     }
 
     /// The numbers of all open mappings.
@@ -162,7 +172,7 @@ impl<S: RefScheme> Registry<S> {
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
     /// Nothing: it is open.
-    Already(Arc<Mapping<S>>),
+    Already(Share<S>),
     /// To lock it, and to register it.
     Begun(Begun<'r, S>),
 }

@@ -24,7 +24,7 @@ pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
         let Some(share) = share else {
             return;
         };
-        let share = Opened::of_counted(files, share);
+        let share = Opened::new(share);
         if share.writes_if_any().is_some_and(Writes::is_unhandled) {
             Flusher(&share).save_at_the_end();
         }

@@ -7,7 +7,7 @@ use pagewell_sync::Mutex;
 
 use crate::files::background::{Background, Rounds};
 use crate::files::registry::Registry;
-use crate::mapping::record::Mapping;
+use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 
@@ -20,8 +20,8 @@ pub(crate) struct Files<S: RefScheme> {
     pub(crate) background: Background<Self>,
     /// Held by it in each of its rounds.
     pub(crate) rounds: Rounds,
-    /// Shares of files, counted still, whose last handle, or last share, went in a hook: the thread drops them.
-    pub(crate) left: Mutex<Vec<Arc<Mapping<S>>>>,
+    /// Shares of files whose last handle, or last share, went in a hook: the thread drops them.
+    pub(super) left: Mutex<Vec<Share<S>>>,
     /// What else uses the cache's frames, and is one for all who ask.
     pub(crate) companion: Mutex<Weak<Companion>>,
 }

@@ -278,7 +278,7 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn is_charged(&self, leaf: usize) -> bool {
         let part = leaf / ENTRIES_CHARGED;
         // ORDERING: Relaxed. A bit is set before any leaf of its part is made, so who must see the leaf
-        // (because its making happens before, or by the fences of `Mapping::fill` and `remove`) sees
+        // (because its making happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees
         // the bit.
         self.charged[part / 64].load(Ordering::Relaxed) & 1 << (part % 64) != 0
     }

@@ -57,39 +57,33 @@ pub(crate) struct Mapping<S: RefScheme> {
     // What only misses need.
     /// The size that fills take for the file's: ahead of `size` while the file is found to have grown.
     fill_size: AtomicU64,
-    number: u64,
     /// Held while the size changes.
     pub(super) resize: Mutex<()>,
     path: PathBuf,
     backend: Box<dyn Backend>,
-    // Dropped when the backend is, and before what the program has given: who opens the file anew waits for that no longer.
-    _entry: Entry<S>,
+    // Dropped after the backend, and before what the program has given: whoever opens the file anew waits no longer than that.
+    entry: Entry,
     /// Some if the file may be written to.
     writes: Option<Box<Writes>>,
     /// Who shows its pages at addresses.
     user: User,
     /// Who keeps it, and who looks at it.
     users: Arc<Users>,
-    keeper: Arc<dyn Keeper>,
     shared: Arc<Shared<S>>,
 }
 
 /// The mapping's place among the open files. It is there as long as the storage may be open: whoever finds that locked
 /// knows by whom.
 #[derive(Debug)]
-struct Entry<S: RefScheme> {
+struct Entry {
     keeper: Arc<dyn Keeper>,
-    shared: Arc<Shared<S>>,
     number: u64,
     id: FileId,
 }
 
-impl<S: RefScheme> Drop for Entry<S> {
+impl Drop for Entry {
     fn drop(&mut self) {
-        // In a child, another thread of the parent may have had the lock.
-        if self.shared.home.is_here() {
-            self.keeper.forget(self.id, self.number);
-        }
+        self.keeper.forget(self.id, self.number);
     }
 }
 
@@ -152,20 +146,13 @@ impl<S: RefScheme> Mapping<S> {
             page_size: page_size.bytes(),
             page_shift: page_size.bytes().trailing_zeros(),
             order,
-            number,
             resize: Mutex::new(()),
             path,
             backend,
             writes,
             user: User::default(),
             users: Arc::default(),
-            _entry: Entry {
-                keeper: Arc::clone(&keeper),
-                shared: Arc::clone(&shared),
-                number,
-                id,
-            },
-            keeper,
+            entry: Entry { keeper, number, id },
             shared,
         })
     }
@@ -196,7 +183,8 @@ impl<S: RefScheme> Mapping<S> {
         self.size.store(size, Ordering::Release);
     }
 
-    /// Notes how much of the file the storage has; the writeback lock is held.
+    /// Notes how much of the file the storage has; the writeback lock is held, or for a file that is not written to here the lock
+    /// of the size.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.fill_size.store(size, Ordering::Release);
@@ -244,8 +232,13 @@ impl<S: RefScheme> Mapping<S> {
         &self.path
     }
 
+    /// Who has all the files.
+    pub(crate) fn keeper(&self) -> &Arc<dyn Keeper> {
+        &self.entry.keeper
+    }
+
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.entry.number
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -265,14 +258,14 @@ impl<S: RefScheme> Mapping<S> {
     /// The size of the file in bytes, as far as the cache knows.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release stores in `refresh`. Who sees that the file has
+        // ORDERING: Acquire; pairs with the release in `store_size`. Who sees that the file has
         // grown sees that the page with the zeros past its old end is gone.
         self.size.load(Ordering::Acquire)
     }
 
     /// The size of the file that a fill goes by.
     pub(crate) fn fill_size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release store in `refresh`. What matters is the fence between
+        // ORDERING: Acquire; pairs with the release in `store_fill_size`. What matters is the fence between
         // this load and the claim, see `read::fill`.
         self.fill_size.load(Ordering::Acquire)
     }
@@ -397,14 +390,14 @@ impl<S: RefScheme> Mapping<S> {
 
     /// See [`Keeper::make_room`].
     pub(crate) fn make_room(&self, error: Error) -> Result<(), Error> {
-        self.keeper.make_room(error)
+        self.entry.keeper.make_room(error)
     }
 
     /// Keeps the number of frames that are not clean within its limit: a writer that would exceed it writes
     /// pages back first, of this file or of others. No lock of any file is held, since that takes others.
     pub(crate) fn throttle(&self) {
         if self.shared.pressure.unclean.is_over() {
-            self.keeper.make_clean();
+            self.entry.keeper.make_clean();
         }
     }
 
@@ -413,7 +406,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {
-                self.keeper.make_room(error)?;
+                self.entry.keeper.make_room(error)?;
                 what()
             }
             done => done,

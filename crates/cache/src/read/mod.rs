@@ -3,7 +3,7 @@
 //! Owns. The optimistic and the referenced read ([`reader`]), from a page to a reference to its frame ([`lookup`]), reading
 //! missing pages ([`fill`]) and how many at a time ([`ahead`]), pins ([`pin`]).
 //!
-//! Calls `base`, `index`, `supply`, `mapping`. What is not clean is in its way only when there are no frames: then the file's
+//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. What is not clean is in its way only when there are no frames: then the file's
 //! keeper is asked.
 //!
 //! Promises. A read within one page gives its bytes as they were at one moment. A hit writes nothing that threads share. A page

@@ -8,7 +8,7 @@ use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView};
 /// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which a slot of
 /// the caller's index has named; `off + dst.len()` is within the page.
 #[inline]
-pub(crate) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
+pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
     // SAFETY: (P) views are kept in indices, and those in mappings, which own a share of the pool. (F) slots
     // only ever name blocks of the pool, of the size of the file's pages. (D) the buffer is the caller's own.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
@@ -26,7 +26,7 @@ pub(crate) fn guards_reference<S: RefScheme>(
 
 /// The first `len` bytes of a page that is held.
 #[cfg(not(loom))]
-pub(crate) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize) -> &'a [u8] {
+pub(super) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize) -> &'a [u8] {
     // SAFETY: (A) callers pass no more than the page's size. (B) a page is written only before it is
     // published, while its frame has no references; once it has one, its bytes never change.
     unsafe { page.slice(len) }
@@ -34,7 +34,7 @@ pub(crate) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize
 
 /// The first `len` bytes of a page that a guard holds by number.
 #[cfg(not(loom))]
-pub(crate) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
+pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
     let start = pool.bytes(frame, len).as_ptr();
     // SAFETY: the range is of the pool, as was just checked, and the only caller hands the slice out for
     // as long as it has a reference to the page, which is the reason that nobody writes it (see

@@ -29,7 +29,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     ) -> Result<Leaf<'s, S>, OutOfFrames> {
         let claims = &self.0.claims;
         let leaf = Leaf::<S>::of(page);
-        // A round is repeated when somebody else has taken the leaf into use, and it is gone again.
+        // A round is repeated when somebody else has taken the leaf into use since it was looked for.
         loop {
             if let Some(found) = index.leaf_nr(claims, leaf) {
                 return Ok(found);

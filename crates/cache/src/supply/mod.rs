@@ -8,8 +8,8 @@
 //! Calls `base` and `index`. A leaf belongs to a file, which this room does not know: whoever has the files is asked through
 //! [`LeafOwners`](owners::LeafOwners).
 //!
-//! Promises. What is not clean, pinned or locked is not evicted. Nothing here waits for a claim, for the storage or for the
-//! program; a request ends with a block or with the reason that there is none. Pages, index and records together stay within
+//! Promises. What is not clean, pinned or locked is not evicted. Nothing here waits for a claim or for the
+//! program, nor for the storage but in a permit and in rounds during transfers; a request ends with a block or with the reason that there is none. Pages, index and records together stay within
 //! the capacity.
 
 pub(crate) mod alloc;

@@ -23,7 +23,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// What follows when pages were given to the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(super) enum Next {
     /// Nothing now: what is written to them until then need not be written twice.
     Nothing,
     /// A sync. The storage begins with what it was given while the rest is given to it.

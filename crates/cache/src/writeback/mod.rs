@@ -4,7 +4,7 @@
 //! ([`give`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
 //! flushes and syncs ([`flush`]), and dropping what was not written ([`discard`]).
 //!
-//! Calls `base`, `index`, `dirty`, `mapping`, and the program's hook. Who writes back, and when, is decided above (`files`).
+//! Calls `base`, `dirty`, `mapping`, and the program's hook. Who writes back, and when, is decided above (`files`).
 //!
 //! Promises.
 //! - W1: a page that is not clean is in the cache, and is not evicted; it is in the set `dirty`, or `written`, or
@@ -39,6 +39,6 @@ pub(crate) mod barrier;
 pub(crate) mod discard;
 pub(crate) mod durable;
 pub(crate) mod flush;
-pub(crate) mod give;
+mod give;
 pub(crate) mod size;
-pub(crate) mod states;
+mod states;

@@ -66,7 +66,7 @@ pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> StorageSize<'_, S> {
     /// Gives the storage `bufs`, which end at byte `end` of the file.
-    pub(crate) fn write_storage(
+    pub(super) fn write_storage(
         self,
         storage: &mut Storage,
         bufs: &[RacyBytes<'_>],
@@ -169,7 +169,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
     }
 
     /// Sees to it that the storage has the file at its size: at `size` at least, which the file had a moment ago.
-    pub(crate) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
+    pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();
         if fill < size {

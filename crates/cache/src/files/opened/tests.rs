@@ -161,11 +161,8 @@ fn a_quiet_cache_has_closed_what_was_left() {
     file.append(b"bytes").unwrap();
     // No thread has been started that might be faster.
     assert!(!*lock(&cache.files().background.is_started));
-    let share = Opened::of_open(cache.files(), storage.id()).unwrap();
-    let left = Arc::clone(share.mapping());
-    let _ = left.users().add_share();
-    lock(&cache.files().left).push(left);
-    drop(share);
+    let share = cache.files().registry.open(storage.id()).unwrap();
+    lock(&cache.files().left).push(share);
     drop(file);
     assert_ne!(Arc::strong_count(&storage), 1, "its share keeps it");
     drop(cache.quiesce().unwrap());

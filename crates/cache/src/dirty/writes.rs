@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pagewell_frame::Order;
 use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::{Mutex, lock};
@@ -132,11 +133,12 @@ impl Writes {
         sets.find_map(|set| set.next(pages.start, pages.end))
     }
 
-    /// Brings the sets and the number of frames that are not clean into line with a change of a page's
-    /// state, which has `nr_frames` frames; the caller has claimed the page's slot.
+    /// Brings the sets, and the number of frames that are not clean, into line with a change of the state of a page of `order`. The
+    /// caller has claimed the page's slot.
+    #[inline]
     pub(crate) fn note_state(
         &self,
-        (pressure, nr_frames): (&Pressure, usize),
+        (pressure, order): (&Pressure, Order),
         page: PageNr,
         before: PageState,
         after: PageState,
@@ -156,8 +158,8 @@ impl Writes {
             _ => {}
         }
         match (before.is_unclean(), after.is_unclean()) {
-            (false, true) => pressure.count_unclean(nr_frames),
-            (true, false) => pressure.unclean.sub(nr_frames),
+            (false, true) => pressure.count_unclean(order.frames() as usize),
+            (true, false) => pressure.unclean.sub(order.frames() as usize),
             _ => {}
         }
     }

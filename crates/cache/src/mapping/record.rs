@@ -384,8 +384,7 @@ impl<S: RefScheme> Mapping<S> {
         before: PageState,
         after: PageState,
     ) {
-        let nr_frames = self.order.frames() as usize;
-        writes.note_state((&self.shared.pressure, nr_frames), page, before, after);
+        writes.note_state((&self.shared.pressure, self.order), page, before, after);
     }
 
     /// See [`Keeper::make_room`].

@@ -30,41 +30,23 @@
 
 #![deny(unsafe_code)]
 
-mod account;
 mod alloc;
-mod blocks;
-mod buddy;
-mod config;
-mod depot;
-mod error;
-mod free;
-mod front;
-mod geometry;
-mod handle;
-mod kind;
+mod count;
+mod lists;
 mod memory;
-mod meta;
-pub mod numa;
-mod poison;
 mod pool;
-mod range;
 mod raw;
-pub mod refcount;
-pub mod refword;
-mod view;
+mod records;
+mod words;
 
-pub use account::{FreeBlocks, PoolStats};
-pub use alloc::{AllocRequest, LowMemory, Place, Reserve};
-pub use config::{HugePages, MAX_NODES, Nodes, PoolConfig, Watermarks};
-pub use error::{AllocError, FreeError, Misuse, PoolError};
-pub use geometry::{
-    FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameNr, MAX_FRAMES, Order,
+pub use alloc::{AllocError, AllocRequest, LowMemory, Place, Reserve};
+pub use count::refcount;
+pub use lists::{FreeBlocks, Poisoned, PoolStats};
+pub use memory::{HugePages, Nodes, PoolConfig, PoolError, Watermarks, numa};
+pub use pool::{FramePool, FrameRef, FrameView, TryGetFrame, UniqueFrame};
+pub use raw::{FrameRange, FreeError, FreeRange, Freed, Misuse};
+pub use records::FrameMeta;
+pub use words::{
+    FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameKind, FrameNr, MAX_FRAMES,
+    MAX_NODES, Order, refword,
 };
-pub use handle::{FrameRef, TryGetFrame, UniqueFrame};
-pub use kind::FrameKind;
-pub use meta::FrameMeta;
-pub use poison::Poisoned;
-pub use pool::FramePool;
-pub use range::{FrameRange, FreeRange};
-pub use raw::Freed;
-pub use view::FrameView;

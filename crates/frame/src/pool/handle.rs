@@ -8,10 +8,10 @@ use std::mem::ManuallyDrop;
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::kind::FrameKind;
-use crate::meta::FrameMeta;
-use crate::refcount::RefScheme;
-use crate::{FrameNr, FramePool, Order};
+use super::FramePool;
+use crate::count::RefScheme;
+use crate::records::FrameMeta;
+use crate::words::{FrameKind, FrameNr, Order};
 
 /// A block that is this handle's alone: allocated and not published, or frozen.
 ///

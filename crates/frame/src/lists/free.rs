@@ -4,13 +4,12 @@
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::{MutexGuard, lock};
 
-use crate::buddy::Buddy;
-use crate::front::{Class, Front};
-use crate::geometry::blocks_of;
-use crate::kind::FrameKind;
-use crate::meta;
-use crate::refcount::RefScheme;
-use crate::{FrameNr, FramePool, Order};
+use super::buddy::Buddy;
+use super::front::{Class, Front};
+use crate::FramePool;
+use crate::count::RefScheme;
+use crate::records::{HAS_POISONED, POISONED};
+use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 impl<S: RefScheme> FramePool<S> {
     /// Frees a block whose count is locked and which is the caller's alone.
@@ -104,10 +103,10 @@ impl<S: RefScheme> FramePool<S> {
         order: Order,
     ) {
         let end = frame.get() + order.frames();
-        self.meta(frame).clear_flag(meta::HAS_POISONED);
+        self.meta(frame).clear_flag(HAS_POISONED);
         let mut run = frame.get();
         for nr in frame.get()..=end {
-            let is_poisoned = nr < end && self.meta(FrameNr::new(nr)).flags() & meta::POISONED != 0;
+            let is_poisoned = nr < end && self.meta(FrameNr::new(nr)).flags() & POISONED != 0;
             if nr < end && !is_poisoned {
                 continue;
             }

@@ -5,13 +5,11 @@ use std::ops::Range;
 
 use pagewell_sync::{MutexGuard, lock};
 
-use crate::buddy::Buddy;
-use crate::geometry::blocks_of;
-use crate::handle::UniqueFrame;
-use crate::kind::FrameKind;
-use crate::meta;
-use crate::refcount::RefScheme;
-use crate::{FrameNr, FramePool, Order};
+use crate::count::RefScheme;
+use crate::lists::Buddy;
+use crate::pool::{FramePool, UniqueFrame};
+use crate::records::HAS_POISONED;
+use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 impl<S: RefScheme> FramePool<S> {
     /// Takes what is free in the block of `order` that begins at `first`, in the front caches too:
@@ -97,13 +95,13 @@ impl<S: RefScheme> FramePool<S> {
             let record = self.meta(frame);
             flags |= record.flags();
             // From here on the flag of the first frame of all speaks for them.
-            record.clear_flag(meta::HAS_POISONED);
+            record.clear_flag(HAS_POISONED);
             // The parts are this thread's alone, and so is the block that they are.
             record.set_kind(FrameKind::Tail, Order::ZERO);
         }
         let block = self.adopt(first, whole);
         if flags != 0 {
-            self.meta(first).set_flag(meta::HAS_POISONED);
+            self.meta(first).set_flag(HAS_POISONED);
         }
         drop(buddy);
         Some(self.cut(block, order))
@@ -126,7 +124,7 @@ impl<S: RefScheme> FramePool<S> {
         };
         // With the node's lock held, so that whoever poisons finds each frame in the block or by itself. Tails are locked.
         let buddy = lock(&self.nodes[node].buddy);
-        self.meta(first).clear_flag(meta::HAS_POISONED);
+        self.meta(first).clear_flag(HAS_POISONED);
         let parts = first.get()..first.get() + order.frames();
         frames.extend(parts.map(|nr| self.adopt(FrameNr::new(nr), Order::ZERO)));
         drop(buddy);
@@ -145,7 +143,7 @@ impl<S: RefScheme> FramePool<S> {
         record.set_kind(FrameKind::Owned, order);
         let rest = first.get() + order.frames()..first.get() + whole.frames();
         for (frame, part) in blocks_of(rest.start, rest.end, Order::MAX) {
-            if record.flags() & meta::HAS_POISONED == 0 {
+            if record.flags() & HAS_POISONED == 0 {
                 buddy.free(&self.table, frame, part);
             } else {
                 self.free_but_poisoned(&mut buddy, frame, part);

@@ -11,12 +11,12 @@ use pagewell_sync::atomic::Ordering;
 use pagewell_sync::lock;
 use pagewell_sync::per_thread::Reach;
 
-use crate::buddy::Buddy;
-use crate::front::{Class, Front};
-use crate::handle::UniqueFrame;
-use crate::kind::FrameKind;
-use crate::refcount::RefScheme;
-use crate::{AllocError, FrameNr, FramePool, Order};
+use super::error::AllocError;
+use crate::count::RefScheme;
+use crate::lists::{Buddy, Class, Front};
+use crate::memory::numa;
+use crate::pool::{FramePool, UniqueFrame};
+use crate::words::{FrameKind, FrameNr, Order};
 
 /// What a block is to be like; see [`FramePool::alloc_by`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -397,7 +397,7 @@ impl<S: RefScheme> FramePool<S> {
         if let Some(node) = tests::HOME.get() {
             return node;
         }
-        let numa = crate::numa::current();
+        let numa = numa::current();
         let node = self
             .nodes
             .iter()

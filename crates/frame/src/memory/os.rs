@@ -6,7 +6,7 @@
 
 #[cfg(not(loom))]
 mod imp {
-    #![allow(unsafe_code)] // This module and `handle` are where the crate touches raw memory.
+    #![allow(unsafe_code)] // This module and `pool::handle` are where the crate touches raw memory.
 
     use std::io;
     use std::ptr::NonNull;
@@ -14,7 +14,8 @@ mod imp {
     use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::bytes::RacyBytes;
 
-    use crate::{FRAME_BYTES, FRAME_SHIFT, FrameNr, HugePages, Order};
+    use crate::memory::HugePages;
+    use crate::words::{FRAME_BYTES, FRAME_SHIFT, FrameNr, Order};
 
     /// Blocks of the highest order, and huge pages, start at multiples of this.
     const ALIGN: usize = Order::MAX.bytes();
@@ -175,7 +176,8 @@ mod imp {
     use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::bytes::RacyBytes;
 
-    use crate::{FRAME_BYTES, FRAME_WORDS, FrameNr, HugePages};
+    use crate::memory::HugePages;
+    use crate::words::{FRAME_BYTES, FRAME_WORDS, FrameNr};
 
     /// The memory of a model's pool: atomics of loom's.
     #[derive(Debug)]

@@ -33,15 +33,13 @@ use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::lock;
 
-use crate::error::{FreeError, Misuse};
-use crate::front::Class;
-use crate::geometry::blocks_of;
-use crate::handle::{FrameRef, TryGetFrame, UniqueFrame};
-use crate::kind::FrameKind;
-use crate::meta;
-use crate::raw::Dropped;
-use crate::refcount::RefScheme;
-use crate::{FRAME_BYTES, FrameNr, FramePool, Order};
+use super::error::{FreeError, Misuse};
+use super::give_up::Dropped;
+use crate::count::RefScheme;
+use crate::lists::Class;
+use crate::pool::{FramePool, FrameRef, TryGetFrame, UniqueFrame};
+use crate::records::{HAS_POISONED, POISONED};
+use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
 
 /// How a contiguous range is freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -337,7 +335,7 @@ impl<S: RefScheme> FramePool<S> {
             // is somebody else's, and once more when nobody can change it.
             if !(record.is_raw(Order::ZERO) && record.refs.free_if_unique()) {
                 walk.meet_unlocked(FrameNr::new(nr))?;
-            } else if !record.is_raw(Order::ZERO) || record.flags() & meta::POISONED != 0 {
+            } else if !record.is_raw(Order::ZERO) || record.flags() & POISONED != 0 {
                 walk.meet_locked(FrameNr::new(nr))?;
             }
         }
@@ -414,7 +412,7 @@ impl<S: RefScheme> FramePool<S> {
         // ORDERING: SeqCst; store buffering between the word and the counter. The partner is in `poison`.
         fence(Ordering::SeqCst);
         if self.was_poisoned_since(poisonings) {
-            self.meta(frame).set_flag(meta::HAS_POISONED);
+            self.meta(frame).set_flag(HAS_POISONED);
         }
         block
     }

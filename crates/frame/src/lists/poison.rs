@@ -14,10 +14,10 @@
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::lock;
 
-use crate::kind::FrameKind;
-use crate::meta;
-use crate::refcount::RefScheme;
-use crate::{FrameNr, FramePool, Order};
+use crate::FramePool;
+use crate::count::RefScheme;
+use crate::records::{HAS_POISONED, POISONED};
+use crate::words::{FrameKind, FrameNr, Order};
 
 /// What came of [`FramePool::poison`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl<S: RefScheme> FramePool<S> {
         let Some(node) = self.node_of(frame) else {
             return Poisoned::NoSuchFrame;
         };
-        if !self.meta(frame).set_flag(meta::POISONED) {
+        if !self.meta(frame).set_flag(POISONED) {
             return Poisoned::Already;
         }
         // ORDERING: Release; pairs with the acquire load of who frees a range and looks again: it sees the
@@ -82,7 +82,7 @@ impl<S: RefScheme> FramePool<S> {
                 return Poisoned::Leaked;
             }
             if let Some(head) = self.head_of(frame) {
-                self.meta(head).set_flag(meta::HAS_POISONED);
+                self.meta(head).set_flag(HAS_POISONED);
             }
             Poisoned::WhenFreed
         })

@@ -19,7 +19,7 @@
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::PerThread;
 
-use crate::{FrameNr, Order};
+use crate::words::{FrameNr, Order};
 
 /// How many frames a stack holds at the most; one of page blocks holds [`MOST_PAGE_BLOCKS`] blocks.
 const MOST: usize = if cfg!(loom) { 2 } else { 64 };
@@ -105,7 +105,7 @@ impl Stack {
 }
 
 /// Empty front caches for a pool of `nr_frames` frames used from `nr_cpus` processors.
-pub(crate) fn new(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
+pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
     // Enough for programs with several threads a processor.
     let nr = if cfg!(loom) {
         2

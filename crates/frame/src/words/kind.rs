@@ -5,7 +5,7 @@
 //! [  kind  ] [             order             ]
 //! ```
 
-use crate::Order;
+use super::geometry::Order;
 
 /// What a frame is at the moment.
 ///

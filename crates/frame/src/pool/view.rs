@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::FramePool;
-use crate::refcount::RefScheme;
+use super::FramePool;
+use crate::count::RefScheme;
 
 /// A copy of what the hit path needs of a [`FramePool`], to be kept beside the hit path's other data
 /// so that it is in the same cache line.

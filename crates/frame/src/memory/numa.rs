@@ -7,7 +7,7 @@ pub fn online() -> Vec<u32> {
     let listed = read_list("/sys/devices/system/node/has_memory")
         .or_else(|| read_list("/sys/devices/system/node/online"))
         .unwrap_or_default();
-    if listed.is_empty() || listed.len() > crate::config::MAX_NODES {
+    if listed.is_empty() || listed.len() > crate::words::MAX_NODES {
         vec![0]
     } else {
         listed

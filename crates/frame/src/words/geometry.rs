@@ -20,6 +20,9 @@ pub const FRAME_NR_BITS: u32 = 30;
 /// The most frames that a pool may have. The last number is never a frame, so that it can mean "none".
 pub const MAX_FRAMES: usize = (1 << FRAME_NR_BITS) - 1;
 
+/// The most nodes that a pool may have.
+pub const MAX_NODES: usize = 64;
+
 /// The number of a frame of a pool: the frame's distance from the pool's first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameNr(u32);

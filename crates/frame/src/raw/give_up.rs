@@ -20,12 +20,11 @@
 //!
 //! Proved by: `tests/range.rs`, `tests/loom_pool.rs`.
 
-use crate::error::{FreeError, Misuse};
-use crate::handle::UniqueFrame;
-use crate::kind::FrameKind;
-use crate::meta;
-use crate::refcount::{RefScheme, TryGet};
-use crate::{FrameNr, FramePool, Order};
+use super::error::{FreeError, Misuse};
+use crate::count::{RefScheme, TryGet};
+use crate::pool::{FramePool, UniqueFrame};
+use crate::records::HAS_POISONED;
+use crate::words::{FrameKind, FrameNr, Order};
 
 /// What came of giving up a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +101,8 @@ impl<S: RefScheme> FramePool<S> {
     pub(crate) fn split_locked(&self, frame: FrameNr, order: Order) {
         let head = self.meta(frame);
         // Each of the frames has a flag of its own.
-        if head.flags() & meta::HAS_POISONED != 0 {
-            head.clear_flag(meta::HAS_POISONED);
+        if head.flags() & HAS_POISONED != 0 {
+            head.clear_flag(HAS_POISONED);
         }
         let frames = frame.index()..frame.index() + order.frames() as usize;
         for record in &self.table[frames] {

@@ -18,14 +18,13 @@ use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::parking::WaitTable;
 
+use super::handle::{FrameRef, TryGetFrame};
 use crate::alloc::LowMemory;
-use crate::buddy::Buddy;
-use crate::front::{self, FrontCaches};
-use crate::handle::{FrameRef, TryGetFrame};
-use crate::memory::Memory;
-use crate::meta::{self, FrameMeta};
-use crate::refcount::{LockBit, RefScheme, TryGet};
-use crate::{FRAME_BYTES, FrameNr, Order, PoolConfig, PoolError};
+use crate::count::{LockBit, RefScheme, TryGet};
+use crate::lists::{self, Buddy, FrontCaches};
+use crate::memory::{Memory, PoolConfig, PoolError, numa};
+use crate::records::{self, FrameMeta};
+use crate::words::{FRAME_BYTES, FrameNr, Order};
 
 /// A region of the pool's memory with an allocator of its own.
 #[derive(Debug)]
@@ -105,7 +104,7 @@ impl<S: RefScheme> FramePool<S> {
         let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             memory,
-            fronts: front::new(nr_frames, nr_cpus),
+            fronts: lists::front_caches(nr_frames, nr_cpus),
             has_cached: AtomicBool::new(false),
             table,
             nodes: nodes.into(),
@@ -182,7 +181,7 @@ impl<S: RefScheme> FramePool<S> {
     /// When the pool has no such frame.
     #[inline]
     pub fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
-        meta::of(&self.table, frame)
+        records::of(&self.table, frame)
     }
 
     /// The bytes of the first `len` bytes from `frame` on.
@@ -228,9 +227,7 @@ impl<S: RefScheme> FramePool<S> {
 
 /// All nodes, from the nearest of node `from` to the farthest; `numa` are their NUMA nodes.
 fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
-    let distances = numa[from]
-        .and_then(crate::numa::distances)
-        .unwrap_or_default();
+    let distances = numa[from].and_then(numa::distances).unwrap_or_default();
     let distance_to = |node: u32| {
         let known = distances.iter().find(|(other, _)| *other == node);
         known.map(|(_, distance)| *distance)

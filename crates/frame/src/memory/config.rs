@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use crate::error::PoolError;
-use crate::{MAX_FRAMES, Order};
+use super::error::PoolError;
+use super::numa;
+use super::watermarks::Watermarks;
+use crate::words::{MAX_FRAMES, MAX_NODES, Order};
 
 /// Whether the memory of a pool is to be made of huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,24 +36,6 @@ pub enum Nodes {
     Unbound(usize),
 }
 
-/// The most nodes that a pool may have.
-pub const MAX_NODES: usize = 64;
-
-/// How much of a pool is kept free, and when somebody is told that it runs out: numbers of frames on the
-/// free lists, of the whole pool. Each node has a part like its part of the frames.
-///
-/// The default is 0 for all three: everything can be allocated, and nobody is told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watermarks {
-    /// Only [`Reserve::Use`](crate::Reserve::Use) may take the last `min` frames.
-    pub min: usize,
-    /// Whoever is registered by [`FramePool::set_low_memory`](crate::FramePool::set_low_memory) is told
-    /// when fewer are free; and nodes with more are preferred. At least `min`.
-    pub low: usize,
-    /// Having told, do not tell again before as many are free, not counting what is in front caches. At least `low`, at most the whole pool.
-    pub high: usize,
-}
-
 /// How a [`FramePool`](crate::FramePool) is set up.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -79,7 +63,7 @@ impl PoolConfig {
     /// What each node of the pool is to be.
     pub(crate) fn validate(&self) -> Result<Vec<NodePlan>, PoolError> {
         let numa: Vec<Option<u32>> = match self.nodes {
-            Nodes::Machine => crate::numa::online().into_iter().map(Some).collect(),
+            Nodes::Machine => numa::online().into_iter().map(Some).collect(),
             Nodes::Unbound(nr) if (1..=MAX_NODES).contains(&nr) => vec![None; nr],
             Nodes::Unbound(nr) => return Err(PoolError::NodeCount { nr }),
         };
@@ -102,7 +86,7 @@ impl PoolConfig {
         }
         let memory: Option<Vec<u64>> = numa
             .iter()
-            .map(|node| node.and_then(crate::numa::memory_bytes))
+            .map(|node| node.and_then(numa::memory_bytes))
             .collect();
         // If the size of one is unknown, what is known of the others says nothing.
         let weights = memory.unwrap_or_else(|| vec![1; numa.len()]);
@@ -112,19 +96,6 @@ impl PoolConfig {
             .zip(shares)
             .map(|(numa, frames)| NodePlan { numa, frames })
             .collect())
-    }
-}
-
-impl Watermarks {
-    /// The part of a node that has `part` of the pool's `whole` frames, each rounded up.
-    pub(crate) fn of_part(self, part: usize, whole: usize) -> Self {
-        let of_part =
-            |mark: usize| (mark as u128 * part as u128).div_ceil(whole.max(1) as u128) as usize;
-        Self {
-            min: of_part(self.min),
-            low: of_part(self.low),
-            high: of_part(self.high),
-        }
     }
 }
 
@@ -182,19 +153,6 @@ fn smallest(borders: &[u32]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn watermarks_of_parts_never_add_up_to_less() {
-        let marks = Watermarks {
-            min: 10,
-            low: 20,
-            high: 31,
-        };
-        let of_half = marks.of_part(50, 100);
-        assert_eq!((of_half.min, of_half.low, of_half.high), (5, 10, 16));
-        assert_eq!(marks.of_part(100, 100), marks);
-        assert_eq!(Watermarks::default().of_part(3, 7), Watermarks::default());
-    }
 
     #[test]
     fn equal_weights_make_equal_shares() {

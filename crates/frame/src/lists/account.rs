@@ -3,10 +3,10 @@
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::lock;
 
-use crate::kind::FrameKind;
-use crate::meta;
-use crate::refcount::RefScheme;
-use crate::{FrameNr, FramePool, Order};
+use crate::FramePool;
+use crate::count::RefScheme;
+use crate::records::POISONED;
+use crate::words::{FrameKind, FrameNr, Order};
 
 /// Where a pool's frames are, at one moment. While other threads allocate and free, the numbers may
 /// be of slightly different moments.
@@ -144,7 +144,7 @@ impl<S: RefScheme> FramePool<S> {
     fn verify_locked(&self, head: FrameNr, order: Order) -> Result<(), String> {
         for nr in head.get()..head.get() + order.frames() {
             let record = self.meta(FrameNr::new(nr));
-            if !record.refs.is_locked() || record.flags() & meta::POISONED != 0 {
+            if !record.refs.is_locked() || record.flags() & POISONED != 0 {
                 return Err(format!(
                     "frame {nr}, in the block at {head:?}, is not locked, or poisoned: {record:?}"
                 ));
@@ -176,7 +176,7 @@ impl<S: RefScheme> FramePool<S> {
                 FrameKind::Free => counted.nr_free += len,
                 FrameKind::Front => counted.nr_cached += len,
                 FrameKind::Leaked => {
-                    if record.flags() & meta::POISONED == 0 || !record.refs.is_locked() {
+                    if record.flags() & POISONED == 0 || !record.refs.is_locked() {
                         return Err(format!("frame {nr} is leaked as {record:?}"));
                     }
                     counted.nr_leaked += len;

@@ -2,9 +2,9 @@
 
 use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::kind::{self, FrameKind};
-use crate::refcount::{RefCount, RefScheme};
-use crate::{FrameNr, Order};
+use crate::count::{RefCount, RefScheme};
+use crate::words::kind::{self, FrameKind};
+use crate::words::{FrameNr, Order};
 
 /// What the pool knows of one frame: 64 bytes, so that two hot frames never share a cache line.
 ///

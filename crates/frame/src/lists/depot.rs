@@ -4,13 +4,13 @@
 //! first one's runs dry. What overflows is left here, as it is, for the next that runs dry; only what does not
 //! fit is given to the buddy allocator, frame by frame, to be merged, and to be split again by the other thread.
 //!
-//! Place. Behind the node's lock, beside its [`Buddy`](crate::buddy::Buddy). Whoever empties the front caches
+//! Place. Behind the node's lock, beside its [`Buddy`](super::buddy::Buddy). Whoever empties the front caches
 //! empties the depots too.
 //!
 //! Invariants. As of a front cache's stack: a frame here is of kind `Front` and of order 0, has the lock bit, and is not
 //! poisoned.
 
-use crate::FrameNr;
+use crate::words::FrameNr;
 
 /// How many frames a depot holds at the most: some halves of front caches.
 const MOST: usize = if cfg!(loom) { 1 } else { 512 };

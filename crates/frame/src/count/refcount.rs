@@ -84,7 +84,7 @@ use std::num::NonZeroU8;
 
 use pagewell_sync::atomic::{AtomicU32, Ordering};
 
-use crate::refword::{
+use crate::words::refword::{
     AddUnlessZero, Added, CasLoopWord, GiveBack, Got, LockBitWord, MAX_REFS, Subtracted,
 };
 

@@ -15,12 +15,11 @@ use std::ops::Range;
 
 use pagewell_sync::atomic::Ordering;
 
-use crate::depot::Depot;
-use crate::geometry::blocks_of;
-use crate::kind::FrameKind;
-use crate::meta::{self, MetaTable, NIL};
-use crate::refcount::RefScheme;
-use crate::{FrameNr, Order, Watermarks};
+use super::depot::Depot;
+use crate::count::RefScheme;
+use crate::memory::Watermarks;
+use crate::records::{self, MetaTable, NIL, POISONED};
+use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 /// The free lists of one node.
 #[derive(Debug)]
@@ -113,7 +112,7 @@ impl Buddy {
         }
         // Before the lock is released: whoever looks for the block of a frame must not find this one where
         // its upper parts are.
-        meta::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
+        records::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
         self.nr_free -= order.frames() as usize;
         Some(FrameNr::new(nr))
     }
@@ -174,7 +173,7 @@ impl Buddy {
             .map(|order| (frame.get() & !(order.frames() - 1), order))
             .filter(|(head, _)| self.frames().contains(head))
             .map(|(head, order)| (FrameNr::new(head), order))
-            .find(|(head, order)| meta::of(table, *head).kind() == (FrameKind::Free, *order))
+            .find(|(head, order)| records::of(table, *head).kind() == (FrameKind::Free, *order))
     }
 
     /// Takes a block that is free off its list; its head is `Owned` then.
@@ -184,7 +183,7 @@ impl Buddy {
         frame: FrameNr,
         order: Order,
     ) {
-        debug_assert_eq!(meta::of(table, frame).kind(), (FrameKind::Free, order));
+        debug_assert_eq!(records::of(table, frame).kind(), (FrameKind::Free, order));
         self.unlink(table, frame.get(), order);
         self.nr_free -= order.frames() as usize;
     }
@@ -207,14 +206,14 @@ impl Buddy {
             if buddy < self.first || buddy + order.frames() > self.end {
                 break;
             }
-            let record = meta::of(table, FrameNr::new(buddy));
+            let record = records::of(table, FrameNr::new(buddy));
             // A frame becomes `Free` and stops to be it only under this lock, so the answer is settled.
             if record.kind() != (FrameKind::Free, order) {
                 break;
             }
             self.unlink(table, buddy, order);
             let upper = nr.max(buddy);
-            meta::of(table, FrameNr::new(upper)).set_kind(FrameKind::Tail, Order::ZERO);
+            records::of(table, FrameNr::new(upper)).set_kind(FrameKind::Tail, Order::ZERO);
             nr = nr.min(buddy);
             order = up;
         }
@@ -233,7 +232,7 @@ impl Buddy {
         while nr < range.end.min(self.end) {
             // What is not `Free` may change at any moment, and its order with it, so it is gone through
             // frame by frame. That finds nothing inside of a block: tails are never `Free`.
-            let (kind, order) = meta::of(table, FrameNr::new(nr)).kind();
+            let (kind, order) = records::of(table, FrameNr::new(nr)).kind();
             if kind != FrameKind::Free {
                 nr += 1;
                 continue;
@@ -246,14 +245,14 @@ impl Buddy {
     }
 
     fn push<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
-        let record = meta::of(table, FrameNr::new(nr));
+        let record = records::of(table, FrameNr::new(nr));
         record.set_kind(FrameKind::Free, order);
         let head = self.heads[order.index()];
         // ORDERING: Relaxed, here and below; links are read and written under the node's lock only.
         record.next.store(head, Ordering::Relaxed);
         record.prev.store(NIL, Ordering::Relaxed);
         if head != NIL {
-            let next = meta::of(table, FrameNr::new(head));
+            let next = records::of(table, FrameNr::new(head));
             next.prev.store(nr, Ordering::Relaxed);
         }
         self.heads[order.index()] = nr;
@@ -262,7 +261,7 @@ impl Buddy {
 
     /// Takes a block off its list; its head is `Owned` then.
     fn unlink<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
-        let record = meta::of(table, FrameNr::new(nr));
+        let record = records::of(table, FrameNr::new(nr));
         // ORDERING: Relaxed; see `push`.
         let next = record.next.load(Ordering::Relaxed);
         let prev = record.prev.load(Ordering::Relaxed);
@@ -270,11 +269,11 @@ impl Buddy {
         if prev == NIL {
             self.heads[order.index()] = next;
         } else {
-            let before = meta::of(table, FrameNr::new(prev));
+            let before = records::of(table, FrameNr::new(prev));
             before.next.store(next, Ordering::Relaxed);
         }
         if next != NIL {
-            let after = meta::of(table, FrameNr::new(next));
+            let after = records::of(table, FrameNr::new(next));
             after.prev.store(prev, Ordering::Relaxed);
         }
         record.set_kind(FrameKind::Owned, order);
@@ -289,7 +288,7 @@ impl Buddy {
             let mut prev = NIL;
             let mut on_list = 0;
             while nr != NIL {
-                let record = meta::of(table, FrameNr::new(nr));
+                let record = records::of(table, FrameNr::new(nr));
                 if record.kind() != (FrameKind::Free, order) {
                     return Err(format!(
                         "frame {nr} is on the free list of order {k} as {:?}",
@@ -309,7 +308,7 @@ impl Buddy {
                     ));
                 }
                 for tail in nr..nr + order.frames() {
-                    let tail_record = meta::of(table, FrameNr::new(tail));
+                    let tail_record = records::of(table, FrameNr::new(tail));
                     let word = tail_record.kind();
                     let is_tail =
                         word.0 == FrameKind::Tail || word == (FrameKind::Raw, Order::ZERO);
@@ -321,7 +320,7 @@ impl Buddy {
                     if !tail_record.refs.is_locked() {
                         return Err(format!("free frame {tail} does not have the lock bit"));
                     }
-                    if tail_record.flags() & meta::POISONED != 0 {
+                    if tail_record.flags() & POISONED != 0 {
                         return Err(format!("frame {tail} is free, and poisoned"));
                     }
                 }
@@ -329,7 +328,7 @@ impl Buddy {
                 if order < Order::MAX
                     && buddy >= self.first
                     && buddy + order.frames() <= self.end
-                    && meta::of(table, FrameNr::new(buddy)).kind() == (FrameKind::Free, order)
+                    && records::of(table, FrameNr::new(buddy)).kind() == (FrameKind::Free, order)
                 {
                     return Err(format!(
                         "free buddies {nr} and {buddy} of order {k} stand apart"

@@ -6,8 +6,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::backend::{gather, read_only, scatter, too_large};
-use crate::{Backend, FileId};
+use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
 /// The device number that the backends in memory share: no device of the system has it.
 const DEVICE: u64 = u64::MAX;
@@ -133,7 +132,7 @@ impl Backend for MemoryBackend {
         let start = usize::try_from(pos).map_or(bytes.len(), |pos| pos.min(bytes.len()));
         let rest = &bytes[start..];
         scatter(rest, bufs);
-        Ok(crate::backend::total_len(bufs).min(rest.len()))
+        Ok(total_len(bufs).min(rest.len()))
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::SECTOR;
+/// Bytes of a sector, which is what a device writes as a whole or not at all.
+const SECTOR: usize = 512;
 
 /// The bytes of one sector.
 pub(super) type Sector = [u8; SECTOR];

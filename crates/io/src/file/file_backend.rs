@@ -1,36 +1,4 @@
-//! A file, through the operating system's own cache.
-//!
-//! | module | what |
-//! |---|---|
-//! | `options` | [`FileOptions`]: what is to become of the file when it is opened for writing |
-//! | `transfer` | vectored reads and writes, to their end |
-//! | `sync` | syncs that are not taken up again |
-//! | `lock` | the lock that keeps a second writer away |
-//! | `place` | the directory and the name by which the file is found, and their durability |
-//! | `owner` | the process that opened the file, and no other |
-//!
-//! # Only one writer
-//!
-//! Who opens a file for writing holds a write lock on all of it, which belongs to the open file
-//! description: a second one is refused, by this or another process, however often other
-//! descriptions of the same file are closed. It is taken before the file is changed in any way, so
-//! also before it is truncated. Reading takes no lock.
-//!
-//! # A durable name
-//!
-//! What a sync has made durable is of no use if no name leads to it after a loss of power. So the
-//! first sync of every file opened for writing also syncs its directory, whoever created it: the
-//! program may have done so itself, in a life before, and been killed before it could sync. Renaming
-//! does the same for both directories. The directories above them are left to who made them.
-//!
-//! Proved by: `tests/contract.rs`, `tests/file.rs`, and `place/tests.rs` for the directories.
-
-mod lock;
-mod options;
-mod owner;
-mod place;
-mod sync;
-mod transfer;
+//! The backend that is a file: opened, locked, renamed, read and written.
 
 use std::fs::File;
 use std::io;
@@ -41,18 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::RacyBytes;
 
-pub use self::options::FileOptions;
-pub use self::owner::Forked;
-
-use self::owner::Owner;
-use self::place::Place;
-use crate::backend::read_only;
-use crate::{Backend, FileId};
+use super::options::FileOptions;
+use super::owner::Owner;
+use super::place::Place;
+use super::{lock, sync, transfer};
+use crate::backend::{Backend, FileId, read_only, too_large};
 
 /// A regular file, or a block device, read with `preadv` and written with `pwritev`.
 ///
 /// After the process has forked, only the one that opened the file can use it: in the other, every
-/// call fails with [`Forked`]. The lock of a writer ends when the backend is dropped by the process
+/// call fails with [`Forked`](super::Forked). The lock of a writer ends when the backend is dropped by the process
 /// that opened it, even if a child still has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
@@ -196,7 +162,7 @@ impl FileBackend {
     }
 
     /// The place of a file that is open for writing.
-    fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
+    pub(super) fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
         match &self.access {
             Access::Read => Err(read_only()),
             Access::Write { place } => Ok(place.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -332,7 +298,7 @@ impl Backend for FileBackend {
             ));
         }
         if size > transfer::MOST_BYTES {
-            return Err(crate::backend::too_large());
+            return Err(too_large());
         }
         // This is taken up again by the standard library if it is interrupted.
         self.file.set_len(size)

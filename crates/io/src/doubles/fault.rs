@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::backend::total_len;
-use crate::{Backend, FileId};
+use crate::backend::{Backend, FileId, total_len};
 
 /// What a backend is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

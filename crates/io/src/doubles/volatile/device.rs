@@ -9,7 +9,7 @@ use super::VolatileFile;
 use super::content::Content;
 use super::directory::{Directory, Inode};
 use super::rng::Rng;
-use crate::FileId;
+use crate::backend::FileId;
 
 /// The highest of the device numbers of these devices, which go down from here: no device of the
 /// system has them, nor the backends in memory.

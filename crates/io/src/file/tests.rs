@@ -3,7 +3,8 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::{Backend, FileBackend, FileOptions};
+use super::{FileBackend, FileOptions};
+use crate::backend::Backend;
 
 /// The inodes of the directories that `file` has still to sync.
 fn unsynced(file: &FileBackend) -> Vec<u64> {

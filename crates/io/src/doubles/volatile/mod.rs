@@ -36,6 +36,3 @@ mod rng;
 
 pub use self::device::{SectorWrites, VolatileDevice};
 pub use self::file::VolatileFile;
-
-/// Bytes of a sector, which is what a device writes as a whole or not at all.
-const SECTOR: usize = 512;

@@ -7,8 +7,7 @@ use pagewell_sync::bytes::RacyBytes;
 
 use super::VolatileDevice;
 use super::device::SyncNames;
-use crate::backend::{gather, scatter, too_large, total_len};
-use crate::{Backend, FileId};
+use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
 
 /// No file has bytes at or beyond this position, as none of the system has.
 const MOST_BYTES: u64 = i64::MAX as u64;

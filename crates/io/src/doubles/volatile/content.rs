@@ -2,9 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::device::SectorWrites;
 use super::image::{Image, Sector, parts};
 use super::rng::Rng;
+
+/// What a device promises of the 512 bytes of a sector of which a write was not synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SectorWrites {
+    /// All survive a crash, or none. So do real devices.
+    #[default]
+    Whole,
+    /// A first part may survive alone.
+    Torn,
+}
 
 /// The content of a file.
 #[derive(Debug, Default)]

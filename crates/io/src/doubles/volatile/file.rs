@@ -5,17 +5,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::RacyBytes;
 
-use super::VolatileDevice;
-use super::device::SyncNames;
+use super::state::{Shared, SyncNames};
 use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
 
 /// No file has bytes at or beyond this position, as none of the system has.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
-/// A file of a [`VolatileDevice`], open for reading and writing.
+/// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.
 #[derive(Debug)]
 pub struct VolatileFile {
-    device: VolatileDevice,
+    device: Shared,
     id: FileId,
     /// What the next sync through this is to make durable. It is locked for as long as a sync or a
     /// renaming takes, and before the device.
@@ -23,7 +22,7 @@ pub struct VolatileFile {
 }
 
 impl VolatileFile {
-    pub(super) fn new(device: VolatileDevice, id: FileId) -> Self {
+    pub(super) fn new(device: Shared, id: FileId) -> Self {
         Self {
             device,
             id,

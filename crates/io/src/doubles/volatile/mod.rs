@@ -2,12 +2,13 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `rng` | random decisions that a seed repeats |
 //! | `image` | the bytes of a file by sectors; one that was never written is zeros |
 //! | `content` | what readers of one file see, what of it is durable, and the changes between |
 //! | `directory` | the same of the names |
-//! | `device` | [`VolatileDevice`]: the files, failing syncs, the loss of power |
+//! | `state` | a device as all who use it share it: the files, failing syncs, the power |
 //! | `file` | [`VolatileFile`]: the backend |
-//! | `rng` | random decisions that a seed repeats |
+//! | `device` | [`VolatileDevice`]: its files by name, and the loss of power |
 //!
 //! # The model
 //!
@@ -33,6 +34,8 @@ mod directory;
 mod file;
 mod image;
 mod rng;
+mod state;
 
-pub use self::device::{SectorWrites, VolatileDevice};
+pub use self::content::SectorWrites;
+pub use self::device::VolatileDevice;
 pub use self::file::VolatileFile;

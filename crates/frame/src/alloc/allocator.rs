@@ -5,114 +5,53 @@
 //! others; below `min` only by those that ask for the reserve. Front caches are not counted: what is in
 //! them is as good as allocated until somebody needs it.
 
-use std::fmt;
-
-use pagewell_sync::atomic::Ordering;
 use pagewell_sync::lock;
-use pagewell_sync::per_thread::Reach;
 
 use super::error::AllocError;
+use super::low::{LowMemory, LowNodes};
+use super::request::{AllocRequest, Mark, Place, Reserve, room};
 use crate::count::RefScheme;
-use crate::lists::{Buddy, Class, Front};
+use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
-use crate::pool::{FramePool, UniqueFrame};
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// What a block is to be like; see [`FramePool::alloc_by`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AllocRequest {
-    /// Its order.
-    pub order: Order,
-    /// Where it is to be.
-    pub place: Place,
-    /// Whether it may be one of the last frames.
-    pub reserve: Reserve,
+/// The allocator of a pool: takes blocks off the free lists, and has somebody told when few are left.
+///
+/// A block that it gives is of kind `Owned`, has the lock bit, and is the caller's alone.
+#[repr(C)] // The lists first: their address is the pool's, for which the drop of a handle has nothing to add.
+pub(crate) struct Allocator<S: RefScheme> {
+    pub(crate) lists: FreeLists<S>,
+    low: LowNodes,
 }
 
-impl AllocRequest {
-    /// A block of `order`, anywhere, not from the reserve.
-    pub fn new(order: Order) -> Self {
-        Self {
-            order,
-            place: Place::Anywhere,
-            reserve: Reserve::Keep,
-        }
+impl<S: RefScheme> Allocator<S> {
+    /// The allocator of what is on `lists`.
+    pub(crate) fn new(lists: FreeLists<S>) -> Self {
+        let low = LowNodes::new();
+        Self { lists, low }
     }
-}
 
-/// In which node of the pool a block is to be. Nodes are numbered from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Place {
-    /// In the node of the processor that the caller is running on, or else as near as can be.
-    Anywhere,
-    /// In this node, or else as near as can be.
-    Prefer(usize),
-    /// In this node.
-    Only(usize),
-}
-
-/// Whether a block may be one of the frames below the `min` watermark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reserve {
-    /// No: they are for those who free memory.
-    Keep,
-    /// Yes: the caller is about to free memory, and needs some for it.
-    Use,
-}
-
-/// Whoever frees memory when little is left; see [`FramePool::set_low_memory`].
-pub trait LowMemory: Send + Sync {
-    /// A node has fewer free frames than its `low` watermark.
-    ///
-    /// Called by the thread whose allocation made it so, with no lock of the pool held; to be quick, e.g. by
-    /// waking another thread. Called again only after `high` frames were free; what is in front caches does not
-    /// count.
-    fn low(&self, node: usize);
-}
-
-impl fmt::Debug for dyn LowMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LowMemory")
-    }
-}
-
-/// How far down a node may be emptied.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    Low,
-    Min,
-    Zero,
-}
-
-impl<S: RefScheme> FramePool<S> {
-    /// Allocates a block of `order`, or none when no node has one free above its `min` watermark.
-    ///
-    /// Its bytes are whatever was in them last.
+    /// Allocates a block of `order` that this thread has at hand, if there is one: else it is to be had by
+    /// [`alloc_by`](Self::alloc_by), if at all.
     #[inline]
-    pub fn alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
         if let Some(class) = Class::of(order)
-            && let Some(Some(frame)) = self.fronts.with_mine(|front| front.pop(class))
+            && let Some(Some(frame)) = self.lists.fronts.with_mine(|front| front.pop(class))
             && self.is_fit(frame, order)
         {
-            return Some(self.adopt(frame, order));
+            self.lists.adopt(frame, order);
+            return Some(frame);
         }
-        self.alloc_slowly(order)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn alloc_slowly(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
-        self.alloc_by(&AllocRequest::new(order)).ok()
+        None
     }
 
     /// Whether a block from a front cache can be handed out. One that was poisoned there, where whoever did it could
-    /// not reach it ([`Reach::Own`]), cannot: it is freed, but for what is bad of it.
+    /// not reach it ([`Reach::Own`](pagewell_sync::per_thread::Reach::Own)), cannot: it is freed, but for what is bad of it.
     #[inline]
     fn is_fit(&self, frame: FrameNr, order: Order) -> bool {
-        let is_fit = self.meta(frame).flags() == 0;
+        let is_fit = self.lists.meta(frame).flags() == 0;
         if !is_fit {
-            self.free_to_node(frame, order);
+            self.lists.free_to_node(frame, order);
         }
         is_fit
     }
@@ -123,8 +62,8 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// [`AllocError`] when the pool has no such node, or no such block free.
     #[cold]
-    pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_, S>, AllocError> {
-        let nr_nodes = self.nr_nodes();
+    pub(crate) fn alloc_by(&self, request: &AllocRequest) -> Result<FrameNr, AllocError> {
+        let nr_nodes = self.lists.nr_nodes();
         if let Place::Prefer(node) | Place::Only(node) = request.place
             && node >= nr_nodes
         {
@@ -136,145 +75,107 @@ impl<S: RefScheme> FramePool<S> {
             .or_else(|| self.alloc_from_nodes(request))
             .or_else(|| {
                 // What is free may all be in the front caches: of other threads, or as parts of a block.
-                (self.drain_front_caches() > 0)
+                (self.lists.drain() > 0)
                     .then(|| self.alloc_from_nodes(request))
                     .flatten()
             });
         let order = request.order;
-        let frame = frame.map(|frame| self.adopt(frame, order));
-        self.tell_low_memory();
+        if let Some(frame) = frame {
+            self.lists.adopt(frame, order);
+        }
+        self.low.tell();
         frame.ok_or(AllocError::Exhausted { order })
     }
 
-    /// Allocates up to `nr` single frames, and appends them to `frames`. Returns how many those are; fewer
-    /// only when the pool has no more above its `min` watermark.
-    ///
-    /// Cheaper than as many allocations, and the frames are next to each other where memory allows.
-    pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {
-        let start = frames.len();
-        let wanted = nr.min(self.nr_frames());
+    /// Allocates up to `nr` single frames, and appends a handle of each, as `hold` makes it, to `handles`. Returns how many
+    /// those are; fewer only when the pool has no more above its `min` watermark.
+    pub(crate) fn alloc_bulk<H>(
+        &self,
+        nr: usize,
+        handles: &mut Vec<H>,
+        hold: impl Fn(FrameNr) -> H + Copy,
+    ) -> usize {
+        let start = handles.len();
+        let wanted = nr.min(self.lists.nr_frames());
         // Not under a lock.
-        frames.reserve(wanted);
-        let adopt = |frame| self.adopt(frame, Order::ZERO);
+        handles.reserve(wanted);
+        let adopt = move |frame| {
+            self.lists.adopt(frame, Order::ZERO);
+            hold(frame)
+        };
         if let Some(class) = Class::of(Order::ZERO) {
-            self.fronts.with_mine(|front| {
-                while frames.len() - start < wanted
+            let handles = &mut *handles;
+            self.lists.fronts.with_mine(move |front| {
+                while handles.len() - start < wanted
                     && let Some(frame) = front.pop(class)
                 {
                     if self.is_fit(frame, Order::ZERO) {
-                        frames.push(adopt(frame));
+                        handles.push(adopt(frame));
                     }
                 }
             });
         }
         for is_drained in [false, true] {
-            if is_drained && (frames.len() - start == wanted || self.drain_front_caches() == 0) {
+            if is_drained && (handles.len() - start == wanted || self.lists.drain() == 0) {
                 break;
             }
             for mark in [Mark::Low, Mark::Min] {
-                for &node in &*self.nodes[self.home_node()].fallback {
-                    let left = wanted - (frames.len() - start);
+                for &node in &*self.lists.nodes[self.home_node()].fallback {
+                    let left = wanted - (handles.len() - start);
                     if left == 0 {
                         break;
                     }
-                    let mut buddy = lock(&self.nodes[node].buddy);
+                    let mut buddy = lock(&self.lists.nodes[node].buddy);
                     let nr = left.min(room(&buddy, mark));
-                    buddy.alloc_bulk(&self.table, nr, |frame| frames.push(adopt(frame)));
-                    self.note_low(node, &mut buddy);
+                    buddy.alloc_bulk(&self.lists.table, nr, |frame| handles.push(adopt(frame)));
+                    self.low.note(node, &mut buddy);
                 }
             }
         }
-        self.tell_low_memory();
-        frames.len() - start
+        self.low.tell();
+        handles.len() - start
     }
 
-    /// As [`alloc_bulk`](Self::alloc_bulk), from one node, and not from the front caches: whoever gets too few asks for
-    /// the rest one by one ([`alloc_by`](Self::alloc_by)).
-    pub fn alloc_bulk_on<'p>(
-        &'p self,
+    /// As [`alloc_bulk`](Self::alloc_bulk), from one node, and not from the front caches.
+    pub(crate) fn alloc_bulk_on<H>(
+        &self,
         node: usize,
         nr: usize,
-        frames: &mut Vec<UniqueFrame<'p, S>>,
+        handles: &mut Vec<H>,
+        hold: impl Fn(FrameNr) -> H + Copy,
     ) -> usize {
-        let Some(of_node) = self.nodes.get(node) else {
+        let Some(of_node) = self.lists.nodes.get(node) else {
             return 0;
         };
-        let start = frames.len();
-        let wanted = nr.min(self.nr_frames());
+        let start = handles.len();
+        let wanted = nr.min(self.lists.nr_frames());
         // Not under a lock.
-        frames.reserve(wanted);
+        handles.reserve(wanted);
         let mut buddy = lock(&of_node.buddy);
         for mark in [Mark::Low, Mark::Min] {
-            let left = wanted - (frames.len() - start);
+            let left = wanted - (handles.len() - start);
             let nr = left.min(room(&buddy, mark));
-            let adopt = |frame| frames.push(self.adopt(frame, Order::ZERO));
-            buddy.alloc_bulk(&self.table, nr, adopt);
+            buddy.alloc_bulk(&self.lists.table, nr, |frame| {
+                self.lists.adopt(frame, Order::ZERO);
+                handles.push(hold(frame));
+            });
         }
-        self.note_low(node, &mut buddy);
+        self.low.note(node, &mut buddy);
         drop(buddy);
-        self.tell_low_memory();
-        frames.len() - start
+        self.low.tell();
+        handles.len() - start
     }
 
-    /// Registers whoever frees memory when little is left: once, for as long as the pool lives.
+    /// Registers whoever is told when few frames are left.
     ///
     /// # Errors
     ///
     /// The argument, when somebody is registered already.
-    pub fn set_low_memory(&self, low_memory: Box<dyn LowMemory>) -> Result<(), Box<dyn LowMemory>> {
-        self.low_memory.set(low_memory)?;
-        // Of what has become low before, too.
-        self.tell_low_memory();
-        Ok(())
-    }
-
-    /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be
-    /// merged; returns how many frames that was.
-    pub fn drain_front_caches(&self) -> usize {
-        // When memory has run out this is asked again and again, and most of the time there is nothing; a visit
-        // stops everybody.
-        // ORDERING: Relaxed; see `note_cached`.
-        if !self.has_cached.load(Ordering::Relaxed) {
-            return 0;
-        }
-        self.fronts.with_all(|fronts, reach| {
-            if reach == Reach::All {
-                // ORDERING: Relaxed; see `note_cached`.
-                self.has_cached.store(false, Ordering::Relaxed);
-            }
-            let mut drained = 0;
-            for front in fronts {
-                for (frame, order) in front.take_all() {
-                    self.free_to_node(frame, order);
-                    drained += order.frames() as usize;
-                }
-            }
-            for node in &self.nodes {
-                let mut buddy = lock(&node.buddy);
-                while let Some(frame) = buddy.depot.pop() {
-                    self.free_to_buddy(&mut buddy, frame, Order::ZERO);
-                    drained += 1;
-                }
-            }
-            drained
-        })
-    }
-
-    /// Notes that a front cache has something; called with it at work.
-    #[inline]
-    pub(crate) fn note_cached(&self) {
-        // ORDERING: Relaxed, both. Owners at work and visitors are ordered by the front caches' own protocol; who
-        // asks without visiting may miss a block that is being cached at that moment, as if it came before.
-        if !self.has_cached.load(Ordering::Relaxed) {
-            self.has_cached.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Makes the handle of a block that was just taken off a list, and so is this thread's alone.
-    #[inline]
-    pub(crate) fn adopt(&self, frame: FrameNr, order: Order) -> UniqueFrame<'_, S> {
-        self.meta(frame).set_kind(FrameKind::Owned, order);
-        UniqueFrame::new(self, frame, order)
+    pub(crate) fn set_low_memory(
+        &self,
+        low_memory: Box<dyn LowMemory>,
+    ) -> Result<(), Box<dyn LowMemory>> {
+        self.low.register(low_memory)
     }
 
     fn alloc_from_front(&self, request: &AllocRequest) -> Option<FrameNr> {
@@ -282,7 +183,8 @@ impl<S: RefScheme> FramePool<S> {
         if request.place != Place::Anywhere {
             return None;
         }
-        self.fronts
+        self.lists
+            .fronts
             .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
     }
 
@@ -293,24 +195,24 @@ impl<S: RefScheme> FramePool<S> {
         let home = self.home_node();
         if home != front.home {
             // The other stacks have blocks of the node that the thread was on before.
-            let mut buddy = lock(&self.nodes[front.home].buddy);
+            let mut buddy = lock(&self.lists.nodes[front.home].buddy);
             for (frame, order) in front.take_all() {
-                self.free_to_buddy(&mut buddy, frame, order);
+                self.lists.free_to_buddy(&mut buddy, frame, order);
             }
             front.home = home;
         }
-        let mut buddy = lock(&self.nodes[front.home].buddy);
+        let mut buddy = lock(&self.lists.nodes[front.home].buddy);
         let wanted = 1 + front.batch(class);
         let mut nr_taken = 0;
         let mut first = None;
         let mut keep = |frame: FrameNr| {
             nr_taken += 1;
             if first.is_none() {
-                self.meta(frame).set_kind(FrameKind::Owned, order);
+                self.lists.meta(frame).set_kind(FrameKind::Owned, order);
                 first = Some(frame);
                 return;
             }
-            self.meta(frame).set_kind(FrameKind::Front, order);
+            self.lists.meta(frame).set_kind(FrameKind::Front, order);
             let has_room = front.push(class, frame);
             debug_assert!(has_room, "the stack was empty, and a batch is half of it");
         };
@@ -320,9 +222,9 @@ impl<S: RefScheme> FramePool<S> {
             self.take_blocks(&mut buddy, wanted, order, &mut keep);
         }
         let nr_pushed = nr_taken.max(1) - 1;
-        self.note_low(front.home, &mut buddy);
+        self.low.note(front.home, &mut buddy);
         if nr_pushed > 0 {
-            self.note_cached();
+            self.lists.note_cached();
         }
         // Lowest on top, so that successive allocations come out in ascending order.
         front.reverse_top(class, nr_pushed);
@@ -340,7 +242,7 @@ impl<S: RefScheme> FramePool<S> {
             left -= 1;
         }
         let room = room(buddy, Mark::Low);
-        buddy.alloc_bulk(&self.table, left.min(room), keep);
+        buddy.alloc_bulk(&self.lists.table, left.min(room), keep);
     }
 
     /// Takes a block of `order` from a node, and up to `nr` in all, not going below its low watermark.
@@ -355,8 +257,8 @@ impl<S: RefScheme> FramePool<S> {
         for at in 0..nr {
             // To split large blocks for later would be a waste of them.
             let frame = match at {
-                0 => buddy.alloc(&self.table, order),
-                _ => buddy.alloc_exact(&self.table, order),
+                0 => buddy.alloc(&self.lists.table, order),
+                _ => buddy.alloc_exact(&self.lists.table, order),
             };
             let Some(frame) = frame else {
                 break;
@@ -367,9 +269,9 @@ impl<S: RefScheme> FramePool<S> {
 
     fn alloc_from_nodes(&self, request: &AllocRequest) -> Option<FrameNr> {
         let fallback = match request.place {
-            Place::Anywhere => &*self.nodes[self.home_node()].fallback,
-            Place::Prefer(node) => &*self.nodes[node].fallback,
-            Place::Only(node) => &self.nodes[node].fallback[..1],
+            Place::Anywhere => &*self.lists.nodes[self.home_node()].fallback,
+            Place::Prefer(node) => &*self.lists.nodes[node].fallback,
+            Place::Only(node) => &self.lists.nodes[node].fallback[..1],
         };
         let marks = match request.reserve {
             Reserve::Keep => &[Mark::Low, Mark::Min][..],
@@ -377,12 +279,12 @@ impl<S: RefScheme> FramePool<S> {
         };
         marks.iter().find_map(|mark| {
             fallback.iter().find_map(|&node| {
-                let mut buddy = lock(&self.nodes[node].buddy);
+                let mut buddy = lock(&self.lists.nodes[node].buddy);
                 let has_room = room(&buddy, *mark) >= request.order.frames() as usize;
                 let frame = has_room
-                    .then(|| buddy.alloc(&self.table, request.order))
+                    .then(|| buddy.alloc(&self.lists.table, request.order))
                     .flatten();
-                self.note_low(node, &mut buddy);
+                self.low.note(node, &mut buddy);
                 frame
             })
         })
@@ -390,88 +292,29 @@ impl<S: RefScheme> FramePool<S> {
 
     /// The node of the processor that this thread is running on, as far as that is known.
     fn home_node(&self) -> usize {
-        if self.nr_nodes() == 1 {
+        if self.lists.nr_nodes() == 1 {
             return 0;
         }
         #[cfg(all(test, not(loom)))]
-        if let Some(node) = tests::HOME.get() {
+        if let Some(node) = testing::HOME.get() {
             return node;
         }
         let numa = numa::current();
         let node = self
+            .lists
             .nodes
             .iter()
             .position(|node| node.numa.is_some() && node.numa == numa);
         node.unwrap_or(0)
     }
-
-    /// Remembers that somebody is to be told that a node has few frames left.
-    fn note_low(&self, node: usize, buddy: &mut Buddy) {
-        if buddy.has_become_low() {
-            // ORDERING: Relaxed; it says that there is something to tell, which is looked for under no lock.
-            self.low_nodes.fetch_or(1 << node, Ordering::Relaxed);
-        }
-    }
-
-    /// Tells whoever is registered of the nodes that have few frames left.
-    fn tell_low_memory(&self) {
-        // ORDERING: Relaxed, both; see `note_low`. The swap makes one thread tell.
-        if self.low_nodes.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let Some(low_memory) = self.low_memory.get() else {
-            return;
-        };
-        let low = self.low_nodes.swap(0, Ordering::Relaxed);
-        let nodes = 0..self.nr_nodes();
-        for node in nodes.filter(|node| low & (1 << node) != 0) {
-            low_memory.low(node);
-        }
-    }
-}
-
-/// How many frames can be taken from a node before it is below a mark.
-fn room(buddy: &Buddy, mark: Mark) -> usize {
-    let kept = match mark {
-        Mark::Low => buddy.watermarks().low,
-        Mark::Min => buddy.watermarks().min,
-        Mark::Zero => 0,
-    };
-    buddy.nr_free().saturating_sub(kept)
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(crate) mod testing {
     use std::cell::Cell;
-
-    use crate::{FramePool, Nodes, Order, PoolConfig};
 
     thread_local! {
         /// The node that this thread pretends to be on.
-        pub(super) static HOME: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-
-    /// Symptom: blocks on the free list of a node that they are not of. Cause: a thread that moved to another
-    /// node kept the front cache's blocks of the node that it was on before, and spilled them to the new one.
-    #[test]
-    fn a_thread_that_moves_to_another_node_leaves_its_cached_blocks_behind() {
-        let pool: FramePool = FramePool::new(&PoolConfig {
-            nodes: Nodes::Unbound(2),
-            ..PoolConfig::new(1 << 16)
-        })
-        .unwrap();
-        let orders = [Order::ZERO, Order::new(1).unwrap(), Order::new(3).unwrap()];
-        for home in [0, 1, 0, 1, 1, 0] {
-            HOME.set(Some(home));
-            for order in orders {
-                let blocks: Vec<_> = (0..200).filter_map(|_| pool.alloc(order)).collect();
-                assert_eq!(blocks.len(), 200);
-                drop(blocks);
-                pool.verify().unwrap();
-            }
-        }
-        pool.drain_front_caches();
-        assert_eq!(pool.stats().nr_free, 1 << 16);
-        pool.verify().unwrap();
+        pub(crate) static HOME: Cell<Option<usize>> = const { Cell::new(None) };
     }
 }

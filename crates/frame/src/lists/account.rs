@@ -3,7 +3,7 @@
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::lock;
 
-use crate::FramePool;
+use super::free_lists::FreeLists;
 use crate::count::RefScheme;
 use crate::records::POISONED;
 use crate::words::{FrameKind, FrameNr, Order};
@@ -55,9 +55,9 @@ impl FreeBlocks {
     }
 }
 
-impl<S: RefScheme> FramePool<S> {
+impl<S: RefScheme> FreeLists<S> {
     /// How many frames there are, and where.
-    pub fn stats(&self) -> PoolStats {
+    pub(crate) fn stats(&self) -> PoolStats {
         // In one visit, so that no block is seen in two places.
         let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
             let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
@@ -82,7 +82,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// The free blocks of each order on the lists of the nodes; what is in front caches is not among them.
-    pub fn free_blocks(&self) -> FreeBlocks {
+    pub(crate) fn free_blocks(&self) -> FreeBlocks {
         let mut nr = [0; Order::COUNT];
         for node in &self.nodes {
             let of_node = lock(&node.buddy).nr_blocks();
@@ -98,7 +98,7 @@ impl<S: RefScheme> FramePool<S> {
     /// # Errors
     ///
     /// A sentence that says what is wrong, and where.
-    pub fn verify(&self) -> Result<(), String> {
+    pub(crate) fn verify(&self) -> Result<(), String> {
         for node in &self.nodes {
             lock(&node.buddy).verify(&self.table)?;
         }

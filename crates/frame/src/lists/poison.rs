@@ -14,12 +14,12 @@
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::lock;
 
-use crate::FramePool;
+use super::free_lists::FreeLists;
 use crate::count::RefScheme;
-use crate::records::{HAS_POISONED, POISONED};
+use crate::records::{HAS_POISONED, POISONED, head_of};
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// What came of [`FramePool::poison`].
+/// What came of [`FramePool::poison`](crate::FramePool::poison).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a frame in use is still read and written by its owner"]
 pub enum Poisoned {
@@ -34,57 +34,50 @@ pub enum Poisoned {
     NoSuchFrame,
 }
 
-impl<S: RefScheme> FramePool<S> {
-    /// Marks a frame as bad, so that it is never handed out again. It is leaked on purpose, and counted
-    /// ([`PoolStats::nr_leaked`](crate::PoolStats::nr_leaked)).
-    ///
-    /// Takes some microseconds, and stops other threads' allocations meanwhile. A free frame that is in the front
-    /// cache of a thread that cannot be reached (see [`pagewell_sync::per_thread::Reach`]) is leaked when it would
-    /// be handed out next; the answer is [`Poisoned::WhenFreed`] then.
-    pub fn poison(&self, frame: FrameNr) -> Poisoned {
-        let Some(node) = self.node_of(frame) else {
-            return Poisoned::NoSuchFrame;
-        };
-        if !self.meta(frame).set_flag(POISONED) {
-            return Poisoned::Already;
-        }
-        // ORDERING: Release; pairs with the acquire load of who frees a range and looks again: it sees the
-        // flag then. That it sees the counter moved, or is waited for, the node's lock makes sure.
-        self.poisonings.fetch_add(1, Ordering::Release);
-        // ORDERING: SeqCst; the partner is in `FramePool::unsplit`.
-        fence(Ordering::SeqCst);
-        self.fronts.with_all(|fronts, _| {
-            let mut buddy = lock(&self.nodes[node].buddy);
-            let mut free = Vec::new();
-            let has_frame = |head: FrameNr, order: Order| {
-                (head.get()..head.get() + order.frames()).contains(&frame.get())
-            };
-            for front in fronts {
-                front.take_where(has_frame, &mut free);
-            }
-            let is_it = |other: FrameNr| other == frame;
-            free.extend(
-                buddy
-                    .depot
-                    .take_where(is_it)
-                    .map(|frame| (frame, Order::ZERO)),
-            );
-            if let Some((head, order)) = buddy.block_with(&self.table, frame) {
-                buddy.take(&self.table, head, order);
-                free.push((head, order));
-            }
-            if let Some((head, order)) = free.pop() {
-                self.free_but_poisoned(&mut buddy, head, order);
-                return Poisoned::Leaked;
-            }
-            if self.meta(frame).kind().0 == FrameKind::Leaked {
-                // Whoever freed it has seen the flag already.
-                return Poisoned::Leaked;
-            }
-            if let Some(head) = self.head_of(frame) {
-                self.meta(head).set_flag(HAS_POISONED);
-            }
-            Poisoned::WhenFreed
-        })
+/// Marks a frame as bad, so that it is never handed out again: see [`FramePool::poison`](crate::FramePool::poison).
+pub(crate) fn poison<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> Poisoned {
+    let Some(node) = lists.node_of(frame) else {
+        return Poisoned::NoSuchFrame;
+    };
+    if !lists.meta(frame).set_flag(POISONED) {
+        return Poisoned::Already;
     }
+    // ORDERING: Release; pairs with the acquire load of who frees a range and looks again: it sees the
+    // flag then. That it sees the counter moved, or is waited for, the node's lock makes sure.
+    lists.poisonings.fetch_add(1, Ordering::Release);
+    // ORDERING: SeqCst; the partner is in `unsplit` of `raw::range`.
+    fence(Ordering::SeqCst);
+    lists.fronts.with_all(|fronts, _| {
+        let mut buddy = lock(&lists.nodes[node].buddy);
+        let mut free = Vec::new();
+        let has_frame = |head: FrameNr, order: Order| {
+            (head.get()..head.get() + order.frames()).contains(&frame.get())
+        };
+        for front in fronts {
+            front.take_where(has_frame, &mut free);
+        }
+        let is_it = |other: FrameNr| other == frame;
+        free.extend(
+            buddy
+                .depot
+                .take_where(is_it)
+                .map(|frame| (frame, Order::ZERO)),
+        );
+        if let Some((head, order)) = buddy.block_with(&lists.table, frame) {
+            buddy.take(&lists.table, head, order);
+            free.push((head, order));
+        }
+        if let Some((head, order)) = free.pop() {
+            lists.free_but_poisoned(&mut buddy, head, order);
+            return Poisoned::Leaked;
+        }
+        if lists.meta(frame).kind().0 == FrameKind::Leaked {
+            // Whoever freed it has seen the flag already.
+            return Poisoned::Leaked;
+        }
+        if let Some(head) = head_of(&lists.table, frame) {
+            lists.meta(head).set_flag(HAS_POISONED);
+        }
+        Poisoned::WhenFreed
+    })
 }

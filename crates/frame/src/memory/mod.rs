@@ -12,6 +12,7 @@ pub mod numa;
 mod os;
 mod watermarks;
 
+pub(crate) use self::config::NodePlan;
 pub use self::config::{HugePages, Nodes, PoolConfig};
 pub use self::error::PoolError;
 pub(crate) use self::os::Memory;

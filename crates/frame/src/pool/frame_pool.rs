@@ -1,63 +1,35 @@
-//! The frame pool: nodes, front caches and metadata together.
+//! The frame pool: its memory, and the allocator of its frames.
 //!
 //! Place. The page cache allocates every page, and every part of its index, from one pool, so that
-//! the pool's size bounds all of them. What is done with a pool is in files of its own: `alloc`, `free`,
-//! `range` (contiguous ranges), `blocks` (making room for a block), `poison`, `account`.
-//!
-//! Locks. A front cache before a `node`. Neither is held while anything else is called.
+//! the pool's size bounds all of them. Here is what is done with a pool by the numbers of frames; each call goes to the room
+//! that does it. What hands out handles is in `allocate`.
 //!
 //! Progress. `alloc` and the freeing `put` take a node's lock once in half a front cache's blocks.
 //! `try_get` and a `put` that is not the last take none.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
 
-use pagewell_sync::Mutex;
-use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::parking::WaitTable;
 
-use super::handle::{FrameRef, TryGetFrame};
-use crate::alloc::LowMemory;
-use crate::count::{LockBit, RefScheme, TryGet};
-use crate::lists::{self, Buddy, FrontCaches};
-use crate::memory::{Memory, PoolConfig, PoolError, numa};
-use crate::records::{self, FrameMeta};
+use crate::alloc::{Allocator, LowMemory};
+use crate::count::{LockBit, RefScheme};
+use crate::lists::{self, FreeBlocks, FreeLists, Poisoned, PoolStats};
+use crate::memory::{Memory, PoolConfig, PoolError};
+use crate::raw::{self, FreeError, FreeRange, Freed};
+use crate::records::FrameMeta;
 use crate::words::{FRAME_BYTES, FrameNr, Order};
-
-/// A region of the pool's memory with an allocator of its own.
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) first: u32,
-    pub(crate) end: u32,
-    /// The NUMA node of the machine that it is meant to be in, where there are several.
-    pub(crate) numa: Option<u32>,
-    /// Whether the system agreed to keep the node's frames there.
-    is_bound: bool,
-    /// All nodes, this one first, then the others from the nearest to the farthest.
-    pub(crate) fallback: Box<[usize]>,
-    pub(crate) buddy: Mutex<Buddy>,
-}
 
 /// A fixed number of page frames, in one or more memory nodes.
 ///
 /// The type parameter is the reference counting scheme: [`LockBit`], or the baseline
 /// [`CasLoop`](crate::refcount::CasLoop).
+#[repr(C)] // The allocator first: see there.
 pub struct FramePool<S: RefScheme = LockBit> {
+    allocator: Allocator<S>,
     memory: Memory,
-    pub(crate) table: Box<[FrameMeta<S>]>,
-    pub(crate) nodes: Box<[Node]>,
-    pub(crate) fronts: FrontCaches,
-    /// Whether anything may be in the front caches.
-    pub(crate) has_cached: AtomicBool,
-    /// How many frames were taken out of use.
-    pub(crate) nr_leaked: AtomicUsize,
-    /// How many times a frame was poisoned.
-    pub(crate) poisonings: AtomicUsize,
-    /// A bit for each node that fell below its low watermark, of which nobody was told yet.
-    pub(crate) low_nodes: AtomicU64,
-    pub(crate) low_memory: OnceLock<Box<dyn LowMemory>>,
     waits: WaitTable,
 }
 
@@ -75,43 +47,16 @@ impl<S: RefScheme> FramePool<S> {
                 bytes: nr_frames.saturating_mul(FRAME_BYTES),
                 source,
             })?;
-        let table = new_table(nr_frames)?;
-        let numa: Vec<Option<u32>> = plans.iter().map(|plan| plan.numa).collect();
-        let mut nodes = Vec::with_capacity(plans.len());
-        for (number, plan) in plans.into_iter().enumerate() {
-            let (first, end) = (plan.frames.start, plan.frames.end);
-            // A refusal is no error: containers often may not place memory, and a cache whose frames
-            // are somewhere in the machine is a cache all the same.
-            let is_bound = plan.numa.is_some_and(|numa| {
-                memory
-                    .prefer(FrameNr::new(first), plan.frames.len(), numa)
-                    .is_ok()
-            });
-            nodes.push(Node {
-                first,
-                end,
-                numa: plan.numa,
-                is_bound,
-                fallback: fallback_order(number, &numa),
-                buddy: Mutex::new(Buddy::new(
-                    &table,
-                    first,
-                    end,
-                    config.watermarks.of_part(plan.frames.len(), nr_frames),
-                )),
-            });
-        }
-        let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        // A refusal is no error: containers often may not place memory, and a cache whose frames
+        // are somewhere in the machine is a cache all the same.
+        let lists = FreeLists::new(nr_frames, plans, config.watermarks, |plan| {
+            let first = FrameNr::new(plan.frames.start);
+            plan.numa
+                .is_some_and(|numa| memory.prefer(first, plan.frames.len(), numa).is_ok())
+        })?;
         Ok(Self {
             memory,
-            fronts: lists::front_caches(nr_frames, nr_cpus),
-            has_cached: AtomicBool::new(false),
-            table,
-            nodes: nodes.into(),
-            nr_leaked: AtomicUsize::new(0),
-            poisonings: AtomicUsize::new(0),
-            low_nodes: AtomicU64::new(0),
-            low_memory: OnceLock::new(),
+            allocator: Allocator::new(lists),
             waits: WaitTable::new(),
         })
     }
@@ -124,54 +69,41 @@ impl<S: RefScheme> FramePool<S> {
 
     /// How many frames the pool has.
     pub fn nr_frames(&self) -> usize {
-        self.table.len()
+        self.lists().nr_frames()
     }
 
     /// How many memory nodes the pool has.
     pub fn nr_nodes(&self) -> usize {
-        self.nodes.len()
+        self.lists().nr_nodes()
     }
 
     /// How many of the nodes have their frames in the memory of a NUMA node of the machine: all or none
     /// as a rule, and none where there is only one, or the system did not allow it.
     pub fn nr_bound_nodes(&self) -> usize {
-        self.nodes.iter().filter(|node| node.is_bound).count()
+        self.lists().nr_bound_nodes()
     }
 
     /// How many blocks of `order` there would be if everything were free.
     pub fn nr_blocks(&self, order: Order) -> usize {
-        let blocks = self.nodes.iter().map(|node| {
-            (node.end >> order.get()).saturating_sub(node.first.div_ceil(order.frames()))
-        });
-        blocks.map(|nr| nr as usize).sum()
+        self.lists().nr_blocks(order)
     }
 
     /// Whether there can be a block of `order` that begins at `first`: it would be aligned, and all of it
     /// in one node.
     pub fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
-        first.get().is_multiple_of(order.frames())
-            && self
-                .node_of(first)
-                .is_some_and(|node| self.nodes[node].end - first.get() >= order.frames())
+        self.lists().may_be_block(first, order)
     }
 
     /// The number of the node that has `frame`; none if the pool has no such frame.
     #[inline]
     pub fn node_of(&self, frame: FrameNr) -> Option<usize> {
-        let nr = frame.get();
-        // Nodes are few, and in ascending order of their frames.
-        self.nodes
-            .iter()
-            .position(|node| nr < node.end)
-            .filter(|node| self.nodes[*node].first <= nr)
+        self.lists().node_of(frame)
     }
 
     /// The numbers of the frames that a node has; none if the pool has no such node.
     #[inline]
     pub fn frames_of(&self, node: usize) -> Range<u32> {
-        self.nodes
-            .get(node)
-            .map_or(0..0, |node| node.first..node.end)
+        self.lists().frames_of(node)
     }
 
     /// The record of a frame.
@@ -181,7 +113,7 @@ impl<S: RefScheme> FramePool<S> {
     /// When the pool has no such frame.
     #[inline]
     pub fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
-        records::of(&self.table, frame)
+        self.lists().meta(frame)
     }
 
     /// The bytes of the first `len` bytes from `frame` on.
@@ -202,94 +134,123 @@ impl<S: RefScheme> FramePool<S> {
         self.memory.words_of(frame, FRAME_BYTES)
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
+    /// How many frames there are, and where.
+    pub fn stats(&self) -> PoolStats {
+        self.lists().stats()
+    }
+
+    /// The free blocks of each order on the lists of the nodes; what is in front caches is not among them.
+    pub fn free_blocks(&self) -> FreeBlocks {
+        self.lists().free_blocks()
+    }
+
+    /// Checks every list, kind and count; returns what is wrong. For tests: the pool must be at rest.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong, and where.
+    pub fn verify(&self) -> Result<(), String> {
+        self.lists().verify()
+    }
+
+    /// Registers whoever frees memory when little is left: once, for as long as the pool lives.
+    ///
+    /// # Errors
+    ///
+    /// The argument, when somebody is registered already.
+    pub fn set_low_memory(&self, low_memory: Box<dyn LowMemory>) -> Result<(), Box<dyn LowMemory>> {
+        self.allocator.set_low_memory(low_memory)
+    }
+
+    /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be
+    /// merged; returns how many frames that was.
+    pub fn drain_front_caches(&self) -> usize {
+        self.lists().drain()
+    }
+
+    /// Marks a frame as bad, so that it is never handed out again. It is leaked on purpose, and counted
+    /// ([`PoolStats::nr_leaked`](crate::PoolStats::nr_leaked)).
+    ///
+    /// Takes some microseconds, and stops other threads' allocations meanwhile. A free frame that is in the front
+    /// cache of a thread that cannot be reached (see [`pagewell_sync::per_thread::Reach`]) is leaked when it would
+    /// be handed out next; the answer is [`Poisoned::WhenFreed`] then.
+    pub fn poison(&self, frame: FrameNr) -> Poisoned {
+        lists::poison(self.lists(), frame)
+    }
+
+    /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`](crate::UniqueFrame::into_raw), or a frame of a
+    /// split block (then `order` is 0).
+    ///
+    /// A number that was freed, and is freed again while another thread frees or allocates the same frame, is a misuse
+    /// that cannot always be told from a right call: the new owner's block is freed then. Nobody's reference is
+    /// dropped for it, but whoever drops the only one at that very moment may panic.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when it is no such block; nothing is changed then.
+    pub fn free(&self, frame: FrameNr, order: Order) -> Result<Freed, FreeError> {
+        raw::free(self.lists(), frame, order)
+    }
+
+    /// Splits a block that is owned by its number into single frames, each owned by its own.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when it is no such block, or others hold references to it; nothing is changed then.
+    pub fn split(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
+        raw::split(self.lists(), frame, order)
+    }
+
+    /// Gives back `nr` contiguous frames from `first` on, each owned by its number: of blocks that were
+    /// split. Returns how many are not free, because others hold references to them; the last of these
+    /// frees them. Poisoned frames are leaked, and count as free.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when the range is empty, leaves the node that it begins in, or has a frame that is not
+    /// allocated, or not owned by its number: nothing is changed then. Only if another thread gives up frames
+    /// of the range at the same time, or one has as many references as it can count, can it be that the others were
+    /// given back: [`FreeError::nr_done`] says how many. What [`free`](Self::free) says of misuse holds here too.
+    pub fn free_contig_range(&self, first: FrameNr, nr: usize) -> Result<usize, FreeError> {
+        self.free_contig_range_by(first, nr, FreeRange::default())
+    }
+
+    /// As [`free_contig_range`](Self::free_contig_range), by a strategy of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn free_contig_range_by(
+        &self,
+        first: FrameNr,
+        nr: usize,
+        strategy: FreeRange,
+    ) -> Result<usize, FreeError> {
+        raw::free_contig_range(self.lists(), first, nr, strategy)
+    }
+
+    pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Tries to take a reference to `frame`.
-    ///
-    /// The frame may have been freed, and allocated anew, since the caller learnt its number: with the
-    /// reference in hand the caller must check that it is still the frame that it was looking for, and
-    /// else drop the reference (which may free the frame, if everybody else has dropped theirs).
-    ///
-    /// A frame that the pool does not have is never anybody's: [`TryGetFrame::Locked`].
-    pub fn try_get(&self, frame: FrameNr) -> TryGetFrame<'_, S> {
-        let Some(record) = self.table.get(frame.index()) else {
-            return TryGetFrame::Locked;
-        };
-        match record.refs.try_get() {
-            TryGet::Taken => TryGetFrame::Taken(FrameRef::new(self, frame)),
-            TryGet::Locked => TryGetFrame::Locked,
-            TryGet::Saturated => TryGetFrame::Saturated,
-        }
+    #[inline]
+    pub(super) fn allocator(&self) -> &Allocator<S> {
+        &self.allocator
     }
-}
 
-/// All nodes, from the nearest of node `from` to the farthest; `numa` are their NUMA nodes.
-fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
-    let distances = numa[from].and_then(numa::distances).unwrap_or_default();
-    let distance_to = |node: u32| {
-        let known = distances.iter().find(|(other, _)| *other == node);
-        known.map(|(_, distance)| *distance)
-    };
-    let nr = numa.len();
-    let mut order: Vec<usize> = (0..nr).collect();
-    order.sort_by_key(|&to| {
-        let distance = numa[to].and_then(distance_to);
-        // Among equals the next ones, so that not all nodes fall back to the same one.
-        (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
-    });
-    order.into()
-}
-
-/// The records of `nr_frames` frames, all of them locked.
-fn new_table<S: RefScheme>(nr_frames: usize) -> Result<Box<[FrameMeta<S>]>, PoolError> {
-    let mut table = Vec::new();
-    table
-        .try_reserve_exact(nr_frames)
-        .map_err(|_| PoolError::Memory {
-            bytes: nr_frames.saturating_mul(size_of::<FrameMeta<S>>()),
-            source: std::io::ErrorKind::OutOfMemory.into(),
-        })?;
-    table.extend((0..nr_frames).map(|_| FrameMeta::new()));
-    Ok(table.into_boxed_slice())
+    #[inline]
+    pub(super) fn lists(&self) -> &FreeLists<S> {
+        &self.allocator.lists
+    }
 }
 
 impl<S: RefScheme> fmt::Debug for FramePool<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FramePool")
             .field("scheme", &S::NAME)
-            .field("nr_nodes", &self.nodes.len())
+            .field("nr_nodes", &self.nr_nodes())
             .field("nr_bound_nodes", &self.nr_bound_nodes())
             .field("stats", &self.stats())
             .finish()
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frame_is_among_those_of_its_node() {
-        let config = PoolConfig {
-            nodes: crate::Nodes::Unbound(3),
-            ..PoolConfig::new(100)
-        };
-        let pool: FramePool = FramePool::new(&config).unwrap();
-        for nr in 0..100 {
-            let node = pool.node_of(FrameNr::new(nr)).unwrap();
-            for other in 0..4 {
-                assert_eq!(pool.frames_of(other).contains(&nr), other == node);
-            }
-        }
-    }
-
-    #[test]
-    fn nodes_fall_back_to_the_next_ones_where_no_distances_are_known() {
-        let unbound = [None; 3];
-        assert_eq!(*fallback_order(0, &unbound), [0, 1, 2]);
-        assert_eq!(*fallback_order(1, &unbound), [1, 2, 0]);
-        assert_eq!(*fallback_order(2, &unbound), [2, 0, 1]);
     }
 }

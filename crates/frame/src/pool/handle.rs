@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
-use super::FramePool;
+use super::frame_pool::FramePool;
 use crate::count::RefScheme;
 use crate::records::FrameMeta;
 use crate::words::{FrameKind, FrameNr, Order};
@@ -161,10 +161,18 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     }
 }
 
+impl<S: RefScheme> UniqueFrame<'_, S> {
+    /// The number alone; the block stays allocated, is owned by its number, and others may take references
+    /// to it ([`FramePool::try_get`]). [`FramePool::free`] gives it back, [`FramePool::split`] splits it.
+    pub fn into_raw(self) -> FrameNr {
+        self.publish(FrameKind::Raw, (0, 0), 1)
+    }
+}
+
 impl<S: RefScheme> Drop for UniqueFrame<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        self.pool.free_locked(self.frame(), self.order());
+        self.pool.lists().free_locked(self.frame(), self.order());
     }
 }
 
@@ -276,7 +284,8 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     fn into_unique(self) -> UniqueFrame<'p, S> {
         let this = ManuallyDrop::new(self);
         let (_, order) = this.meta().kind();
-        this.pool.adopt(this.frame, order)
+        this.pool.lists().adopt(this.frame, order);
+        UniqueFrame::new(this.pool, this.frame, order)
     }
 
     /// The block's first `len` bytes as a plain slice.
@@ -299,7 +308,7 @@ impl<S: RefScheme> Drop for FrameRef<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if self.meta().refs.put().is_last() {
-            self.pool.free_last(self.frame);
+            free_last(self.pool, self.frame);
         }
     }
 }
@@ -310,11 +319,9 @@ impl<S: RefScheme> fmt::Debug for FrameRef<'_, S> {
     }
 }
 
-impl<S: RefScheme> FramePool<S> {
-    /// Frees a block whose last reference was just dropped by the caller.
-    #[cold]
-    fn free_last(&self, frame: FrameNr) {
-        let (_, order) = self.meta(frame).kind();
-        self.free_locked(frame, order);
-    }
+/// Frees a block whose last reference was just dropped by the caller.
+#[cold]
+fn free_last<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+    let (_, order) = pool.meta(frame).kind();
+    pool.lists().free_locked(frame, order);
 }

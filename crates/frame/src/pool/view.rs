@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
-use super::FramePool;
+use super::frame_pool::FramePool;
 use crate::count::RefScheme;
 
 /// A copy of what the hit path needs of a [`FramePool`], to be kept beside the hit path's other data

@@ -22,8 +22,8 @@
 
 use super::error::{FreeError, Misuse};
 use crate::count::{RefScheme, TryGet};
-use crate::pool::{FramePool, UniqueFrame};
-use crate::records::HAS_POISONED;
+use crate::lists::FreeLists;
+use crate::records::{HAS_POISONED, head_of};
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// What came of giving up a block.
@@ -37,189 +37,177 @@ pub enum Freed {
 }
 
 /// What came of giving up the owner's reference to a block.
-pub(crate) enum Dropped {
+pub(super) enum Dropped {
     /// The block is locked and the caller's alone.
     Alone,
     /// Others hold references.
     Held,
 }
 
-impl<S: RefScheme> UniqueFrame<'_, S> {
-    /// The number alone; the block stays allocated, is owned by its number, and others may take references
-    /// to it ([`FramePool::try_get`]). [`FramePool::free`] gives it back, [`FramePool::split`] splits it.
-    pub fn into_raw(self) -> FrameNr {
-        self.publish(FrameKind::Raw, (0, 0), 1)
+/// Gives a block back that is owned by its number: see [`FramePool::free`](crate::FramePool::free).
+pub(crate) fn free<S: RefScheme>(
+    lists: &FreeLists<S>,
+    frame: FrameNr,
+    order: Order,
+) -> Result<Freed, FreeError> {
+    check_raw(lists, frame, order)?;
+    match drop_raw(lists, frame, order)? {
+        Dropped::Alone => {
+            lists.free_locked(frame, order);
+            Ok(Freed::Now)
+        }
+        Dropped::Held => Ok(Freed::Later),
     }
 }
 
-impl<S: RefScheme> FramePool<S> {
-    /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`], or a frame of a
-    /// split block (then `order` is 0).
-    ///
-    /// A number that was freed, and is freed again while another thread frees or allocates the same frame, is a misuse
-    /// that cannot always be told from a right call: the new owner's block is freed then. Nobody's reference is
-    /// dropped for it, but whoever drops the only one at that very moment may panic.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeError`] when it is no such block; nothing is changed then.
-    pub fn free(&self, frame: FrameNr, order: Order) -> Result<Freed, FreeError> {
-        self.check_raw(frame, order)?;
-        match self.drop_raw(frame, order)? {
-            Dropped::Alone => {
-                self.free_locked(frame, order);
-                Ok(Freed::Now)
-            }
-            Dropped::Held => Ok(Freed::Later),
-        }
-    }
-
-    /// Splits a block that is owned by its number into single frames, each owned by its own.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeError`] when it is no such block, or others hold references to it; nothing is changed then.
-    pub fn split(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
-        self.check_raw(frame, order)?;
-        let record = self.meta(frame);
-        if !record.refs.free_if_unique() {
-            let misuse = if record.refs.is_locked() {
-                self.misuse_of(frame, order)
-            } else {
-                Misuse::InUse
-            };
-            return Err(FreeError::new(misuse, frame.get()));
-        }
-        if !record.is_raw(order) {
-            return Err(self.thaw(frame, order));
-        }
-        self.split_locked(frame, order);
-        Ok(())
-    }
-
-    /// Makes single frames, each with one reference, of a block that is locked and the caller's alone.
-    pub(crate) fn split_locked(&self, frame: FrameNr, order: Order) {
-        let head = self.meta(frame);
-        // Each of the frames has a flag of its own.
-        if head.flags() & HAS_POISONED != 0 {
-            head.clear_flag(HAS_POISONED);
-        }
-        let frames = frame.index()..frame.index() + order.frames() as usize;
-        for record in &self.table[frames] {
-            record.set_kind(FrameKind::Raw, Order::ZERO);
-            record.refs.set(1);
-        }
-    }
-
-    /// Checks that the block is a raw one of `order`, as far as that can be seen without holding it.
-    pub(crate) fn check_raw(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
-        let misuse = if self.node_of(frame).is_none() {
-            Misuse::OutsidePool
-        } else if self.meta(frame).is_raw(order) {
-            return Ok(());
+/// Splits a block that is owned by its number: see [`FramePool::split`](crate::FramePool::split).
+pub(crate) fn split<S: RefScheme>(
+    lists: &FreeLists<S>,
+    frame: FrameNr,
+    order: Order,
+) -> Result<(), FreeError> {
+    check_raw(lists, frame, order)?;
+    let record = lists.meta(frame);
+    if !record.refs.free_if_unique() {
+        let misuse = if record.refs.is_locked() {
+            misuse_of(lists, frame, order)
         } else {
-            self.misuse_of(frame, order)
+            Misuse::InUse
         };
-        Err(FreeError::new(misuse, frame.get()))
+        return Err(FreeError::new(misuse, frame.get()));
     }
+    if !record.is_raw(order) {
+        return Err(thaw(lists, frame, order));
+    }
+    split_locked(lists, frame, order);
+    Ok(())
+}
 
-    /// What is wrong with freeing a block of `order` at `frame`, by its typed word.
-    #[cold]
-    pub(crate) fn misuse_of(&self, frame: FrameNr, order: Order) -> Misuse {
-        let record = self.meta(frame);
-        let (kind, of_block) = record.kind();
-        match kind {
-            // Free blocks and those of others have tails alike; their first frames are told apart.
-            FrameKind::Tail => self.misuse_of_tail(frame),
-            // Raw and locked: a tail whose word was not written when its range was freed.
-            FrameKind::Raw if of_block == Order::ZERO && record.refs.is_locked() => {
-                self.misuse_of_tail(frame)
+/// Makes single frames, each with one reference, of a block that is locked and the caller's alone.
+pub(crate) fn split_locked<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
+    let head = lists.meta(frame);
+    // Each of the frames has a flag of its own.
+    if head.flags() & HAS_POISONED != 0 {
+        head.clear_flag(HAS_POISONED);
+    }
+    let frames = frame.index()..frame.index() + order.frames() as usize;
+    for record in &lists.table[frames] {
+        record.set_kind(FrameKind::Raw, Order::ZERO);
+        record.refs.set(1);
+    }
+}
+
+/// Checks that the block is a raw one of `order`, as far as that can be seen without holding it.
+fn check_raw<S: RefScheme>(
+    lists: &FreeLists<S>,
+    frame: FrameNr,
+    order: Order,
+) -> Result<(), FreeError> {
+    let misuse = if lists.node_of(frame).is_none() {
+        Misuse::OutsidePool
+    } else if lists.meta(frame).is_raw(order) {
+        return Ok(());
+    } else {
+        misuse_of(lists, frame, order)
+    };
+    Err(FreeError::new(misuse, frame.get()))
+}
+
+/// What is wrong with freeing a block of `order` at `frame`, by its typed word.
+#[cold]
+pub(super) fn misuse_of<S: RefScheme>(
+    lists: &FreeLists<S>,
+    frame: FrameNr,
+    order: Order,
+) -> Misuse {
+    let record = lists.meta(frame);
+    let (kind, of_block) = record.kind();
+    match kind {
+        // Free blocks and those of others have tails alike; their first frames are told apart.
+        FrameKind::Tail => misuse_of_tail(lists, frame),
+        // Raw and locked: a tail whose word was not written when its range was freed.
+        FrameKind::Raw if of_block == Order::ZERO && record.refs.is_locked() => {
+            misuse_of_tail(lists, frame)
+        }
+        FrameKind::Free | FrameKind::Front | FrameKind::Leaked => Misuse::NotAllocated,
+        FrameKind::Held => Misuse::GivenUp,
+        FrameKind::Raw if of_block == order => Misuse::NotAllocated,
+        FrameKind::Raw if order == Order::ZERO => Misuse::Unsplit { order: of_block },
+        FrameKind::Raw => Misuse::WrongOrder { order: of_block },
+        FrameKind::Owned
+        | FrameKind::Page
+        | FrameKind::Leaf
+        | FrameKind::Anon
+        | FrameKind::Table => Misuse::OwnedByHandle,
+    }
+}
+
+fn misuse_of_tail<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> Misuse {
+    let head = head_of(&lists.table, frame).map(|head| lists.meta(head).kind().0);
+    match head {
+        Some(FrameKind::Free | FrameKind::Front) | None => Misuse::NotAllocated,
+        Some(_) => Misuse::Tail,
+    }
+}
+
+/// Gives up the owner's reference to a raw block.
+fn drop_raw<S: RefScheme>(
+    lists: &FreeLists<S>,
+    frame: FrameNr,
+    order: Order,
+) -> Result<Dropped, FreeError> {
+    let record = lists.meta(frame);
+    if !record.refs.free_if_unique() {
+        drop_in_use(lists, frame, order)
+    } else if record.is_raw(order) {
+        Ok(Dropped::Alone)
+    } else {
+        Err(thaw(lists, frame, order))
+    }
+}
+
+/// Step 2, when the frame is somebody else's after all.
+#[cold]
+pub(super) fn thaw<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) -> FreeError {
+    let misuse = misuse_of(lists, frame, order);
+    lists.meta(frame).refs.unfreeze(1);
+    FreeError::new(misuse, frame.get())
+}
+
+/// Step 3 of the protocol.
+#[cold]
+pub(super) fn drop_in_use<S: RefScheme>(
+    lists: &FreeLists<S>,
+    frame: FrameNr,
+    order: Order,
+) -> Result<Dropped, FreeError> {
+    let record = lists.meta(frame);
+    let error = |misuse| Err(FreeError::new(misuse, frame.get()));
+    match record.refs.try_get() {
+        TryGet::Taken => {}
+        // Raw and locked: freed, but not used since.
+        TryGet::Locked => return error(misuse_of(lists, frame, order)),
+        TryGet::Saturated => return error(Misuse::Saturated),
+    }
+    // Ours is one, and the owner's one, if nobody has stolen that.
+    let misuse = if record.is_raw(order) && record.refs.count() < 2 {
+        Some(Misuse::CountTooSmall)
+    } else if record.give_up(order) {
+        None
+    } else {
+        Some(misuse_of(lists, frame, order))
+    };
+    let given_up = if misuse.is_some() { 1 } else { 2 };
+    let is_last = record.refs.sub_and_test(given_up).is_last();
+    match misuse {
+        None if is_last => Ok(Dropped::Alone),
+        None => Ok(Dropped::Held),
+        Some(misuse) => {
+            if is_last {
+                let (_, order) = record.kind();
+                lists.free_locked(frame, order);
             }
-            FrameKind::Free | FrameKind::Front | FrameKind::Leaked => Misuse::NotAllocated,
-            FrameKind::Held => Misuse::GivenUp,
-            FrameKind::Raw if of_block == order => Misuse::NotAllocated,
-            FrameKind::Raw if order == Order::ZERO => Misuse::Unsplit { order: of_block },
-            FrameKind::Raw => Misuse::WrongOrder { order: of_block },
-            FrameKind::Owned
-            | FrameKind::Page
-            | FrameKind::Leaf
-            | FrameKind::Anon
-            | FrameKind::Table => Misuse::OwnedByHandle,
-        }
-    }
-
-    fn misuse_of_tail(&self, frame: FrameNr) -> Misuse {
-        let head = self.head_of(frame).map(|head| self.meta(head).kind().0);
-        match head {
-            Some(FrameKind::Free | FrameKind::Front) | None => Misuse::NotAllocated,
-            Some(_) => Misuse::Tail,
-        }
-    }
-
-    /// The first frame of the block of several frames that `frame` is in, if it is in one.
-    pub(crate) fn head_of(&self, frame: FrameNr) -> Option<FrameNr> {
-        // From the largest on: what the words of tails say means nothing.
-        let orders = (1..=Order::MAX.get()).rev().filter_map(Order::new);
-        orders
-            .map(|order| (FrameNr::new(frame.get() & !(order.frames() - 1)), order))
-            .find(|(head, order)| {
-                let (kind, of_block) = self.meta(*head).kind();
-                of_block >= *order && kind != FrameKind::Tail
-            })
-            .map(|(head, _)| head)
-    }
-
-    /// Gives up the owner's reference to a raw block.
-    pub(crate) fn drop_raw(&self, frame: FrameNr, order: Order) -> Result<Dropped, FreeError> {
-        let record = self.meta(frame);
-        if !record.refs.free_if_unique() {
-            self.drop_in_use(frame, order)
-        } else if record.is_raw(order) {
-            Ok(Dropped::Alone)
-        } else {
-            Err(self.thaw(frame, order))
-        }
-    }
-
-    /// Step 2, when the frame is somebody else's after all.
-    #[cold]
-    pub(crate) fn thaw(&self, frame: FrameNr, order: Order) -> FreeError {
-        let misuse = self.misuse_of(frame, order);
-        self.meta(frame).refs.unfreeze(1);
-        FreeError::new(misuse, frame.get())
-    }
-
-    /// Step 3 of the protocol.
-    #[cold]
-    pub(crate) fn drop_in_use(&self, frame: FrameNr, order: Order) -> Result<Dropped, FreeError> {
-        let record = self.meta(frame);
-        let error = |misuse| Err(FreeError::new(misuse, frame.get()));
-        match record.refs.try_get() {
-            TryGet::Taken => {}
-            // Raw and locked: freed, but not used since.
-            TryGet::Locked => return error(self.misuse_of(frame, order)),
-            TryGet::Saturated => return error(Misuse::Saturated),
-        }
-        // Ours is one, and the owner's one, if nobody has stolen that.
-        let misuse = if record.is_raw(order) && record.refs.count() < 2 {
-            Some(Misuse::CountTooSmall)
-        } else if record.give_up(order) {
-            None
-        } else {
-            Some(self.misuse_of(frame, order))
-        };
-        let given_up = if misuse.is_some() { 1 } else { 2 };
-        let is_last = record.refs.sub_and_test(given_up).is_last();
-        match misuse {
-            None if is_last => Ok(Dropped::Alone),
-            None => Ok(Dropped::Held),
-            Some(misuse) => {
-                if is_last {
-                    let (_, order) = record.kind();
-                    self.free_locked(frame, order);
-                }
-                error(misuse)
-            }
+            error(misuse)
         }
     }
 }

@@ -3,6 +3,7 @@
 use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::count::{RefCount, RefScheme};
+use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
 
@@ -157,6 +158,19 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 }
 
+/// The records of `nr_frames` frames, all of them locked.
+pub(crate) fn new_table<S: RefScheme>(nr_frames: usize) -> Result<Box<[FrameMeta<S>]>, PoolError> {
+    let mut table = Vec::new();
+    table
+        .try_reserve_exact(nr_frames)
+        .map_err(|_| PoolError::Memory {
+            bytes: nr_frames.saturating_mul(size_of::<FrameMeta<S>>()),
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        })?;
+    table.extend((0..nr_frames).map(|_| FrameMeta::new()));
+    Ok(table.into_boxed_slice())
+}
+
 /// The records of a pool's frames, by number.
 pub(crate) type MetaTable<S> = [FrameMeta<S>];
 
@@ -164,4 +178,17 @@ pub(crate) type MetaTable<S> = [FrameMeta<S>];
 #[inline]
 pub(crate) fn of<S: RefScheme>(table: &MetaTable<S>, frame: FrameNr) -> &FrameMeta<S> {
     &table[frame.index()]
+}
+
+/// The first frame of the block of several frames that `frame` is in, if it is in one.
+pub(crate) fn head_of<S: RefScheme>(table: &MetaTable<S>, frame: FrameNr) -> Option<FrameNr> {
+    // From the largest on: what the words of tails say means nothing.
+    let orders = (1..=Order::MAX.get()).rev().filter_map(Order::new);
+    orders
+        .map(|order| (FrameNr::new(frame.get() & !(order.frames() - 1)), order))
+        .find(|(head, order)| {
+            let (kind, of_block) = of(table, *head).kind();
+            of_block >= *order && kind != FrameKind::Tail
+        })
+        .map(|(head, _)| head)
 }

@@ -7,4 +7,4 @@
 mod meta;
 
 pub use self::meta::FrameMeta;
-pub(crate) use self::meta::{HAS_POISONED, MetaTable, NIL, POISONED, of};
+pub(crate) use self::meta::{HAS_POISONED, MetaTable, NIL, POISONED, head_of, new_table, of};

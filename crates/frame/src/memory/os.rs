@@ -14,7 +14,7 @@ mod imp {
     use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::bytes::RacyBytes;
 
-    use crate::memory::HugePages;
+    use crate::memory::config::HugePages;
     use crate::words::{FRAME_BYTES, FRAME_SHIFT, FrameNr, Order};
 
     /// Blocks of the highest order, and huge pages, start at multiples of this.
@@ -176,7 +176,7 @@ mod imp {
     use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::bytes::RacyBytes;
 
-    use crate::memory::HugePages;
+    use crate::memory::config::HugePages;
     use crate::words::{FRAME_BYTES, FRAME_WORDS, FrameNr};
 
     /// The memory of a model's pool: atomics of loom's.

@@ -78,11 +78,12 @@ impl<S: RefScheme> FrameView<S> {
         {
             // SAFETY: (P).
             let memory = unsafe { self.memory.as_ref() };
-            &memory.words_of(crate::FrameNr::new(frame), crate::FRAME_BYTES)[index]
+            &memory.words_of(crate::words::FrameNr::new(frame), crate::words::FRAME_BYTES)[index]
         }
         #[cfg(not(loom))]
         {
-            let start = ((frame as usize) << crate::FRAME_SHIFT) + index * size_of::<AtomicU64>();
+            let start =
+                ((frame as usize) << crate::words::FRAME_SHIFT) + index * size_of::<AtomicU64>();
             // SAFETY: by (F) and (I) the word is inside of the pool's memory, which (P) is mapped.
             let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
             // SAFETY: mapped for as long as (P) says, aligned since frames are, initialised since a mapping begins
@@ -104,12 +105,12 @@ impl<S: RefScheme> FrameView<S> {
             let memory = unsafe { self.memory.as_ref() };
             let end = (off + len).next_multiple_of(8);
             memory
-                .bytes_of(crate::FrameNr::new(frame), end)
+                .bytes_of(crate::words::FrameNr::new(frame), end)
                 .slice(off, len)
         }
         #[cfg(not(loom))]
         {
-            let start = ((frame as usize) << crate::FRAME_SHIFT) + off;
+            let start = ((frame as usize) << crate::words::FRAME_SHIFT) + off;
             // SAFETY: by (F) the range is inside of the pool's, which (P) is mapped.
             let start = unsafe { self.base.add(start) };
             // SAFETY: the pool's memory stays mapped while it lives, by (P), and is accessed in ways that

@@ -36,7 +36,7 @@ pub struct FrameMeta<S: RefScheme> {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<FrameMeta<crate::refcount::LockBit>>() == 64);
+const _: () = assert!(size_of::<FrameMeta<crate::count::LockBit>>() == 64);
 
 /// The frame's memory is bad: it is not to be handed out again.
 pub(crate) const POISONED: u32 = 1;

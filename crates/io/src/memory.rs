@@ -1,4 +1,8 @@
-//! Bytes in memory.
+//! A file that is bytes in memory.
+//!
+//! - Owns: the bytes, and how many there may be.
+//! - Calls: `backend`.
+//! - Promises: the contract of [`Backend`]; each [`MemoryBackend`] is a file of its own.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,6 @@
 //! The buddy allocator of one node: free blocks of every order, split and merged.
 //!
-//! Place. The [pool](crate::pool) keeps one for each node behind the node's lock; everything here is
-//! called with it held.
+//! Place. Each [node](super::node) has one, behind its lock; everything here is called with that lock held.
 //!
 //! Invariants.
 //! - I1: the frames of the node are partitioned into free blocks (heads on the list of their order,

@@ -6,7 +6,7 @@
 //! ([`PerThread`]); who needs blocks that are in the stacks of others can take them. Threads beyond the
 //! first ones use the nodes.
 //!
-//! Place. The [pool](crate::pool) asks here first, and moves half a stack at a time to and from a node.
+//! Place. Whoever allocates asks here first; blocks move half a stack at a time to and from a node.
 //!
 //! Invariants.
 //! - I1: a block in a stack is of kind `Front` and of the stack's order, has the lock bit, and neither

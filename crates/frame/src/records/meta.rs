@@ -99,7 +99,7 @@ impl<S: RefScheme> FrameMeta<S> {
     #[inline]
     pub(crate) fn flags(&self) -> u32 {
         // ORDERING: Relaxed; who must not miss a flag looks under the lock under which it was set, or
-        // looks again (`FramePool::poison`).
+        // looks again (`lists::poison`).
         self.flags.load(Ordering::Relaxed)
     }
 

@@ -23,62 +23,32 @@
 // The models drive the protocols directly; what only users call is left out of them.
 #![cfg_attr(loom, allow(dead_code))]
 
-mod age;
-mod area;
-mod atomic;
-#[cfg(not(loom))]
-mod cache;
-mod claim;
-mod compact;
-mod counts;
-mod cow;
-mod cut;
-mod directory;
+mod access;
+mod api;
+mod areas;
+mod change;
 mod error;
-mod family;
-mod file;
-mod file_access;
-mod find;
-mod fork;
-mod frames;
-mod geometry;
-mod map;
-mod map_file;
-mod migrate;
-mod migrate_file;
+mod mm;
 #[cfg(all(test, loom))]
 mod models;
-mod moving;
-mod pin;
-mod pmd;
-mod policy;
-mod pte;
-mod raw;
-mod read;
-#[cfg(not(loom))]
-mod rmap;
-mod room;
-mod shared;
-mod space;
-mod table;
-mod table_stock;
-mod tree;
-mod verify;
-mod walk;
-mod write;
+mod motion;
+mod pages;
+mod supply;
+mod tables;
+mod words;
 
-pub use area::Policy;
+pub use access::pin::{OwnedPin, Pin};
 #[cfg(not(loom))]
-pub use cache::CacheSpaces;
-pub use counts::MAX_MIGRATION_ENTRIES;
+pub use api::cache::CacheSpaces;
+#[cfg(not(loom))]
+pub use api::rmap::MappedAt;
+pub use areas::area::Policy;
+pub use areas::file::Sharing;
+pub use change::fork::ForkMode;
+pub use change::map::{AreaInfo, FileInfo, MapOptions};
 pub use error::{Error, ErrorKind, Op};
-pub use file::Sharing;
-pub use fork::ForkMode;
-pub use map::{AreaInfo, FileInfo, MapOptions};
-pub use migrate::{Engine, Migrated, NotMoved};
-pub use pin::{OwnedPin, Pin};
-pub use pte::Protection;
-#[cfg(not(loom))]
-pub use rmap::MappedAt;
-pub use shared::FrameSource;
-pub use space::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
+pub use mm::mm::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
+pub use motion::migrate::{Engine, Migrated, NotMoved};
+pub use supply::source::FrameSource;
+pub use words::counts::MAX_MIGRATION_ENTRIES;
+pub use words::pte::Protection;

@@ -7,13 +7,13 @@ use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
-use super::{PAGE, byte, explore, finish, give_back, page, take_all};
-use crate::area::Policy;
+use super::harness::{PAGE, byte, explore, finish, give_back, page, take_all};
+use crate::areas::area::Policy;
+use crate::areas::file::Sharing;
+use crate::change::map::MapOptions;
 use crate::error::ErrorKind;
-use crate::file::Sharing;
-use crate::map::MapOptions;
-use crate::migrate::{Engine, Migrated};
-use crate::space::{Space, Spaces};
+use crate::mm::mm::{Space, Spaces};
+use crate::motion::migrate::{Engine, Migrated};
 
 /// A file of `nr` pages of 1, 2 and so on, all of it mapped at address 0 of a space, and cached.
 struct Mapped {

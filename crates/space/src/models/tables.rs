@@ -6,11 +6,11 @@ use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Order};
 
-use super::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
-use crate::area::Policy;
-use crate::migrate::{Engine, Migrated};
-use crate::space::{Inner, Space};
-use crate::table::claim_used;
+use super::harness::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
+use crate::areas::area::Policy;
+use crate::mm::mm::{Inner, Space};
+use crate::motion::migrate::{Engine, Migrated};
+use crate::tables::table::claim_used;
 
 /// A reader has seen a migration entry, and is about to sleep, when the table is unmapped and freed; its frame becomes data,
 /// which has the word of that entry, and keeps it. Whoever wrote that wakes nobody.

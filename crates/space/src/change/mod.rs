@@ -1,0 +1,5 @@
+//! Room.
+
+pub(crate) mod fork;
+pub(crate) mod map;
+pub(crate) mod map_file;

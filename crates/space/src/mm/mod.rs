@@ -1,0 +1,4 @@
+//! Room.
+
+pub(crate) mod mm;
+pub(crate) mod room;

@@ -1,0 +1,5 @@
+//! Room.
+
+pub(crate) mod source;
+pub(crate) mod stock;
+pub(crate) mod view;

@@ -1,0 +1,3 @@
+//! Room.
+
+pub(crate) mod table;

@@ -35,20 +35,22 @@ mod motion;
 mod pages;
 mod supply;
 mod tables;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod words;
 
 pub use access::pin::{OwnedPin, Pin};
 #[cfg(not(loom))]
 pub use api::cache::CacheSpaces;
+pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
 #[cfg(not(loom))]
 pub use api::rmap::MappedAt;
-pub use areas::area::Policy;
-pub use areas::file::Sharing;
+pub use areas::maps::Sharing;
+pub use areas::policy::Policy;
 pub use change::fork::ForkMode;
-pub use change::map::{AreaInfo, FileInfo, MapOptions};
+pub use change::options::{AreaInfo, FileInfo, MapOptions};
 pub use error::{Error, ErrorKind, Op};
-pub use mm::mm::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
-pub use motion::migrate::{Engine, Migrated, NotMoved};
+pub use motion::report::{Engine, Migrated, NotMoved};
 pub use supply::source::FrameSource;
 pub use words::counts::MAX_MIGRATION_ENTRIES;
 pub use words::pte::Protection;

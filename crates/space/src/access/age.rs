@@ -3,53 +3,70 @@
 //! A read or write of a page without the mark sets it, on its slow path; with the mark it has nothing to set. So whoever takes
 //! the marks off now and then learns which pages were used in between, at the cost of one slow access to each of them.
 
+use std::fmt;
 use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::read;
+use pagewell_sync::{RwLock, read};
 
+use crate::areas::set::Areas;
 use crate::error::{Error, Op};
-use crate::mm::mm::{Inner, Space};
-use crate::supply::view;
-use crate::tables::table::look;
-use crate::words::claim::Claim;
+use crate::supply::frames::Supply;
+use crate::tables::of_space::PageTables;
+use crate::tables::table::Tables;
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pte::State;
 
-impl<S: RefScheme> Space<S> {
-    /// The addresses of the pages of `range`, all of which must be mapped, that were accessed since this was last called for
-    /// them, or since they were made: by this space, or by one that still shares the page table.
-    ///
-    /// Pages of a file are not among them, since the file's cache keeps their age for all who use the file; private copies
-    /// are. A page that somebody is changing at the moment counts as accessed. A page that is made while this runs may be among
-    /// them or not.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange), [`Misaligned`](crate::ErrorKind::Misaligned),
-    /// [`Unmapped`](crate::ErrorKind::Unmapped).
-    pub fn take_accessed(&self, range: Range<u64>) -> Result<Vec<u64>, Error> {
-        let inner = &*self.inner;
-        let shared = &*inner.shared;
-        let areas = read(&inner.structure);
-        inner.check(&areas, &range, Op::Age)?;
+/// The marks of a space's pages.
+pub(crate) struct Marks<'m, S: RefScheme> {
+    areas: &'m RwLock<Areas<S>>,
+    tables: &'m PageTables<S>,
+    supply: &'m Supply<S>,
+}
+
+impl<S: RefScheme> fmt::Debug for Marks<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Marks").finish_non_exhaustive()
+    }
+}
+
+impl<'m, S: RefScheme> Marks<'m, S> {
+    /// For a space with these areas and tables, in these frames.
+    pub(crate) fn new(
+        areas: &'m RwLock<Areas<S>>,
+        tables: &'m PageTables<S>,
+        supply: &'m Supply<S>,
+    ) -> Self {
+        Self {
+            areas,
+            tables,
+            supply,
+        }
+    }
+
+    /// The addresses of the pages of `range` that have the mark, which is taken off.
+    pub(crate) fn take(&self, range: Range<u64>) -> Result<Vec<u64>, Error> {
+        let areas = read(self.areas);
+        areas.check(&range, Op::Age)?;
         let mut accessed = Vec::new();
         for area in areas.overlapping(&range) {
             let end = area.range.end.min(range.end);
             let mut addr = area.range.start.max(range.start);
             while addr < end {
-                let pmd_word = &inner.tables_of(&(addr..addr + 1))[0];
+                let pmd_word = self.tables.word_of(addr);
                 let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
-                let Some(table) = shared.hold_table(pmd_word) else {
+                let Some(table) = Tables::of(self.supply).hold(pmd_word) else {
                     addr = next_table;
                     continue;
                 };
                 // A table that was exchanged meanwhile is another space's, and so are its pages; the new one is looked at
-                // from here on. Why it is enough to look after the entry, and under its claim, is said in `find`.
-                let is_ours = || Inner::<S>::look(pmd_word) == table.pmd;
+                // from here on. Why it is enough to look after the entry, and under its claim, is said in [`crate::motion::find`].
+                let is_ours = || Directory::look(pmd_word) == table.pmd;
                 while addr < next_table {
                     let entry = entry_of(addr, u32::from(area.order.get()));
-                    let word = view::entry(&shared.view, table.pmd.frame(), entry);
+                    let word = self.tables.entry(table.pmd, entry);
                     let entry = look(word);
                     let is_accessed = match entry.state() {
                         State::Empty => false,

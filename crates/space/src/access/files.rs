@@ -2,31 +2,14 @@
 //!
 //! # Without a lock
 //!
-//! A word for each 2 MiB of addresses names the file that was last used there, so that an access need not ask the areas
-//! ([`Files`]). It is noted by a slow access, and forgotten by whoever changes the areas.
-//!
-//! ```text
-//! reader or writer                                 unmap, protect, move: forget
-//! 1 be a writer at work (a plain store)            a hold the structure lock for writing
-//! 2 load the word: a file, and the address in it   b stop the writers (heavy fence; wait for those at work)
-//! 3 private: is there a copy? then leave           c make the words zero
-//! 4 try the file (a hit, or nothing)               d let the writers go on
-//! 5 private: is there a copy now? then leave       e change the areas, and let go of the file
-//! 6 not at work any more (a plain store)
-//! ```
-//!
-//! M1: a word that is not zero names what an area of the space has. It is stored with the structure lock held for reading,
-//! and zero before the area lets go (c before e). Whoever is at work when it loads the word is waited for by b.
-//!
-//! So a write is wholly before the change of the areas, or does not find the file: nothing is written through an area that
-//! has been unmapped, or made read-only. If the system refuses to stop writers, nothing is changed, and that is the error.
+//! By the file that was noted for the address, as a writer at work: the numbers in this file are those of [`crate::areas::noted`].
 //!
 //! Step 5. Table and entry are as they were in step 3, so there was no copy when the file was read: the read has what the
 //! area showed at that moment. (A private area writes through its tables, and not here.)
 //!
 //! # With the structure lock
 //!
-//! The same tries, repeated. What they need is got with no lock in hand ([`pagewell_cache::MappedFile`]), and then the
+//! The same tries, repeated. What they need is got with no lock in hand ([`Fault`], [`pagewell_cache::MappedFile`]), and then the
 //! areas are asked again.
 //!
 //! # The first write to a page of a private area
@@ -40,56 +23,23 @@
 //! by the histories of `pagewell/tests/space_files.rs`.
 
 use std::fmt;
-use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use pagewell_cache::{Spare, Tried};
+use pagewell_cache::{HeldPage, Spare, Tried};
 use pagewell_frame::FrameRef;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::read;
 
-use crate::access::read::SHORT_BYTES;
-use crate::areas::area::{Area, Areas};
-use crate::areas::file::{Fault, FileArea, Sharing, of_file};
-use crate::error::{Error, ErrorKind, Op};
-use crate::mm::mm::Inner;
-use crate::supply::view;
-use crate::tables::table::look;
+use crate::access::optimistic::SHORT_BYTES;
+use crate::areas::area::Area;
+use crate::areas::cut;
+use crate::areas::file::FileArea;
+use crate::areas::maps::Sharing;
+use crate::error::ErrorKind;
+use crate::mm::space::Mm;
+use crate::supply::raw;
 use crate::words::claim;
-use crate::words::directory::Directory;
-use crate::words::geometry::{TABLE_BYTES, TABLE_SHIFT, entry_of, table_of};
-use crate::words::pmd::Pmd;
-use crate::words::pte::{Pte, State};
-
-/// For each 2 MiB of addresses, the file that was last used there, or zero. Made when the first file is used.
-#[derive(Default)]
-pub(crate) struct Files(OnceLock<Option<Directory>>);
-
-impl Files {
-    #[inline(always)]
-    fn words(&self) -> Option<&[AtomicU64]> {
-        self.0.get()?.as_deref()
-    }
-
-    #[inline(always)]
-    fn word(&self, addr: u64) -> Option<&AtomicU64> {
-        self.words()?.get((addr >> TABLE_SHIFT) as usize)
-    }
-
-    fn word_or_new(&self, addr: u64, len: usize) -> Option<&AtomicU64> {
-        // Without the words every access is a slow one.
-        let words = self.0.get_or_init(|| Directory::new(len));
-        words.as_ref()?.get((addr >> TABLE_SHIFT) as usize)
-    }
-}
-
-impl fmt::Debug for Files {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").finish_non_exhaustive()
-    }
-}
 
 /// What came of a slow read, but for getting pages of files.
 pub(crate) enum Slow<S: RefScheme> {
@@ -107,128 +57,96 @@ pub(crate) enum Copied<S: RefScheme, R = ()> {
     Missing(Fault<S>),
 }
 
-/// What a private area has of a page, as long as it does not change.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct NoCopy {
-    pmd: Pmd,
-    entry: Option<Pte>,
+/// A page of a file that an access needs in the cache: to be got with no lock in hand.
+pub(crate) struct Fault<S: RefScheme> {
+    area: Arc<FileArea<S>>,
+    addr: u64,
 }
 
-impl<S: RefScheme> Inner<S> {
-    /// The address's file, for as long as `work` runs, if it was noted.
+impl<S: RefScheme> Fault<S> {
+    pub(crate) fn new(area: &Arc<FileArea<S>>, addr: u64) -> Self {
+        Self {
+            area: Arc::clone(area),
+            addr,
+        }
+    }
+
+    /// Gets the page into the cache, and keeps it there: the next try of the access finds it. What else there is to read of
+    /// the `len` bytes from the address on comes along.
+    pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
+        claim::assert_none_held();
+        let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
+        let off = self.area.file().page_bytes() - self.area.bytes_to_page_end(self.addr);
+        let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_bytes());
+        let page = self.area.page_of(self.addr);
+        self.area
+            .file()
+            .hold(page, nr_pages.max(1))
+            .map_err(of_file)
+    }
+}
+
+/// What an error of the cache is to who uses a space.
+pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
+    match error.kind() {
+        pagewell_cache::ErrorKind::OutOfRange => ErrorKind::PastEnd,
+        pagewell_cache::ErrorKind::OutOfFrames => ErrorKind::OutOfFrames,
+        pagewell_cache::ErrorKind::TooManyPins => ErrorKind::TooManyPins,
+        pagewell_cache::ErrorKind::ReadOnly => ErrorKind::ReadOnly,
+        kind => ErrorKind::File(kind),
+    }
+}
+
+/// Accesses of a space's areas that show files.
+pub(crate) struct FileAccess<'m, S: RefScheme> {
+    mm: &'m Mm<S>,
+}
+
+impl<S: RefScheme> Clone for FileAccess<'_, S> {
     #[inline(always)]
-    fn with_file<R>(&self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
-        let word = self.files.word(addr)?;
-        // 1.
-        let _at_work = self.shared.enter_writer()?;
-        // 2.
-        // ORDERING: Acquire; pairs with the release in `note_file`.
-        let file = view::file_of_word::<S>(word.load(Ordering::Acquire))?;
-        if file.shows(addr) { work(file) } else { None }
+    fn clone(&self) -> Self {
+        *self
     }
+}
 
-    /// Notes which file an area shows at `addr`. The structure lock is held.
-    fn note_file(&self, file: &Arc<FileArea<S>>, addr: u64) {
-        if let Some(word) = self.files.word_or_new(addr, self.directory.len()) {
-            // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure: another area of the same
-            // 2 MiB was noted, and stays.
-            let _ = word.compare_exchange(
-                0,
-                view::file_to_word(file),
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
-        }
+impl<S: RefScheme> Copy for FileAccess<'_, S> {}
+
+impl<S: RefScheme> fmt::Debug for FileAccess<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileAccess").finish_non_exhaustive()
     }
+}
 
-    /// Forgets which files the areas that overlap `range` show, and waits for accesses that go by it. The structure lock
-    /// is held for writing.
-    pub(crate) fn forget_files(
-        &self,
-        areas: &Areas<S>,
-        range: &Range<u64>,
-        op: Op,
-    ) -> Result<(), Error> {
-        let Some(words) = self.files.words() else {
-            return Ok(());
-        };
-        let of_files = areas.overlapping(range).filter(|area| area.file.is_some());
-        let noted: Vec<&AtomicU64> = of_files
-            .flat_map(|area| {
-                let first = table_of(area.range.start) as usize;
-                &words[first..area.range.end.div_ceil(TABLE_BYTES) as usize]
-            })
-            // ORDERING: Relaxed; words are stored with the structure lock held for reading.
-            .filter(|word| word.load(Ordering::Relaxed) != 0)
-            .collect();
-        if noted.is_empty() {
-            return Ok(());
-        }
-        let stopped = self.shared.stop_writers(|| {
-            for word in noted {
-                // ORDERING: Relaxed; published by the end of the visit.
-                word.store(0, Ordering::Relaxed);
-            }
-        });
-        stopped.map_err(|_| Error::at(ErrorKind::Refused, op, range.start))
-    }
-
-    /// What a private area has of the page at `addr`, if that is no copy.
+impl<'m, S: RefScheme> FileAccess<'m, S> {
     #[inline(always)]
-    fn no_copy(&self, file: &FileArea<S>, addr: u64) -> Option<NoCopy> {
-        let pmd = Self::look(self.pmd_word(addr)?);
-        if !pmd.is_present() {
-            return Some(NoCopy { pmd, entry: None });
-        }
-        let order = u32::from(file.order().get());
-        if pmd.order() != order {
-            return None;
-        }
-        let entry = look(view::entry(
-            &self.shared.view,
-            pmd.frame(),
-            entry_of(addr, order),
-        ));
-        let is_empty = matches!(entry.state(), State::Empty);
-        is_empty.then_some(NoCopy {
-            pmd,
-            entry: Some(entry),
-        })
+    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+        Self { mm }
     }
 
-    /// Whether a private area shows the file's own page at `addr`, as far as can be seen.
-    pub(crate) fn shows_file(&self, file: &FileArea<S>, addr: u64) -> bool {
-        self.no_copy(file, addr).is_some()
+    /// As [`NotedFiles::with`](crate::areas::noted::NotedFiles::with).
+    #[inline(always)]
+    fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
+        self.mm.files.with(&self.mm.shared.writers, addr, work)
     }
 
     /// Fills a short `buf` from within the page of `addr`, if that is a hit of a file that was noted. If not, `buf` may
     /// have been written to. The numbers are those of the module's text.
     ///
-    /// Every instruction counts, as in [`read_short`](Self::read_short).
+    /// Every instruction counts, as in [`Optimistic::read_short`].
     #[inline(always)]
-    fn read_file_short(&self, addr: u64, buf: &mut [u8]) -> bool {
+    pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
             return false;
         }
-        let is_read = self.with_file(addr, |file| Some(self.read_noted(file, addr, buf)));
+        let is_read = self.with_noted(addr, |file| Some(self.read_noted(file, addr, buf)));
         is_read == Some(true)
     }
 
-    /// What [`read_short`](Self::read_short) could not read: of a file, or by [`read_pages`](Self::read_pages). Apart, so that
-    /// the former is in the caller's code alone, and one call is all that is beside it.
-    #[inline(never)]
-    pub(crate) fn read_other(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        if self.read_file_short(addr, buf) {
-            return Ok(());
-        }
-        self.read_pages(addr, buf)
-    }
-
-    /// Fills the part of `buf` that is in the page of `addr`, as [`read_file_short`](Self::read_file_short); returns how much
+    /// Fills the part of `buf` that is in the page of `addr`, as [`read_short`](Self::read_short); returns how much
     /// that is.
     #[inline]
-    pub(crate) fn read_file(&self, addr: u64, buf: &mut [u8]) -> Option<usize> {
-        self.with_file(addr, |file| {
+    pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
+        self.with_noted(addr, |file| {
             let len = buf.len().min(file.bytes_to_page_end(addr));
             self.read_noted(file, addr, &mut buf[..len]).then_some(len)
         })
@@ -236,7 +154,7 @@ impl<S: RefScheme> Inner<S> {
 
     /// Steps 3 to 5; a read over the end of the page is no hit.
     #[inline(always)]
-    fn read_noted(&self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
+    fn read_noted(self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
         if !file.protection.allows_reads() {
             return false;
         }
@@ -244,33 +162,17 @@ impl<S: RefScheme> Inner<S> {
         if file.sharing == Sharing::Shared {
             return file.file().try_read_hit(pos, buf);
         }
-        let Some(before) = self.no_copy(file, addr) else {
+        let Some(before) = file.no_copy(&self.mm.tables, addr) else {
             return false;
         };
         // A hit ends with an acquiring load, which keeps those of step 5 from being done before.
-        file.file().try_read_hit(pos, buf) && self.no_copy(file, addr) == Some(before)
-    }
-
-    /// As [`read_locked`](Self::read_locked), until it is done.
-    #[cold]
-    pub(crate) fn read_slowly(&self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        loop {
-            let fault = match self.read_locked(addr, buf)? {
-                Slow::Done(len) => return Ok(len),
-                Slow::Missing(fault) => fault,
-            };
-            let held = fault.hold(buf.len());
-            let _held = held.map_err(|kind| Error::at(kind, Op::Read, addr))?;
-            if let Slow::Done(len) = self.read_locked(addr, buf)? {
-                return Ok(len);
-            }
-        }
+        file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
     }
 
     /// Reads what a page has that no entry names, for which `is_absent` is asked afterwards: zeros, or what the file has.
     /// None if that is to be tried again. The structure lock is held.
     pub(crate) fn read_absent(
-        &self,
+        self,
         area: &Area<S>,
         addr: u64,
         buf: &mut [u8],
@@ -286,7 +188,7 @@ impl<S: RefScheme> Inner<S> {
             .map_err(of_file)?
         {
             Tried::Done if is_absent() => {
-                self.note_file(file, addr);
+                self.mm.note_file(file, addr);
                 Ok(Some(Slow::Done(buf.len())))
             }
             Tried::Done => Ok(None),
@@ -298,13 +200,13 @@ impl<S: RefScheme> Inner<S> {
     /// Copies the page of `addr`, of which `len` bytes are to be written, from its file to `page`. The structure lock is
     /// held, and the entry claimed.
     pub(crate) fn copy_from_file(
-        &self,
+        self,
         file: &Arc<FileArea<S>>,
         addr: u64,
         page: RacyBytes<'_>,
         len: usize,
     ) -> Result<Copied<S>, ErrorKind> {
-        if Self::is_cut_off(file, addr) {
+        if cut::is_cut_off(file, addr) {
             return Err(ErrorKind::PastEnd);
         }
         if len == page.len() {
@@ -322,13 +224,13 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// Pins a page that is a file's, for whose entry `is_absent` is asked afterwards. The structure lock is held.
-    pub(crate) fn pin_of_file(
-        &self,
+    pub(crate) fn pin(
+        self,
         file: &Arc<FileArea<S>>,
         addr: u64,
         len: usize,
         is_absent: impl Fn() -> bool,
-    ) -> Result<Copied<S, FrameRef<'_, S>>, ErrorKind> {
+    ) -> Result<Copied<S, FrameRef<'m, S>>, ErrorKind> {
         let page_bytes = file.file().page_bytes();
         let end = page_bytes - file.bytes_to_page_end(addr) + len;
         let page = file.page_of(addr);
@@ -336,7 +238,10 @@ impl<S: RefScheme> Inner<S> {
             (Tried::Done, Some(reference)) if is_absent() => {
                 // The file's frames are the space's, which live as long as it does.
                 let frame = reference.into_raw();
-                Ok(Copied::Done(view::pins_reference(&self.shared, frame)))
+                Ok(Copied::Done(raw::pins_reference(
+                    self.mm.shared.pool(),
+                    frame,
+                )))
             }
             (Tried::Done, _) => Ok(Copied::Again),
             (Tried::PastEnd, _) => Err(ErrorKind::PastEnd),
@@ -345,21 +250,21 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// The order of the pages at `addr`, if a file was noted there.
-    pub(crate) fn order_of_file(&self, addr: u64) -> Option<u32> {
-        self.with_file(addr, |file| Some(u32::from(file.order().get())))
+    pub(crate) fn order_at(self, addr: u64) -> Option<u32> {
+        self.with_noted(addr, |file| Some(u32::from(file.order().get())))
     }
 
     /// Has bytes of a file changed, if one was noted for `addr` and that is possible at once. The numbers are those of the
     /// module's text.
     #[inline]
-    pub(crate) fn edit_file_hit<R>(
-        &self,
+    pub(crate) fn edit_hit<R>(
+        self,
         addr: u64,
         len: usize,
         lsn: u64,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<Option<R>, ErrorKind> {
-        let tried = self.with_file(addr, |file| {
+        let tried = self.with_noted(addr, |file| {
             if !file.writes_file() || len > file.bytes_to_page_end(addr) {
                 return None;
             }
@@ -378,8 +283,8 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// Has bytes of a file changed; none if the area at `addr` is another one now. No lock is held.
-    pub(crate) fn edit_file<R>(
-        &self,
+    pub(crate) fn edit<R>(
+        self,
         file: &Arc<FileArea<S>>,
         addr: u64,
         (len, lsn): (usize, u64),
@@ -388,7 +293,7 @@ impl<S: RefScheme> Inner<S> {
         let pos = file.pos_of(addr);
         let mut spare = Spare::default();
         loop {
-            let areas = read(&self.structure);
+            let areas = read(&self.mm.structure);
             let now = areas.area_of(addr).and_then(|area| area.file.as_ref());
             if !now.is_some_and(|now| Arc::ptr_eq(now, file)) {
                 return Ok(None);
@@ -397,7 +302,7 @@ impl<S: RefScheme> Inner<S> {
             let tried = file.file().try_edit((pos, len, lsn), change, &mut spare);
             let wait = match tried.map_err(of_file)? {
                 (Tried::Done, result) => {
-                    self.note_file(file, addr);
+                    self.mm.note_file(file, addr);
                     return Ok(result);
                 }
                 (Tried::PastEnd, _) => return Err(ErrorKind::PastEnd),

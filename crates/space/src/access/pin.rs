@@ -21,14 +21,14 @@ use pagewell_frame::{FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::files::Copied;
-use crate::areas::file::Fault;
+use crate::access::fault::Faulter;
+use crate::access::files::{Copied, Fault, FileAccess};
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::mm::{Inner, Space};
-use crate::supply::source::Shared;
-use crate::supply::view;
-use crate::tables::table::look;
-use crate::words::claim::Claim;
+use crate::mm::shared::Shared;
+use crate::mm::space::Mm;
+use crate::supply::raw;
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
@@ -48,28 +48,6 @@ pub struct OwnedPin<S: RefScheme> {
     len: usize,
 }
 
-impl<S: RefScheme> Space<S> {
-    /// Pins the `len` bytes from `addr` on, which must be of one page. Writes go to a copy of the page from now on, for
-    /// as long as the pin exists.
-    ///
-    /// # Errors
-    ///
-    /// [`Misaligned`](ErrorKind::Misaligned) if they are of several pages, [`Unmapped`](ErrorKind::Unmapped),
-    /// [`Protected`](ErrorKind::Protected), [`InvalidRange`](ErrorKind::InvalidRange),
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and there is no frame for its zeros,
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped,
-    /// [`PastEnd`](ErrorKind::PastEnd) beyond its end, and [`File`](ErrorKind::File) when it cannot be read.
-    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
-        let (reference, off) = self.inner.pin(addr, len)?;
-        Ok(Pin {
-            reference,
-            shared: &self.inner.shared,
-            off,
-            len,
-        })
-    }
-}
-
 /// What came of trying to pin.
 enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
@@ -77,14 +55,51 @@ enum Tried<'s, S: RefScheme> {
     Missing(Fault<S>),
 }
 
-impl<S: RefScheme> Inner<S> {
-    pub(crate) fn pin(
-        self: &Arc<Self>,
+/// Pins pages of a space.
+pub(crate) struct Pinner<'m, S: RefScheme> {
+    mm: &'m Arc<Mm<S>>,
+}
+
+impl<S: RefScheme> Clone for Pinner<'_, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: RefScheme> Copy for Pinner<'_, S> {}
+
+impl<S: RefScheme> fmt::Debug for Pinner<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pinner").finish_non_exhaustive()
+    }
+}
+
+impl<'m, S: RefScheme> Pinner<'m, S> {
+    #[inline(always)]
+    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+        Self { mm }
+    }
+
+    /// Pins the `len` bytes from `addr` on.
+    pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m, S>, Error> {
+        let (reference, off) = self.pin_frame(addr, len)?;
+        Ok(Pin {
+            reference,
+            shared: &self.mm.shared,
+            off,
+            len,
+        })
+    }
+
+    /// The reference of a pin, and where its bytes begin.
+    pub(crate) fn pin_frame(
+        self,
         addr: u64,
         len: usize,
-    ) -> Result<(FrameRef<'_, S>, usize), Error> {
+    ) -> Result<(FrameRef<'m, S>, usize), Error> {
         loop {
-            let fault = match self.with_room(|| self.try_pin(addr, len))? {
+            let fault = match self.mm.with_room(|| self.try_pin(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
                 Tried::Missing(fault) => fault,
             };
@@ -97,14 +112,14 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// Pins, but for getting pages of files.
-    fn try_pin(self: &Arc<Self>, addr: u64, len: usize) -> Result<Tried<'_, S>, Error> {
+    fn try_pin(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
-            let areas = read(&self.structure);
+            let areas = read(&self.mm.structure);
             let area = areas
                 .area_of(addr)
-                .ok_or_else(|| failed(self.unmapped(addr)))?;
+                .ok_or_else(|| failed(self.mm.unmapped(addr)))?;
             if !area.protection.allows_reads() {
                 return Err(failed(ErrorKind::Protected));
             }
@@ -114,12 +129,14 @@ impl<S: RefScheme> Inner<S> {
                 return Err(failed(ErrorKind::Misaligned));
             }
             let pmd_word = self
+                .mm
+                .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.shared.hold_table(pmd_word) else {
+            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
                 if let Some(file) = &area.file {
-                    let is_absent = || !Self::look(pmd_word).is_present();
-                    let pinned = self.pin_of_file(file, addr, len, is_absent);
+                    let is_absent = || !Directory::look(pmd_word).is_present();
+                    let pinned = FileAccess::of(self.mm).pin(file, addr, len, is_absent);
                     match pinned.map_err(failed)? {
                         Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                         Copied::Again => backoff.wait(),
@@ -127,16 +144,17 @@ impl<S: RefScheme> Inner<S> {
                     }
                     continue;
                 }
-                self.make_page(area, addr).map_err(failed)?;
+                Faulter::of(self.mm).make_page(area, addr).map_err(failed)?;
                 continue;
             };
-            let word = view::entry(&self.shared.view, table.pmd.frame(), entry_of(addr, order));
+            let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
             let entry = look(word);
             match entry.state() {
                 State::Empty => {
                     if let Some(file) = &area.file {
-                        let is_absent = || look(word) == entry && Self::look(pmd_word) == table.pmd;
-                        let pinned = self.pin_of_file(file, addr, len, is_absent);
+                        let is_absent =
+                            || look(word) == entry && Directory::look(pmd_word) == table.pmd;
+                        let pinned = FileAccess::of(self.mm).pin(file, addr, len, is_absent);
                         match pinned.map_err(failed)? {
                             Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                             Copied::Again => backoff.wait(),
@@ -145,13 +163,16 @@ impl<S: RefScheme> Inner<S> {
                         continue;
                     }
                     drop(table);
-                    self.make_page(area, addr).map_err(failed)?;
+                    Faulter::of(self.mm).make_page(area, addr).map_err(failed)?;
                 }
                 State::Migration(_) => {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.wait_for_migration((pmd_word, pmd), (word, entry));
+                    self.mm
+                        .shared
+                        .tables()
+                        .wait_for_migration((pmd_word, pmd), (word, entry));
                 }
                 State::Present(frame) => {
                     let Some(claim) = Claim::try_new(word, entry) else {
@@ -159,10 +180,10 @@ impl<S: RefScheme> Inner<S> {
                     };
                     // The claim sees what the last one did, and with it the change of the directory, if the table
                     // became somebody else's before.
-                    if Self::look(pmd_word) != table.pmd {
+                    if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
-                    let reference = match self.shared.pool().try_get(frame) {
+                    let reference = match self.mm.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
                         // The frames of pages are never locked while entries name them.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {
@@ -198,7 +219,7 @@ impl<S: RefScheme> Pin<'_, S> {
 
 impl<S: RefScheme> Drop for OwnedPin<S> {
     fn drop(&mut self) {
-        drop(view::pins_reference(&self.shared, self.frame));
+        drop(raw::pins_reference(self.shared.pool(), self.frame));
     }
 }
 
@@ -207,7 +228,7 @@ impl<S: RefScheme> Deref for Pin<'_, S> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        view::pinned_slice(
+        raw::pinned_slice(
             self.reference.pool(),
             self.reference.frame(),
             self.off,
@@ -221,7 +242,7 @@ impl<S: RefScheme> Deref for OwnedPin<S> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        view::pinned_slice(self.shared.pool(), self.frame, self.off, self.len)
+        raw::pinned_slice(self.shared.pool(), self.frame, self.off, self.len)
     }
 }
 

@@ -1,156 +1,80 @@
-//! Reading.
+//! Reading: what is not a hit at once.
 //!
-//! # The optimistic read
-//!
-//! Nothing shared is written, and no reference is taken.
-//!
-//! ```text
-//! reader                                       who changes the page, or its place
-//! 1 load the directory's entry  (acquire)      a claim the entry, or change the directory's
-//! 2 load the table's entry      (acquire)      b end the claim: new version   (release)
-//! 3 give up unless it is hot                   c drop the count, the share: the frame is free
-//! 4 copy the bytes                             d someone allocates it (acquire)
-//! 5 fence(Acquire)                             e fence(Release)
-//! 6 load both entries again: unchanged?        f write other bytes, or entries
-//! ```
-//!
-//! If step 4 copies a byte that step f wrote, or step 2 loads a word that step f wrote, then step 6 sees the change of
-//! step a or b that came before it. So a read that finds both entries unchanged has the bytes of its own page, of one
-//! moment between steps 2 and 6.
-//!
-//! Why the directory's entry is checked too: a table that was shared may become another space's alone, which then
-//! writes its own pages through it, and the entry would be read in a state that it never had in this space. And a table
-//! that was freed may be a page of data by now, whose words are any numbers: step 4 makes sure that they name frames of
-//! the pool, and reads there at the worst.
+//! A read is tried where the page is present ([`crate::access::optimistic`]), then where a file was noted
+//! ([`crate::access::files`]); else it is a slow one.
 //!
 //! # The slow read
 //!
 //! Under the structure lock, with the table held and the entry claimed. What was never written is zeros, for which
-//! no page is made, or what the file has that the area shows ([`crate::access::files`]). A migration entry is waited for
+//! no page is made, or what the file has that the area shows ([`FileAccess::read_absent`]). A migration entry is waited for
 //! with no lock held.
 //!
-//! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`, `loom_wait_vs_table_reuse`.
+//! Proved by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
-use pagewell_frame::FRAME_BYTES;
+use std::fmt;
+
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::files::Slow;
+use crate::access::files::{FileAccess, Slow};
+use crate::access::optimistic::Optimistic;
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::mm::{Inner, Space};
+use crate::mm::space::Mm;
 use crate::supply::view;
-use crate::tables::table::look;
-use crate::words::claim::{self, Claim};
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
-use crate::words::pmd::Pmd;
-use crate::words::pte::{Pte, State};
+use crate::words::pte::State;
 
-/// The longest read that is tried in line: what the racy copy does without a call.
-pub(crate) const SHORT_BYTES: usize = 64;
+/// Reads of a space.
+pub(crate) struct Reader<'m, S: RefScheme> {
+    mm: &'m Mm<S>,
+}
 
-impl<S: RefScheme> Space<S> {
-    /// Fills `buf` with the bytes from `addr` on.
-    ///
-    /// Of each page it has the bytes of one moment. Bytes that were never written are zeros.
-    ///
-    /// # Errors
-    ///
-    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange) when it reaches beyond the addresses of the space. Where a file is
-    /// mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its last page, [`OutOfFrames`](ErrorKind::OutOfFrames),
-    /// [`TooManyPins`](ErrorKind::TooManyPins), and [`File`](ErrorKind::File) when it cannot be read. What is in `buf`
-    /// then is zeros from the page on that could not be read.
-    #[inline]
-    pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        if self.inner.read_short(addr, buf) {
-            return Ok(());
-        }
-        self.inner.read_other(addr, buf)
+impl<S: RefScheme> Clone for Reader<'_, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<S: RefScheme> Inner<S> {
-    /// As [`read_page_optimistic`](Self::read_page_optimistic), for a short read of a page of one frame, in line: with shifts
-    /// by constants, and without a call. Every instruction counts here: on random reads, how many of them overlap is decided
-    /// by how many fit into the processor's window (`docs/adr/0004-hit-path.md`).
+impl<S: RefScheme> Copy for Reader<'_, S> {}
+
+impl<S: RefScheme> fmt::Debug for Reader<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
+impl<'m, S: RefScheme> Reader<'m, S> {
     #[inline(always)]
-    pub(crate) fn read_short(&self, addr: u64, buf: &mut [u8]) -> bool {
-        if buf.len() > SHORT_BYTES {
-            return false;
-        }
-        // Loaded before the first atomic access, or the compiler must load it again after it.
-        let view = self.view;
-        let Some(pmd_word) = self.pmd_word(addr) else {
-            return false;
-        };
-        // 1.
-        let pmd = Self::look(pmd_word);
-        if !pmd.has_small_pages() {
-            return false;
-        }
-        let off = offset_in_page(addr, 0);
-        if off + buf.len() > FRAME_BYTES {
-            return false;
-        }
-        // 2.
-        let word = view::entry(&view, pmd.frame(), entry_of(addr, 0));
-        let entry = look(word);
-        // 3 and 4.
-        if !entry.is_hot() || !view::copy_small_page(&view, entry, off, buf) {
-            return false;
-        }
-        // 5 and 6; see `read_page_optimistic`.
-        // ORDERING: Acquire fence, then Relaxed, as there.
-        fence(Ordering::Acquire);
-        word.load(Ordering::Relaxed) == entry.bits()
-            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+        Self { mm }
     }
 
-    /// Fills `buf` from within one page; false, and `buf` may have been written to, if the slow read has to decide. The
-    /// numbers are those of the module's text.
+    /// Fills `buf` with the bytes from `addr` on.
     #[inline(always)]
-    pub(crate) fn read_page_optimistic(&self, addr: u64, buf: &mut [u8]) -> bool {
-        let shared = &*self.shared;
-        let Some(pmd_word) = self.pmd_word(addr) else {
-            return false;
-        };
-        // 1.
-        let pmd = Self::look(pmd_word);
-        if !pmd.is_present() {
-            return false;
+    pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if Optimistic::of(&self.mm.tables).read_short(addr, buf) {
+            return Ok(());
         }
-        let order = pmd.order();
-        let off = offset_in_page(addr, order);
-        if off as u64 + buf.len() as u64 > page_bytes(order) {
-            return false;
+        self.read_other(addr, buf)
+    }
+
+    /// What the short read could not: of a file, or by [`read_pages`](Self::read_pages). Apart, so that
+    /// the former is in the caller's code alone, and one call is all that is beside it.
+    #[inline(never)]
+    pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if FileAccess::of(self.mm).read_short(addr, buf) {
+            return Ok(());
         }
-        // 2.
-        let word = view::entry(&shared.view, pmd.frame(), entry_of(addr, order));
-        let entry = look(word);
-        // 3.
-        if !entry.is_hot() {
-            return false;
-        }
-        // 4.
-        if !view::copy_page(&shared.view, entry.frame(), order, off, buf) {
-            return false;
-        }
-        // 5.
-        // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the bytes
-        // (`Claim::before_writing`, `UniqueFrame::bytes`), through the bytes. It keeps the loads below from being done
-        // before the copy.
-        fence(Ordering::Acquire);
-        // 6.
-        // ORDERING: Relaxed, both; ordered by the fence.
-        word.load(Ordering::Relaxed) == entry.bits()
-            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+        self.read_pages(addr, buf)
     }
 
     /// Reads any number of pages. Apart, so that the read in line has few registers to save.
     #[inline(never)]
-    pub(crate) fn read_pages(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;
         while done < buf.len() {
             let result = addr
@@ -170,21 +94,23 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// Fills the part of `buf` that is in the page of `addr`; returns how much that is.
-    fn read_within_page(&self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        let word = self
-            .pmd_word(addr)
-            .ok_or(Error::at(ErrorKind::InvalidRange, Op::Read, addr))?;
+    fn read_within_page(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let word = self.mm.tables.pmd_word(addr).ok_or(Error::at(
+            ErrorKind::InvalidRange,
+            Op::Read,
+            addr,
+        ))?;
         // Without a table the order is unknown, and it does not matter: the slow read asks the area.
-        let pmd = Self::look(word);
+        let pmd = Directory::look(word);
         if pmd.is_present() {
             let order = pmd.order();
             let rest = page_bytes(order) - offset_in_page(addr, order) as u64;
             let len = buf.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-            if self.read_page_optimistic(addr, &mut buf[..len]) {
+            if Optimistic::of(&self.mm.tables).read_page(addr, &mut buf[..len]) {
                 return Ok(len);
             }
         }
-        if let Some(len) = self.read_file(addr, buf) {
+        if let Some(len) = FileAccess::of(self.mm).read(addr, buf) {
             return Ok(len);
         }
         self.read_slowly(addr, buf)
@@ -192,11 +118,12 @@ impl<S: RefScheme> Inner<S> {
 
     /// The slow read, but for getting pages of files.
     #[cold]
-    pub(crate) fn read_locked(&self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
+    pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
+        let files = FileAccess::of(self.mm);
         let mut backoff = Backoff::new();
         loop {
-            let areas = read(&self.structure);
+            let areas = read(&self.mm.structure);
             let area = areas
                 .area_of(addr)
                 .ok_or_else(|| failed(ErrorKind::Unmapped))?;
@@ -208,11 +135,13 @@ impl<S: RefScheme> Inner<S> {
             let len = buf.len().min((page_bytes(order) - off as u64) as usize);
             let buf = &mut buf[..len];
             let pmd_word = self
+                .mm
+                .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.shared.hold_table(pmd_word) else {
-                let is_absent = || !Self::look(pmd_word).is_present();
-                match self
+            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
+                let is_absent = || !Directory::look(pmd_word).is_present();
+                match files
                     .read_absent(area, addr, buf, is_absent)
                     .map_err(failed)?
                 {
@@ -220,12 +149,13 @@ impl<S: RefScheme> Inner<S> {
                     None => continue,
                 }
             };
-            let word = view::entry(&self.shared.view, table.pmd.frame(), entry_of(addr, order));
+            let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
             let entry = look(word);
             let claim = match entry.state() {
-                State::Empty if Self::look(pmd_word) == table.pmd => {
-                    let is_absent = || look(word) == entry && Self::look(pmd_word) == table.pmd;
-                    match self
+                State::Empty if Directory::look(pmd_word) == table.pmd => {
+                    let is_absent =
+                        || look(word) == entry && Directory::look(pmd_word) == table.pmd;
+                    match files
                         .read_absent(area, addr, buf, is_absent)
                         .map_err(failed)?
                     {
@@ -237,7 +167,10 @@ impl<S: RefScheme> Inner<S> {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.wait_for_migration((pmd_word, pmd), (word, entry));
+                    self.mm
+                        .shared
+                        .tables()
+                        .wait_for_migration((pmd_word, pmd), (word, entry));
                     continue;
                 }
                 State::Present(_) => Claim::try_new(word, entry),
@@ -246,9 +179,9 @@ impl<S: RefScheme> Inner<S> {
             // The claim sees what the last one did, and with it the change of the directory, if the table became
             // somebody else's before.
             if let Some(claim) = claim
-                && Self::look(pmd_word) == table.pmd
+                && Directory::look(pmd_word) == table.pmd
             {
-                view::page_bytes_of(&self.shared.view, entry.frame(), off, len).copy_to(0, buf);
+                view::page_bytes_of(self.mm.tables.view(), entry.frame(), off, len).copy_to(0, buf);
                 if !entry.is_accessed() {
                     claim.end(entry.touched());
                 }
@@ -260,23 +193,19 @@ impl<S: RefScheme> Inner<S> {
         }
     }
 
-    /// Waits until an entry is not what it was seen as, a migration entry, or its table is not in the directory any more.
-    /// With no lock held, nor the table.
-    ///
-    /// Why the directory is looked at: the table may be freed, and its frame be used for anything, before the waiter
-    /// gets to look at the word; which may then be what it was seen as for as long as the other user likes, who
-    /// wakes nobody. Why nobody has to be woken for the directory: a table that is taken out of it is somebody else's
-    /// still, where the walk finds the entry and wakes who waits for it; or it is freed, and whoever empties it
-    /// wakes for every migration entry in it. Both come after the change of the directory, and a waiter that was woken
-    /// looks at both words.
-    pub(crate) fn wait_for_migration(
-        &self,
-        (pmd_word, pmd): (&AtomicU64, Pmd),
-        (word, entry): (&AtomicU64, Pte),
-    ) {
-        claim::assert_none_held();
-        self.shared.pool().waits().wait_while(word, |word| {
-            look(word) == entry && Self::look(pmd_word) == pmd
-        });
+    /// As [`read_locked`](Self::read_locked), until it is done.
+    #[cold]
+    pub(crate) fn read_slowly(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        loop {
+            let fault = match self.read_locked(addr, buf)? {
+                Slow::Done(len) => return Ok(len),
+                Slow::Missing(fault) => fault,
+            };
+            let held = fault.hold(buf.len());
+            let _held = held.map_err(|kind| Error::at(kind, Op::Read, addr))?;
+            if let Slow::Done(len) = self.read_locked(addr, buf)? {
+                return Ok(len);
+            }
+        }
     }
 }

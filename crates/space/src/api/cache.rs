@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pagewell_cache::Cache;
 use pagewell_frame::refcount::RefScheme;
 
+use crate::api::handles::{Space, Spaces};
 use crate::error::Error;
-use crate::mm::mm::{Space, Spaces};
-use crate::supply::source::Shared;
+use crate::mm::shared::Shared;
 
 /// Memory spaces in the frames of a cache, beside the pages of its files; files of the cache can be mapped into them.
 pub trait CacheSpaces<S: RefScheme> {

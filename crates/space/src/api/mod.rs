@@ -1,8 +1,11 @@
 //! Room.
 
-pub(crate) mod access;
+mod access;
+mod areas;
 #[cfg(not(loom))]
 pub(crate) mod cache;
+pub(crate) mod handles;
+mod motion;
 #[cfg(not(loom))]
 pub(crate) mod rmap;
-pub(crate) mod verify;
+mod verify;

@@ -6,8 +6,8 @@ use pagewell_cache::File;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 
-use crate::areas::file::{FileMaps, Sharing};
-use crate::mm::mm::Spaces;
+use crate::api::handles::Spaces;
+use crate::areas::maps::{FileMaps, Sharing};
 
 /// Where a part of a file is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl<S: RefScheme> Spaces<S> {
     pub fn mappings_of(&self, file: &File<S>, range: Range<u64>) -> Vec<MappedAt> {
         let file = file.mapped();
         let mut found = Vec::new();
-        let Some(maps) = file.user::<FileMaps<S>>().filter(|_| !range.is_empty()) else {
+        let Some(maps) = file.user::<FileMaps>().filter(|_| !range.is_empty()) else {
             return found;
         };
         let page_bytes = file.page_bytes() as u64;
@@ -47,7 +47,7 @@ impl<S: RefScheme> Spaces<S> {
                 let (first, end) = (link.first.max(first), link.end.min(end));
                 let start = link.addr_of(first);
                 found.push(MappedAt {
-                    space: link.space.id,
+                    space: link.to.id(),
                     addresses: start..start + (end - first) * frame,
                     first_byte: first * frame,
                     sharing,

@@ -7,8 +7,11 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr};
 use pagewell_sync::read;
 
-use crate::mm::mm::{Inner, Space, Spaces};
-use crate::tables::table::look;
+use crate::api::handles::{Space, Spaces};
+use crate::mm::space::Mm;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
+use crate::words::geometry::table_of;
 use crate::words::pte::State;
 
 /// How often something was found.
@@ -30,10 +33,10 @@ impl<S: RefScheme> Spaces<S> {
     pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();
         for space in spaces {
-            if !Arc::ptr_eq(&space.inner.shared, self.shared()) {
+            if !Arc::ptr_eq(&space.mm.shared, self.shared()) {
                 return Err("a space is of other frames".into());
             }
-            space.inner.count_shares(&mut shares)?;
+            count_shares(&space.mm, &mut shares)?;
         }
         let mut pages: HashMap<FrameNr, Found> = HashMap::new();
         let mut writable: HashMap<FrameNr, u32> = HashMap::new();
@@ -43,7 +46,7 @@ impl<S: RefScheme> Spaces<S> {
             if record.kind().0 != FrameKind::Table || counted != *nr {
                 return Err(format!("{table:?} has {nr} users, but is {record:?}"));
             }
-            for word in self.shared().entries(*table) {
+            for word in self.shared().tables().entries(*table) {
                 let entry = look(word);
                 match entry.state() {
                     State::Empty => {}
@@ -58,7 +61,7 @@ impl<S: RefScheme> Spaces<S> {
         }
         for (frame, found) in &pages {
             let record = self.pool().meta(*frame);
-            let counts = self.shared().counts(*frame);
+            let counts = self.shared().pages().counts(*frame);
             let counted = Found {
                 mappings: counts.mappings(),
                 migrations: counts.migrations(),
@@ -103,27 +106,29 @@ impl<S: RefScheme> Spaces<S> {
     }
 }
 
-impl<S: RefScheme> Inner<S> {
-    fn count_shares(&self, shares: &mut HashMap<FrameNr, u64>) -> Result<(), String> {
-        let areas = read(&self.structure);
-        let mut next = 0;
-        for area in areas.iter() {
-            let first = (crate::words::geometry::table_of(area.range.start) as usize).max(next);
-            next = crate::words::geometry::table_of(area.range.end - 1) as usize + 1;
-            for word in &self.directory[first..next] {
-                let pmd = Self::look(word);
-                let Some(table) = pmd.table() else {
-                    continue;
-                };
-                *shares.entry(table).or_default() += 1;
-                if pmd.order() != u32::from(area.order.get()) {
-                    return Err(format!("{pmd:?} in an area of order {}", area.order.get()));
-                }
-                if pmd.is_exclusive() && !self.shared.is_only_share(table) {
-                    return Err(format!("{pmd:?}, whose table has other users"));
-                }
+/// Counts the tables that a directory names.
+fn count_shares<S: RefScheme>(
+    mm: &Mm<S>,
+    shares: &mut HashMap<FrameNr, u64>,
+) -> Result<(), String> {
+    let areas = read(&mm.structure);
+    let mut next = 0;
+    for area in areas.iter() {
+        let first = (table_of(area.range.start) as usize).max(next);
+        next = table_of(area.range.end - 1) as usize + 1;
+        for word in &mm.tables.directory()[first..next] {
+            let pmd = Directory::look(word);
+            let Some(table) = pmd.table() else {
+                continue;
+            };
+            *shares.entry(table).or_default() += 1;
+            if pmd.order() != u32::from(area.order.get()) {
+                return Err(format!("{pmd:?} in an area of order {}", area.order.get()));
+            }
+            if pmd.is_exclusive() && !mm.shared.tables().is_only_share(table) {
+                return Err(format!("{pmd:?}, whose table has other users"));
             }
         }
-        Ok(())
     }
+    Ok(())
 }

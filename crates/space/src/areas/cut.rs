@@ -19,13 +19,13 @@
 //! C1. A space is gone through with its structure lock and its lock for unsharing in hand. So none of its tables is being
 //!     copied or moved meanwhile, and afterwards no table that it uses has an entry for a page past the end, nor has one
 //!     that is copied from those later.
-//! C2. A copy that is in a table of another space is there because that space is linked (F3 of [`crate::areas::file`]). A fork
+//! C2. A copy that is in a table of another space is there because that space is linked (F3 of [`crate::areas::maps`]). A fork
 //!     is linked before it has any tables, and it has those of its parent: if it was made before the parent was gone
 //!     through, it is linked by then. So spaces are gone through until none is linked that was not.
 //! C3. A parent is gone through before its forks. A fork that was gone through while it was linked and had no tables yet
 //!     would get them from its parent afterwards, with what is past the end; to go through the parent waits for the
 //!     copying, since that holds its structure lock. An area of a fork begins at the same page as its parent's and is
-//!     younger, so the order of [`Family::walk`](crate::pages::family::Family::walk) is this one.
+//!     younger, so the order of [`Links::walk`](crate::pages::links::Links::walk) is this one.
 //!
 //! What a cut leaves. The copy of the page that the new end is in stays whole; so do pins.
 //!
@@ -43,24 +43,23 @@ use pagewell_cache::FileUser;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
-use pagewell_sync::{lock, read};
 
-use crate::areas::file::{FileMaps, Sharing};
-use crate::mm::mm::Inner;
+use crate::areas::file::FileArea;
+use crate::areas::maps::{FileMaps, LinkedSpace};
 
-impl<S: RefScheme> FileUser for FileMaps<S> {
+impl FileUser for FileMaps {
     fn cut(&self, size: u64) {
-        // ORDERING: SeqCst fence; the picture above. Pairs with the one in `Inner::is_cut_off`.
+        // ORDERING: SeqCst fence; the picture above. Pairs with the one in `is_cut_off`.
         fence(Ordering::SeqCst);
         let first = size / FRAME_BYTES as u64;
         let mut seen = HashSet::new();
         // Kept until the end, so that no address comes again.
-        let mut done: Vec<Arc<Inner<S>>> = Vec::new();
+        let mut done: Vec<Arc<dyn LinkedSpace>> = Vec::new();
         loop {
             let mut next = Vec::new();
             let _ = self.private.walk(first, u64::MAX, |link| {
-                if seen.insert(Arc::as_ptr(&link.space)) {
-                    next.push(Arc::clone(&link.space));
+                if seen.insert(Arc::as_ptr(&link.to).cast::<()>()) {
+                    next.push(Arc::clone(&link.to));
                 }
                 ControlFlow::<()>::Continue(())
             });
@@ -76,36 +75,11 @@ impl<S: RefScheme> FileUser for FileMaps<S> {
     }
 }
 
-impl<S: RefScheme> Inner<S> {
-    /// Drops the private copies of pages that lie past the end of a file of `size` bytes.
-    fn drop_copies(&self, maps: &FileMaps<S>, size: u64) {
-        // C1.
-        let areas = read(&self.structure);
-        let _unsharing = lock(&self.unsharing);
-        for area in areas.iter() {
-            let Some(file) = &area.file else {
-                continue;
-            };
-            let is_of_file = std::ptr::eq(&raw const *file.backing.maps, maps);
-            if !is_of_file || file.sharing == Sharing::Shared {
-                continue;
-            }
-            let end = size.next_multiple_of(area.page_bytes());
-            let start = area.range.start + end.saturating_sub(file.first_byte);
-            if start < area.range.end {
-                self.for_each_entry(&areas, &(start..area.range.end), |word, _| {
-                    self.shared.empty(word);
-                });
-            }
-        }
-    }
-
-    /// Whether a file ends before a page of it that is to be copied. The entry for it is claimed.
-    pub(crate) fn is_cut_off(file: &crate::areas::file::FileArea<S>, addr: u64) -> bool {
-        // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: we claim, and look at the size;
-        // whoever cuts the file stores the size, and looks for claims; one must see the other).
-        fence(Ordering::SeqCst);
-        let start = file.pos_of(addr) & !(file.file().page_bytes() as u64 - 1);
-        start >= file.file().size()
-    }
+/// Whether a file ends before a page of it that is to be copied. The entry for it is claimed.
+pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
+    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: we claim, and look at the size;
+    // whoever cuts the file stores the size, and looks for claims; one must see the other).
+    fence(Ordering::SeqCst);
+    let start = file.pos_of(addr) & !(file.file().page_bytes() as u64 - 1);
+    start >= file.file().size()
 }

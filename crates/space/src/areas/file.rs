@@ -1,68 +1,38 @@
-//! Areas that show a file: what such an area knows, and from a file to its areas.
+//! Areas that show files: what such an area knows.
 //!
-//! What. A *shared* area has the file's pages: it reads and writes them through the index of the file, which is its page
+//! A *shared* area has the file's pages: it reads and writes them through the index of the file, which is its page
 //! table. A *private* area has the file's pages until it writes one; then it has a copy, in a page of its own that its
 //! tables name as they do any anonymous page. So no entry ever names a page of a file, and the cache may evict, write
 //! back, cut off or move its pages without looking for entries (`docs/adr/0010-areas-call-the-file.md`).
-//!
-//! The other way round, from pages of the file to what shows them, there are two interval tree of areas for each file, by
-//! the frame of the file that an area begins with: of shared areas, and of private ones. The first is for those who ask
-//! ([`crate::api::rmap`]); the second finds the copies of pages that are cut off ([`crate::areas::cut`]).
-//!
-//! F3: a private area is linked before any entry of its space can name a copy of a page of the file, and stays linked
-//! until none does. As F1 of [`crate::pages::family`].
-//!
-//! Locks. As for families: the lock of a tree is taken with the structure lock of a space held, or with none.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_cache::{HeldPage, MappedFile};
+use pagewell_cache::MappedFile;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, Order};
 
-use crate::error::ErrorKind;
-use crate::mm::mm::Inner;
-use crate::pages::family::{Family, Link};
-use crate::words::claim;
-use crate::words::pte::Protection;
-
-/// What writes to an area that shows a file do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sharing {
-    /// They are writes to the file.
-    Shared,
-    /// They are the area's own: the page is copied first.
-    Private,
-}
-
-/// The areas that show one file, of all spaces.
-pub(crate) struct FileMaps<S: RefScheme> {
-    shared: Family<S>,
-    pub(crate) private: Family<S>,
-}
-
-impl<S: RefScheme> FileMaps<S> {
-    pub(crate) fn new() -> Self {
-        Self {
-            shared: Family::new(),
-            private: Family::new(),
-        }
-    }
-
-    pub(crate) fn of(&self, sharing: Sharing) -> &Family<S> {
-        match sharing {
-            Sharing::Shared => &self.shared,
-            Sharing::Private => &self.private,
-        }
-    }
-}
+use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
+use crate::pages::links::Link;
+use crate::tables::of_space::PageTables;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
+use crate::words::geometry::entry_of;
+use crate::words::pmd::Pmd;
+use crate::words::pte::{Protection, Pte, State};
 
 /// A file that areas show: one handle of it for all areas that came from one mapping.
 pub(crate) struct Backing<S: RefScheme> {
     pub(crate) file: MappedFile<S>,
-    pub(crate) maps: Arc<FileMaps<S>>,
+    pub(crate) maps: Arc<FileMaps>,
+}
+
+/// What a private area has of a page, as long as it does not change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoCopy {
+    pmd: Pmd,
+    entry: Option<Pte>,
 }
 
 /// What an area that shows a file knows. It does not change; an area that changes gets another one.
@@ -161,11 +131,13 @@ impl<S: RefScheme> FileArea<S> {
         self.sharing == Sharing::Private || !protection.allows_writes() || self.file().is_writable()
     }
 
-    pub(crate) fn link(&self, id: u64, space: &Arc<Inner<S>>) {
+    /// Links the area `id` of `space` to the file.
+    pub(crate) fn link<T: LinkedSpace + 'static>(&self, id: u64, space: &Arc<T>) {
         let frame = FRAME_BYTES as u64;
         let first = self.first_byte / frame;
+        let space: Arc<dyn LinkedSpace> = Arc::<T>::clone(space);
         let link = Link {
-            space: Arc::clone(space),
+            to: space,
             addr: self.range.start,
             first,
             end: first + (self.range.end - self.range.start) / frame,
@@ -177,45 +149,29 @@ impl<S: RefScheme> FileArea<S> {
         let first = self.first_byte / FRAME_BYTES as u64;
         self.backing.maps.of(self.sharing).unlink(id, first);
     }
-}
 
-/// A page of a file that an access needs in the cache: to be got with no lock in hand.
-pub(crate) struct Fault<S: RefScheme> {
-    area: Arc<FileArea<S>>,
-    addr: u64,
-}
-
-impl<S: RefScheme> Fault<S> {
-    pub(crate) fn new(area: &Arc<FileArea<S>>, addr: u64) -> Self {
-        Self {
-            area: Arc::clone(area),
-            addr,
+    /// What a private area has of the page at `addr` in the tables of its space, if that is no copy.
+    #[inline(always)]
+    pub(crate) fn no_copy(&self, tables: &PageTables<S>, addr: u64) -> Option<NoCopy> {
+        let pmd = Directory::look(tables.pmd_word(addr)?);
+        if !pmd.is_present() {
+            return Some(NoCopy { pmd, entry: None });
         }
+        let order = u32::from(self.order().get());
+        if pmd.order() != order {
+            return None;
+        }
+        let entry = look(tables.entry(pmd, entry_of(addr, order)));
+        let is_empty = matches!(entry.state(), State::Empty);
+        is_empty.then_some(NoCopy {
+            pmd,
+            entry: Some(entry),
+        })
     }
 
-    /// Gets the page into the cache, and keeps it there: the next try of the access finds it. What else there is to read of
-    /// the `len` bytes from the address on comes along.
-    pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
-        claim::assert_none_held();
-        let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
-        let off = self.area.file().page_bytes() - self.area.bytes_to_page_end(self.addr);
-        let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_bytes());
-        let page = self.area.page_of(self.addr);
-        self.area
-            .file()
-            .hold(page, nr_pages.max(1))
-            .map_err(of_file)
-    }
-}
-
-/// What an error of the cache is to who uses a space.
-pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
-    match error.kind() {
-        pagewell_cache::ErrorKind::OutOfRange => ErrorKind::PastEnd,
-        pagewell_cache::ErrorKind::OutOfFrames => ErrorKind::OutOfFrames,
-        pagewell_cache::ErrorKind::TooManyPins => ErrorKind::TooManyPins,
-        pagewell_cache::ErrorKind::ReadOnly => ErrorKind::ReadOnly,
-        kind => ErrorKind::File(kind),
+    /// Whether a private area shows the file's own page at `addr`, as far as can be seen.
+    pub(crate) fn shows_own_page(&self, tables: &PageTables<S>, addr: u64) -> bool {
+        self.no_copy(tables, addr).is_some()
     }
 }
 

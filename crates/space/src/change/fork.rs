@@ -23,14 +23,16 @@
 //! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and latency-sensitive
 //! applications", EuroSys 2021, which shares the lowest level of the processor's page tables.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::{read, write};
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::mm::{Inner, Space};
-use crate::words::geometry::table_of;
+use crate::mm::space::Mm;
+use crate::words::directory::Directory;
+use crate::words::geometry::{table_of, table_start};
 
 /// What a fork does with page tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,43 +45,31 @@ pub enum ForkMode {
     Copy,
 }
 
-impl<S: RefScheme> Space<S> {
-    /// A space with the same areas and, as of one point in time, the same bytes. All pages are shared until either writes.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory) when the system gives no addresses for the directory,
-    /// [`Refused`](ErrorKind::Refused). Nothing has changed then.
-    pub fn fork(&self) -> Result<Self, Error> {
-        self.fork_with(ForkMode::Share)
-    }
+/// Forks a space.
+pub(crate) struct Forker<'m, S: RefScheme> {
+    mm: &'m Mm<S>,
+}
 
-    /// As [`fork`](Self::fork), as `mode` says.
-    ///
-    /// # Errors
-    ///
-    /// As [`fork`](Self::fork), and for [`ForkMode::Copy`] [`OutOfFrames`](ErrorKind::OutOfFrames) and
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries). The fork is undone whole then.
-    pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
-        let child = Space {
-            inner: self.inner.fork()?,
-        };
-        if mode == ForkMode::Copy {
-            // If it fails, dropping the child undoes it.
-            child.inner.with_room(|| child.inner.own_all_tables())?;
-        }
-        Ok(child)
+impl<S: RefScheme> fmt::Debug for Forker<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forker").finish_non_exhaustive()
     }
 }
 
-impl<S: RefScheme> Inner<S> {
-    fn fork(&self) -> Result<Arc<Self>, Error> {
+impl<'m, S: RefScheme> Forker<'m, S> {
+    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+        Self { mm }
+    }
+
+    /// A space that shares the tables of this one.
+    pub(crate) fn fork(&self) -> Result<Arc<Mm<S>>, Error> {
         let failed = |kind| Error::new(kind, Op::Fork);
-        let shared = &self.shared;
+        let shared = &self.mm.shared;
+        let directory = self.mm.tables.directory();
         // 1.
-        let areas = write(&self.structure);
+        let areas = write(&self.mm.structure);
         // 2.
-        let child = Self::new(shared, areas.empty_like(), self.directory.len())
+        let child = Mm::new(shared, areas.empty_like(), directory.len())
             .ok_or_else(|| failed(ErrorKind::OutOfMemory))?;
         let mut childs_areas = write(&child.structure);
         for area in areas.iter() {
@@ -89,22 +79,22 @@ impl<S: RefScheme> Inner<S> {
         }
         drop(childs_areas);
         // 3.
-        let stopped = shared.stop_writers(|| {
+        let stopped = shared.writers.stop(|| {
             let mut next = 0;
             for area in areas.iter() {
                 let first = (table_of(area.range.start) as usize).max(next);
                 next = table_of(area.range.end - 1) as usize + 1;
-                let words = self.directory[first..next].iter();
-                for (word, childs) in words.zip(&child.directory[first..next]) {
-                    let pmd = Self::look(word);
+                let words = directory[first..next].iter();
+                for (word, childs) in words.zip(&child.tables.directory()[first..next]) {
+                    let pmd = Directory::look(word);
                     let Some(table) = pmd.table() else {
                         continue;
                     };
-                    shared.share_table(table);
+                    shared.tables().share(table);
                     if pmd.is_exclusive() {
-                        Self::set(word, pmd.shared());
+                        Directory::set(word, pmd.shared());
                     }
-                    Self::set(childs, pmd.shared());
+                    Directory::set(childs, pmd.shared());
                 }
             }
         });
@@ -116,14 +106,16 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// Gives the space a copy of each table that it shares.
-    fn own_all_tables(&self) -> Result<(), Error> {
-        let areas = read(&self.structure);
+    pub(crate) fn own_all_tables(&self) -> Result<(), Error> {
+        let areas = read(&self.mm.structure);
         for area in areas.iter() {
-            for (nr, word) in self.tables_of(&area.range).iter().enumerate() {
-                if Self::look(word).is_present() {
+            let words = self.mm.tables.directory().words(&area.range);
+            for (nr, word) in words.iter().enumerate() {
+                if Directory::look(word).is_present() {
                     let first = table_of(area.range.start) as usize;
-                    let start = crate::words::geometry::table_start(first + nr);
-                    self.own_table(area.order, start)
+                    let start = table_start(first + nr);
+                    self.mm
+                        .own_table(area.order, start)
                         .map_err(|kind| Error::new(kind, Op::Fork))?;
                 }
             }

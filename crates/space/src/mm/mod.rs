@@ -1,4 +1,4 @@
 //! Room.
 
-pub(crate) mod mm;
-pub(crate) mod room;
+pub(crate) mod shared;
+pub(crate) mod space;

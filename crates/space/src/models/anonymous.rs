@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
 
 use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, page, spaces,
-    take_all,
+    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrator, page,
+    spaces, take_all,
 };
-use crate::areas::area::Policy;
+use crate::access::optimistic::Optimistic;
+use crate::access::pin::Pinner;
 use crate::change::fork::ForkMode;
-use crate::mm::mm::Space;
-use crate::motion::migrate::{Engine, Migrated};
-use crate::motion::mover::Moving;
+use crate::motion::mover::Mover;
+use crate::motion::page::Moving;
+use crate::motion::report::{Engine, Migrated};
 
 /// A fork that has the second of two writes has the first.
 #[test]
@@ -56,7 +56,7 @@ fn loom_read_vs_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut buf = page(0);
-                if space.inner.read_page_optimistic(0, &mut buf) {
+                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
                     assert!(
                         buf == page(1) || buf == page(2) || buf == page(3),
                         "{buf:x?}"
@@ -98,7 +98,7 @@ fn loom_read_vs_fork_and_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut buf = page(0);
-                if space.inner.read_page_optimistic(0, &mut buf) {
+                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
                     assert!(buf == page(1) || buf == page(2), "foreign bytes: {buf:x?}");
                 }
             })
@@ -119,18 +119,22 @@ fn loom_read_vs_migration_there_and_back() {
         let space = filled(&spaces, 1);
         // All other frames of node 0, so that the page comes back to the one that it left.
         let taken: Vec<_> =
-            std::iter::from_fn(|| spaces.shared().alloc_on(Order::ZERO, 0)).collect();
+            std::iter::from_fn(|| spaces.shared().supply.alloc_on(Order::ZERO, 0)).collect();
         let reader = {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut buf = page(0);
-                if space.inner.read_page_optimistic(0, &mut buf) {
+                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
                     assert_eq!(buf, page(1), "foreign bytes");
                 }
             })
         };
         space.migrate(0..PAGE, 1).expect("a node");
-        let other = spaces.shared().alloc_on(Order::ZERO, 0).expect("the frame");
+        let other = spaces
+            .shared()
+            .supply
+            .alloc_on(Order::ZERO, 0)
+            .expect("the frame");
         other.bytes().copy_from(0, &page(0xF0));
         drop(other);
         let back = space.migrate(0..PAGE, 0).expect("a node");
@@ -238,9 +242,7 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
             })
         };
         let mut report = Migrated::default();
-        space
-            .inner
-            .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
         assert!(!is_pinned || report.nr_moved == 0);
         drop(pin);
         other.join().unwrap();
@@ -296,7 +298,9 @@ fn loom_pin_vs_move_under_claim() {
         let pinner = {
             let (spaces, space) = (spaces.clone(), Arc::clone(&space));
             thread::spawn(move || {
-                let (reference, _) = space.inner.pin(0, FRAME_BYTES).expect("a page");
+                let (reference, _) = Pinner::of(&space.mm)
+                    .pin_frame(0, FRAME_BYTES)
+                    .expect("a page");
                 for _ in 0..2 {
                     let mut bytes = page(0);
                     reference.bytes().copy_to(0, &mut bytes);
@@ -307,8 +311,7 @@ fn loom_pin_vs_move_under_claim() {
             })
         };
         let mut report = Migrated::default();
-        let inner = &space.inner;
-        inner.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         let taken = take_all(&spaces);
         pinner.join().unwrap();
         give_back(taken);
@@ -332,22 +335,21 @@ fn loom_move_under_claim_vs_isolation() {
             let spaces = spaces.clone();
             thread::spawn(move || {
                 let shared = spaces.shared();
-                let to = shared.alloc_on(Order::ZERO, 0).expect("a frame");
+                let to = shared.supply.alloc_on(Order::ZERO, 0).expect("a frame");
                 let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
                     return;
                 };
                 let kind = (FrameKind::Anon, Order::ZERO);
-                if reference.meta().kind() == kind && shared.try_isolate(frame) {
+                if reference.meta().kind() == kind && shared.pages().try_isolate(frame) {
                     drop(reference);
-                    let mut batch = vec![Moving::new(shared, frame, to)];
+                    let mut batch = vec![Moving::new(shared.pages(), frame, to)];
                     let mut report = Migrated::default();
-                    shared.move_batch(&mut batch, Engine::Batched, &mut report);
+                    Mover::of(&shared.supply).move_batch(&mut batch, Engine::Batched, &mut report);
                 }
             })
         };
         let mut report = Migrated::default();
-        let inner = &space.inner;
-        inner.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         other.join().unwrap();
         assert_eq!(byte(&space, 0), 1);
         finish(&spaces, vec![&space]);
@@ -388,7 +390,9 @@ fn loom_pin_vs_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
         };
-        let (reference, _) = space.inner.pin(0, FRAME_BYTES).expect("a page");
+        let (reference, _) = Pinner::of(&space.mm)
+            .pin_frame(0, FRAME_BYTES)
+            .expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
         writer.join().unwrap();
@@ -417,6 +421,7 @@ fn loom_unmap_vs_write() {
         space.unmap(0..PAGE).expect("a mapped page");
         let other = spaces
             .shared()
+            .supply
             .alloc(Order::ZERO, pagewell_frame::Place::Anywhere);
         let other = other.expect("a frame");
         other.bytes().copy_from(0, &page(0xF0));

@@ -8,9 +8,11 @@ use pagewell_frame::{
     FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
 
-use crate::areas::area::Policy;
-use crate::mm::mm::{Inner, Space, Spaces};
-use crate::tables::table::look;
+use crate::api::handles::{Space, Spaces};
+use crate::areas::policy::Policy;
+use crate::motion::migrate::Migrator;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
 
 pub(super) const PAGE: u64 = FRAME_BYTES as u64;
 
@@ -70,8 +72,11 @@ pub(super) fn assert_all_free(spaces: &Spaces<LockBit>) {
 
 /// The frame that the entry of page 0 names, whatever the entry is at the moment.
 pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> FrameNr {
-    let pmd = Inner::<LockBit>::look(space.inner.pmd_word(0).expect("a directory"));
-    let entries = spaces.shared().entries(pmd.table().expect("a table"));
+    let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
+    let entries = spaces
+        .shared()
+        .tables()
+        .entries(pmd.table().expect("a table"));
     FrameNr::new(look(&entries[0]).frame())
 }
 
@@ -92,4 +97,10 @@ pub(super) fn give_back(taken: Vec<UniqueFrame<'_, LockBit>>) {
         frame.bytes().copy_to(0, &mut buf);
         assert_eq!(buf, page(0xF0), "somebody wrote a frame that was free");
     }
+}
+
+/// What moves the pages of a space.
+pub(super) fn migrator(space: &Space<LockBit>) -> Migrator<'_, LockBit> {
+    let mm = &*space.mm;
+    Migrator::new(&mm.structure, &mm.tables, &mm.shared.supply)
 }

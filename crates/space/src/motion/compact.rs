@@ -25,15 +25,15 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
-    AllocRequest, FrameKind, FrameNr, Order, Place, Reserve, TryGetFrame, UniqueFrame,
+    AllocRequest, FrameKind, FrameNr, FramePool, Order, Place, Reserve, TryGetFrame, UniqueFrame,
 };
 
-use crate::error::{Error, ErrorKind, Op};
-use crate::mm::mm::Spaces;
-use crate::motion::migrate::{Engine, Migrated};
-use crate::motion::mover::Moving;
-use crate::pages::frames::Binding;
-use crate::supply::source::Shared;
+use crate::motion::mover::Mover;
+use crate::motion::page::Moving;
+use crate::motion::report::{Engine, Migrated};
+use crate::pages::owner::Binding;
+use crate::pages::record::Pages;
+use crate::supply::frames::Supply;
 
 /// How many places are tried for one block.
 const MAX_PLACES: usize = 16;
@@ -42,32 +42,44 @@ const MAX_PLACES: usize = 16;
 const MAKE_ROOM_TRIES: usize = 4;
 
 /// How many pages are moved at once.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
-impl<S: RefScheme> Spaces<S> {
-    /// Allocates a block of `order`, wherever it is. If there is none free, pages of spaces are moved until there is. Accesses
-    /// go on meanwhile, as during a migration.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) when too few frames are free, or there is something in every place that cannot
-    /// be moved.
-    pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
-        let shared = self.shared();
-        shared.with_room(
-            |_| (order, Place::Anywhere),
-            || {
-                shared
-                    .alloc(order, Place::Anywhere)
-                    .ok_or_else(|| Error::new(ErrorKind::OutOfFrames, Op::Compact))
-            },
-        )
+/// Makes room for large blocks.
+#[derive(Debug)]
+pub(crate) struct Compactor<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
+}
+
+impl<S: RefScheme> Clone for Compactor<'_, S> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<S: RefScheme> Shared<S> {
+impl<S: RefScheme> Copy for Compactor<'_, S> {}
+
+impl<'s, S: RefScheme> Compactor<'s, S> {
+    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+        Self { supply }
+    }
+
+    fn pool(self) -> &'s FramePool<S> {
+        self.supply.pool()
+    }
+
+    /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
+    pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
+        if let Some(block) = self.supply.alloc(order, place) {
+            return Some(block);
+        }
+        // The frames may be there, and scattered.
+        (order > Order::ZERO)
+            .then(|| self.compact(order, place))
+            .flatten()
+    }
+
     /// A block of `order` that may be at `place`, made by moving pages.
-    pub(crate) fn compact(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+    fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
         self.places(order, place)
             .into_iter()
             .take(MAX_PLACES)
@@ -75,7 +87,7 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Step 1.
-    fn places(&self, order: Order, place: Place) -> Vec<FrameNr> {
+    fn places(self, order: Order, place: Place) -> Vec<FrameNr> {
         let pool = self.pool();
         let mut places = Vec::new();
         let mut first = 0;
@@ -96,7 +108,7 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// How many frames of a place are in use, if all of them are pages. A hint.
-    fn nr_movable(&self, first: FrameNr, order: Order) -> Option<u32> {
+    fn nr_movable(self, first: FrameNr, order: Order) -> Option<u32> {
         let mut nr_used = 0;
         let mut nr = first.get();
         let end = first.get() + order.frames();
@@ -120,7 +132,7 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Steps 2 to 4.
-    fn empty_place(&self, first: FrameNr, order: Order) -> Option<UniqueFrame<'_, S>> {
+    fn empty_place(self, first: FrameNr, order: Order) -> Option<UniqueFrame<'s, S>> {
         let pool = self.pool();
         let mut parts = pool.take_free_within(first, order);
         if self.move_out(first, order, &mut parts) {
@@ -132,15 +144,10 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Step 3; false if there is something that cannot be moved. What is allocated of the place itself becomes a part of it.
-    fn move_out<'s>(
-        &'s self,
-        first: FrameNr,
-        order: Order,
-        parts: &mut Vec<UniqueFrame<'s, S>>,
-    ) -> bool {
+    fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s, S>>) -> bool {
         let end = first.get() + order.frames();
         let mut targets = Targets {
-            shared: self,
+            supply: self.supply,
             place: first.get()..end,
             parts,
             spare: None,
@@ -170,7 +177,7 @@ impl<S: RefScheme> Shared<S> {
             }
             // Also what was isolated before it turned out that there is no room for more: nobody has a page isolated while
             // room is made.
-            self.move_batch(&mut batch, Engine::Batched, &mut report);
+            Mover::of(self.supply).move_batch(&mut batch, Engine::Batched, &mut report);
             if batch.iter().any(|page| page.failure().is_some()) {
                 return false;
             }
@@ -189,8 +196,8 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Moves the page of a file that is in `frame`; to any node.
-    fn move_of_file<'s>(
-        &'s self,
+    fn move_of_file(
+        self,
         frame: FrameNr,
         order: Order,
         targets: &mut Targets<'_, 's, S>,
@@ -202,7 +209,7 @@ impl<S: RefScheme> Shared<S> {
         let Some(to) = targets.next(order, wanted) else {
             return Found::NoRoom(order, wanted);
         };
-        match self.source.move_page(frame, to) {
+        match self.supply.move_page(frame, to) {
             Ok(left) => {
                 targets.parts.push(left);
                 Found::Done
@@ -212,32 +219,33 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Isolates the page in `frame`, with a frame for it to go to: out of the place, and where it may be.
-    fn isolate_frame<'s>(
-        &'s self,
+    fn isolate_frame(
+        self,
         frame: FrameNr,
         order: Order,
         targets: &mut Targets<'_, 's, S>,
     ) -> Found<'s, S> {
+        let pages = Pages::of(self.pool());
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return Found::Stuck;
         };
         // With the reference in hand the frame stays what it is.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
-        let is_isolated = is_page && self.try_isolate(frame);
+        let is_isolated = is_page && pages.try_isolate(frame);
         // What is counted keeps it from being freed now; and a reference would look like a pin.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;
         };
         // While it is isolated the record is the page's.
-        let wanted = match self.owner_of(frame).binding {
+        let wanted = match pages.owner_of(frame).binding {
             Binding::Anywhere => Place::Prefer(node),
             Binding::Node => Place::Only(node),
         };
         match targets.next(order, wanted) {
-            Some(to) => Found::Isolated(Moving::new(self, frame, to)),
+            Some(to) => Found::Isolated(Moving::new(pages, frame, to)),
             None => {
-                self.end_isolation(frame);
+                pages.end_isolation(frame);
                 Found::NoRoom(order, wanted)
             }
         }
@@ -258,7 +266,7 @@ enum Found<'s, S: RefScheme> {
 
 /// Where pages are moved to: blocks out of the place.
 struct Targets<'p, 's, S: RefScheme> {
-    shared: &'s Shared<S>,
+    supply: &'s Supply<S>,
     place: Range<u32>,
     /// What there is of the place.
     parts: &'p mut Vec<UniqueFrame<'s, S>>,
@@ -269,7 +277,7 @@ struct Targets<'p, 's, S: RefScheme> {
 impl<'s, S: RefScheme> Targets<'_, 's, S> {
     /// A block that is wanted for a page, if one is free.
     fn next(&mut self, order: Order, wanted: Place) -> Option<UniqueFrame<'s, S>> {
-        let pool = self.shared.pool();
+        let pool = self.supply.pool();
         let fits = |spare: &UniqueFrame<'_, S>| {
             let node = pool.node_of(spare.frame());
             spare.order() == order && !matches!(wanted, Place::Only(only) if node != Some(only))
@@ -295,7 +303,7 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
     /// Has the source make room for a block that is wanted; false if it has none. It may wait, so nothing is isolated.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
         // Each that is of the place becomes a part of it, so there are no more of these than frames.
-        while let Some(block) = self.shared.source.make_room(order, wanted) {
+        while let Some(block) = self.supply.make_room(order, wanted) {
             if !self.place.contains(&block.frame().get()) {
                 self.spare = Some(block);
                 return true;
@@ -303,125 +311,5 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
             self.parts.push(block);
         }
         false
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use std::sync::Arc;
-
-    use pagewell_frame::refcount::LockBit;
-    use pagewell_frame::{FRAME_BYTES, FramePool, Nodes, PoolConfig};
-    use pagewell_sync::atomic::{AtomicUsize, Ordering};
-    use pagewell_sync::{Mutex, lock};
-
-    use super::*;
-    use crate::areas::area::Policy;
-    use crate::supply::source::FrameSource;
-    use crate::supply::view;
-    use crate::words::counts::Counts;
-
-    const PAGE: u64 = FRAME_BYTES as u64;
-
-    /// A source that makes room by frames that it has kept, one at a time.
-    struct Keeper {
-        pool: FramePool<LockBit>,
-        kept: Mutex<Vec<FrameNr>>,
-        /// How often it was asked for a frame.
-        nr_asked: AtomicUsize,
-        /// How many pages were isolated then, in all.
-        nr_isolated: AtomicUsize,
-    }
-
-    impl FrameSource<LockBit> for Arc<Keeper> {
-        fn pool(&self) -> &FramePool<LockBit> {
-            &self.pool
-        }
-
-        fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, LockBit>> {
-            if order > Order::ZERO {
-                return None;
-            }
-            let isolated = (0..self.pool.nr_frames() as u32).filter(|nr| {
-                let record = self.pool.meta(FrameNr::new(*nr));
-                // ORDERING: Relaxed, here and below; there is one thread.
-                let counts = Counts::from_bits(record.state().load(Ordering::Relaxed));
-                record.kind().0 == FrameKind::Anon && counts.is_isolated()
-            });
-            self.nr_isolated
-                .fetch_add(isolated.count(), Ordering::Relaxed);
-            self.nr_asked.fetch_add(1, Ordering::Relaxed);
-            let kept = lock(&self.kept).pop()?;
-            Some(view::withheld(&self.pool, kept))
-        }
-    }
-
-    /// Up to 63 pages stayed isolated while room was made for the next one, which may wait for a tenth of a second: nobody could
-    /// migrate them, writes copied them, and what was unmapped did not become free. They are moved before now.
-    #[test]
-    fn no_page_is_isolated_while_room_is_made() {
-        let mut config = PoolConfig::new(1024);
-        config.nodes = Nodes::Unbound(1);
-        let keeper = Arc::new(Keeper {
-            pool: FramePool::new(&config).unwrap(),
-            kept: Mutex::default(),
-            nr_asked: AtomicUsize::new(0),
-            nr_isolated: AtomicUsize::new(0),
-        });
-        let spaces = Spaces::from_source(Arc::clone(&keeper));
-        let space = spaces.space().unwrap();
-        let area = space.map(1024 * PAGE, Policy::Local).unwrap();
-        let mut written = Vec::new();
-        for addr in area.step_by(FRAME_BYTES) {
-            if space.write(addr, &addr.to_ne_bytes()).is_err() {
-                break;
-            }
-            written.push(addr);
-        }
-        // Every third page stays.
-        let mut kept = Vec::new();
-        for (nr, addr) in written.into_iter().enumerate() {
-            if nr % 3 == 0 {
-                kept.push(addr);
-            } else {
-                space.unmap(addr..addr + PAGE).unwrap();
-            }
-        }
-        // Of the two places one has the tables. What is free there is kept, but for one batch and a part of another.
-        let has_tables = |nr| keeper.pool.meta(FrameNr::new(nr)).kind().0 == FrameKind::Table;
-        let tables = if (0..512).any(has_tables) {
-            0..512
-        } else {
-            512..1024
-        };
-        let free: Vec<_> = std::iter::from_fn(|| keeper.pool.alloc(Order::ZERO)).collect();
-        let (mut others, place): (Vec<_>, Vec<_>) = free
-            .into_iter()
-            .partition(|frame| tables.contains(&frame.frame().get()));
-        let left = others.split_off(others.len() - BATCH - BATCH / 2);
-        drop((left, place));
-        lock(&keeper.kept).extend(others.into_iter().map(UniqueFrame::into_withheld));
-        keeper.nr_asked.store(0, Ordering::Relaxed);
-
-        let block = spaces.alloc_block(Order::PAGE_BLOCK).unwrap();
-        assert!(!tables.contains(&block.frame().get()));
-        assert!(
-            keeper.nr_asked.load(Ordering::Relaxed) > 50,
-            "there was room"
-        );
-        assert_eq!(keeper.nr_isolated.load(Ordering::Relaxed), 0);
-        for addr in kept {
-            let mut buf = [0; 8];
-            space.read(addr, &mut buf).unwrap();
-            assert_eq!(buf, addr.to_ne_bytes());
-        }
-        drop(block);
-        spaces.verify(&[&space]).unwrap();
-        drop(space);
-        for frame in std::mem::take(&mut *lock(&keeper.kept)) {
-            drop(view::withheld(&keeper.pool, frame));
-        }
-        let stats = keeper.pool.stats();
-        assert_eq!(stats.nr_available(), stats.nr_frames);
     }
 }

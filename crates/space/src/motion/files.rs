@@ -5,23 +5,42 @@
 //!
 //! Locks. The structure lock is held for reading while the areas are listed, and not while pages are moved.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::PageMove;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::read;
+use pagewell_sync::{RwLock, read};
 
-use crate::areas::file::{FileArea, Sharing};
-use crate::mm::mm::Inner;
-use crate::motion::migrate::{Migrated, NotMoved};
+use crate::areas::file::FileArea;
+use crate::areas::maps::Sharing;
+use crate::areas::set::Areas;
+use crate::motion::report::{Migrated, NotMoved};
+use crate::tables::of_space::PageTables;
 
 /// How many pages are looked at while the areas are known to be what they were.
 const BATCH: u64 = 512;
 
-impl<S: RefScheme> Inner<S> {
+/// Moves the pages of files that a space shows.
+pub(crate) struct FileMover<'m, S: RefScheme> {
+    areas: &'m RwLock<Areas<S>>,
+    tables: &'m PageTables<S>,
+}
+
+impl<S: RefScheme> fmt::Debug for FileMover<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileMover").finish_non_exhaustive()
+    }
+}
+
+impl<'m, S: RefScheme> FileMover<'m, S> {
+    pub(crate) fn new(areas: &'m RwLock<Areas<S>>, tables: &'m PageTables<S>) -> Self {
+        Self { areas, tables }
+    }
+
     /// One pass over the pages of files that are shown in `range`.
-    pub(crate) fn migrate_files(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
+    pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
         let mut next = range.start;
         while let Some((file, part)) = self.next_file(next..range.end) {
             let page_bytes = file.file().page_bytes() as u64;
@@ -30,7 +49,7 @@ impl<S: RefScheme> Inner<S> {
             // From the page that `part` begins in.
             let first = part.start - file.pos_of(part.start) % page_bytes;
             for addr in (first..part.end).step_by(page_bytes as usize) {
-                if file.sharing == Sharing::Private && !self.shows_file(&file, addr) {
+                if file.sharing == Sharing::Private && !file.shows_own_page(self.tables, addr) {
                     continue;
                 }
                 match file.file().move_page(file.page_of(addr), node) {
@@ -51,7 +70,7 @@ impl<S: RefScheme> Inner<S> {
         if range.is_empty() {
             return None;
         }
-        let areas = read(&self.structure);
+        let areas = read(self.areas);
         let area = areas.overlapping(&range).find(|area| area.file.is_some())?;
         let part = area.range.start.max(range.start)..area.range.end.min(range.end);
         Some((Arc::clone(area.file.as_ref()?), part))

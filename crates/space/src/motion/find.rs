@@ -12,22 +12,26 @@
 //! another space changes an entry of the table it has found that ours has no share of it any more, which was dropped
 //! after the directory was changed; and whoever sees the entry as that space left it sees that too.
 
+use std::fmt;
 use std::ops::Range;
 use std::vec;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
+use pagewell_frame::{Order, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
-use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
+use pagewell_sync::{RwLock, read};
 
 use crate::areas::area::Area;
-use crate::mm::mm::Inner;
-use crate::motion::migrate::{Engine, Migrated, NotMoved};
-use crate::motion::mover::Moving;
-use crate::supply::source::Shared;
-use crate::tables::table::{Held, look};
-use crate::words::claim::{self, Claim};
+use crate::areas::set::Areas;
+use crate::motion::page::Moving;
+use crate::motion::report::{Engine, Migrated, NotMoved};
+use crate::pages::record::Pages;
+use crate::supply::frames::Supply;
+use crate::tables::of_space::PageTables;
+use crate::tables::table::{Held, Tables};
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pte::{Pte, State};
 
@@ -75,13 +79,13 @@ struct InDirectory<'t, S: RefScheme> {
 impl<'t, S: RefScheme> InDirectory<'t, S> {
     /// Whether the directory still names it.
     fn is_there(&self) -> bool {
-        Inner::<S>::look(self.pmd_word) == self.table.pmd
+        Directory::look(self.pmd_word) == self.table.pmd
     }
 
     /// The entries of the pages that `range` begins or goes on in.
-    fn entries(&self, shared: &'t Shared<S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
+    fn entries(&self, tables: Tables<'t, S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
         let order = u32::from(order.get());
-        let words = self.table.pmd.table().map(|table| shared.entries(table));
+        let words = self.table.pmd.table().map(|table| tables.entries(table));
         let first = entry_of(range.start, order);
         let nr = (range.end - range.start).div_ceil(page_bytes(order)) as usize;
         words
@@ -92,7 +96,7 @@ impl<'t, S: RefScheme> InDirectory<'t, S> {
 
 /// Where pages are moved to: blocks on one node and no other.
 struct Targets<'s, S: RefScheme> {
-    shared: &'s Shared<S>,
+    supply: &'s Supply<S>,
     order: Order,
     node: usize,
     spare: vec::IntoIter<UniqueFrame<'s, S>>,
@@ -100,13 +104,13 @@ struct Targets<'s, S: RefScheme> {
 
 impl<'s, S: RefScheme> Targets<'s, S> {
     /// For `nr` pages, if the node has so many.
-    fn new(shared: &'s Shared<S>, order: Order, node: usize, nr: usize) -> Self {
+    fn new(supply: &'s Supply<S>, order: Order, node: usize, nr: usize) -> Self {
         let mut spare = Vec::new();
         if order == Order::ZERO && nr > 1 {
-            shared.pool().alloc_bulk_on(node, nr, &mut spare);
+            supply.pool().alloc_bulk_on(node, nr, &mut spare);
         }
         Self {
-            shared,
+            supply,
             order,
             node,
             spare: spare.into_iter(),
@@ -116,7 +120,7 @@ impl<'s, S: RefScheme> Targets<'s, S> {
     fn next(&mut self) -> Option<UniqueFrame<'s, S>> {
         self.spare
             .next()
-            .or_else(|| self.shared.alloc_on(self.order, self.node))
+            .or_else(|| self.supply.alloc_on(self.order, self.node))
     }
 }
 
@@ -154,19 +158,44 @@ struct Yield<'b, 's, S: RefScheme> {
     report: &'b mut Migrated,
 }
 
-impl<S: RefScheme> Inner<S> {
+/// Finds the pages of a space that are to be moved.
+pub(crate) struct Finder<'m, S: RefScheme> {
+    areas: &'m RwLock<Areas<S>>,
+    tables: &'m PageTables<S>,
+    supply: &'m Supply<S>,
+}
+
+impl<S: RefScheme> fmt::Debug for Finder<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finder").finish_non_exhaustive()
+    }
+}
+
+impl<'m, S: RefScheme> Finder<'m, S> {
+    pub(crate) fn new(
+        areas: &'m RwLock<Areas<S>>,
+        tables: &'m PageTables<S>,
+        supply: &'m Supply<S>,
+    ) -> Self {
+        Self {
+            areas,
+            tables,
+            supply,
+        }
+    }
+
     /// Moves, or isolates, pages of `range` from its start on, as many as are done at once; returns where to go on.
-    pub(crate) fn find_batch<'s>(
-        &'s self,
+    pub(crate) fn find_batch(
+        &self,
         range: Range<u64>,
         node: usize,
         engine: Engine,
-        batch: &mut Vec<Moving<'s, S>>,
+        batch: &mut Vec<Moving<'m, S>>,
         report: &mut Migrated,
     ) -> u64 {
         let wanted = Wanted {
             node,
-            there: self.shared.pool().frames_of(node),
+            there: self.supply.pool().frames_of(node),
             engine,
         };
         let mut room = Room::new(engine);
@@ -175,7 +204,7 @@ impl<S: RefScheme> Inner<S> {
             left: Vec::new(),
             report,
         };
-        let areas = read(&self.structure);
+        let areas = read(self.areas);
         for area in areas.overlapping(&range) {
             let end = area.range.end.min(range.end);
             let mut addr = area.range.start.max(range.start);
@@ -183,9 +212,9 @@ impl<S: RefScheme> Inner<S> {
                 if room.for_pages(area.page_bytes()) == 0 {
                     return addr;
                 }
-                let pmd_word = &self.tables_of(&(addr..addr + 1))[0];
+                let pmd_word = self.tables.word_of(addr);
                 let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
-                let Some(table) = self.shared.hold_table(pmd_word) else {
+                let Some(table) = Tables::of(self.supply).hold(pmd_word) else {
                     addr = next_table;
                     continue;
                 };
@@ -198,18 +227,18 @@ impl<S: RefScheme> Inner<S> {
     }
 
     /// As [`find_batch`](Self::find_batch), for addresses that are of one table.
-    fn find_in_table<'s>(
-        &'s self,
-        table: &InDirectory<'s, S>,
+    fn find_in_table(
+        &self,
+        table: &InDirectory<'m, S>,
         area: &Area<S>,
         range: Range<u64>,
         wanted: &Wanted,
         room: &mut Room,
-        found: &mut Yield<'_, 's, S>,
+        found: &mut Yield<'_, 'm, S>,
     ) -> u64 {
-        let shared = &*self.shared;
+        let supply = self.supply;
         let page_bytes = area.page_bytes();
-        let entries = table.entries(shared, &range, area.order);
+        let entries = table.entries(Tables::of(supply), &range, area.order);
         // 1.
         let most = room.for_pages(page_bytes);
         let (mut nr, mut end) = (0, 0);
@@ -220,7 +249,7 @@ impl<S: RefScheme> Inner<S> {
             nr += usize::from(wanted.is_to_move(look(word)));
         }
         // 2.
-        let mut targets = Targets::new(shared, area.order, wanted.node, nr);
+        let mut targets = Targets::new(supply, area.order, wanted.node, nr);
         found.left.reserve(nr);
         // 3.
         let mut addr = range.start;
@@ -243,19 +272,19 @@ impl<S: RefScheme> Inner<S> {
         }
         // 4.
         found.left.sort_unstable_by_key(UniqueFrame::frame);
-        shared.pool().free_bulk(found.left.drain(..));
+        supply.pool().free_bulk(found.left.drain(..));
         addr
     }
 
-    fn take_page<'s>(
-        &'s self,
-        table: &InDirectory<'s, S>,
+    fn take_page(
+        &self,
+        table: &InDirectory<'m, S>,
         (addr, word): (u64, &AtomicU64),
         wanted: &Wanted,
-        targets: &mut Targets<'s, S>,
-        found: &mut Yield<'_, 's, S>,
+        targets: &mut Targets<'m, S>,
+        found: &mut Yield<'_, 'm, S>,
     ) -> Found {
-        let shared = &*self.shared;
+        let pages = Pages::of(self.supply.pool());
         let mut to = None;
         let mut backoff = Backoff::new();
         loop {
@@ -286,7 +315,7 @@ impl<S: RefScheme> Inner<S> {
                 return Found::Exchanged;
             }
             let (claim, to_frame) = match wanted.engine {
-                Engine::Batched => match shared.move_claimed(claim, to_frame) {
+                Engine::Batched => match pages.move_claimed(claim, to_frame) {
                     Ok(left) => {
                         found.left.extend(left);
                         return Found::Moved;
@@ -295,72 +324,14 @@ impl<S: RefScheme> Inner<S> {
                 },
                 Engine::FullWalk | Engine::EarlyStop => (claim, to_frame),
             };
-            let is_isolated = shared.isolate(frame);
+            let is_isolated = pages.isolate(frame);
             drop(claim);
             if !is_isolated {
                 return Found::Failed(NotMoved::InMigration);
             }
-            let page = Moving::new(shared, frame, to_frame).at(addr);
+            let page = Moving::new(pages, frame, to_frame).at(addr);
             found.batch.push(page);
             return Found::Isolated;
         }
-    }
-}
-
-impl<S: RefScheme> Shared<S> {
-    /// A block on this node and no other.
-    pub(crate) fn alloc_on(&self, order: Order, node: usize) -> Option<UniqueFrame<'_, S>> {
-        claim::assert_none_held();
-        let request = AllocRequest {
-            order,
-            place: Place::Only(node),
-            reserve: Reserve::Keep,
-        };
-        self.pool().alloc_by(&request).ok()
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use pagewell_frame::refcount::LockBit;
-    use pagewell_frame::{FramePool, Nodes, PoolConfig};
-
-    use super::*;
-    use crate::areas::area::Policy;
-    use crate::mm::mm::Spaces;
-
-    /// What a batch does not use is left for others, and not kept until the next one.
-    #[test]
-    fn a_batch_takes_as_many_frames_as_it_moves() {
-        const PAGE: u64 = 4096;
-        let mut config = PoolConfig::new(2048);
-        config.nodes = Nodes::Unbound(2);
-        let spaces = Spaces::new(FramePool::<LockBit>::new(&config).unwrap());
-        let space = spaces.space().unwrap();
-        let area = space.map(200 * PAGE, Policy::Bind(0)).unwrap();
-        let some = [0, 10, 63, 64].map(|page| area.start + page * PAGE);
-        let dense = (100..200).map(|page| area.start + page * PAGE);
-        for addr in some.into_iter().chain(dense) {
-            space.write(addr, b"written").unwrap();
-        }
-        let first = area.start..area.start + 64 * PAGE;
-        for (range, nr) in [(first, 3), (area.start + 100 * PAGE..area.end, 64)] {
-            // Pages that are mapped once are moved before the batch is.
-            let _fork = space
-                .fork_with(crate::change::fork::ForkMode::Copy)
-                .unwrap();
-            let free = spaces.pool().stats().nr_available();
-            let (mut batch, mut report) = (Vec::new(), Migrated::default());
-            let engine = Engine::Batched;
-            let inner = &*space.inner;
-            inner.find_batch(range, 1, engine, &mut batch, &mut report);
-            assert_eq!(batch.len(), nr);
-            assert_eq!(spaces.pool().stats().nr_available(), free - nr);
-            let shared = spaces.shared();
-            shared.move_batch(&mut batch, engine, &mut report);
-            assert!(batch.iter().all(|page| page.failure().is_none()));
-            assert_eq!(spaces.pool().stats().nr_available(), free);
-        }
-        spaces.verify(&[&space]).unwrap();
     }
 }

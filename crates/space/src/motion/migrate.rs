@@ -57,7 +57,8 @@
 //! D gets the family of F with F's share of it, so that a move counts no family up and down. From then on F's record
 //! names it, and has no share: it is let go without giving one back. Whoever migrates holds a share of its own.
 //!
-//! Place. Step 1 is in `find`, the others are in `moving`, by whom [`crate::motion::compact`] moves pages too.
+//! Place. Step 1 is in [`find`](crate::motion::find), the others are in [`mover`](crate::motion::mover), by which
+//! [`compact`](crate::motion::compact) moves pages too.
 //!
 //! Locks. Step 1 holds the structure lock of the space for reading, for a batch. The walks hold the family's lock, and claims one
 //! at a time. Nothing is held while waiting.
@@ -70,111 +71,49 @@
 //! the early end of the second walk.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::read;
+use pagewell_sync::RwLock;
 use pagewell_sync::thread::Backoff;
 
-use crate::error::{Error, ErrorKind, Op};
-use crate::mm::mm::{Inner, Space};
-
-/// How pages are moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Engine {
-    /// Page by page; the second walk goes through all areas that may map the page. The baseline.
-    FullWalk,
-    /// Page by page; the second walk ends with the last migration entry.
-    EarlyStop,
-    /// Many pages by one walk; those that are mapped once by none, each under the claim of its entry.
-    #[default]
-    Batched,
-}
-
-impl Engine {
-    /// How many pages are moved at once.
-    pub(crate) fn batch(self) -> usize {
-        match self {
-            Self::FullWalk | Self::EarlyStop => 1,
-            Self::Batched => 64,
-        }
-    }
-}
-
-/// Why a page was not moved. It is where it was, and nothing about it has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NotMoved {
-    /// The node has no frame for it.
-    NodeFull,
-    /// Somebody has it pinned.
-    Pinned,
-    /// Somebody else is moving it.
-    InMigration,
-    /// It is mapped by more entries than can be counted while it is being moved
-    /// ([`MAX_MIGRATION_ENTRIES`](crate::MAX_MIGRATION_ENTRIES)).
-    TooManyEntries,
-    /// Entries of it were being copied or moved all the while, and could not all be found.
-    StillMapped,
-}
-
-/// What came of a migration.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Migrated {
-    /// How many pages were moved.
-    pub nr_moved: usize,
-    /// How many pages were on the node already.
-    pub nr_there: usize,
-    /// The pages that were not moved, by address, and why.
-    pub not_moved: Vec<(u64, NotMoved)>,
-    /// How long it took to find the pages, and to move those that are mapped once ([`Engine::Batched`]); and the first
-    /// walks.
-    pub first_walk: Duration,
-    /// How long the copies took, of the pages that walks were made for.
-    pub copy: Duration,
-    /// How long the second walks took.
-    pub second_walk: Duration,
-}
+use crate::areas::set::Areas;
+use crate::motion::files::FileMover;
+use crate::motion::find::Finder;
+use crate::motion::mover::Mover;
+use crate::motion::report::{Engine, Migrated, NotMoved, now, since};
+use crate::supply::frames::Supply;
+use crate::tables::of_space::PageTables;
 
 /// How often a page is tried that was pinned, or could not be found, or was being moved.
 const PASSES: usize = 3;
 
-impl<S: RefScheme> Space<S> {
-    /// Moves the pages of `range`, all of which must be mapped, to `node`: those that are elsewhere, whoever else has a
-    /// share of them. Accesses go on meanwhile; one that meets a page on its way waits for it. Pages of files that are
-    /// mapped there are moved too, if they are cached.
-    ///
-    /// What cannot be moved stays where it was, and is in the answer, with the reason.
-    ///
-    /// # Errors
-    ///
-    /// [`NoSuchNode`](ErrorKind::NoSuchNode), [`InvalidRange`](ErrorKind::InvalidRange),
-    /// [`Misaligned`](ErrorKind::Misaligned), [`Unmapped`](ErrorKind::Unmapped).
-    pub fn migrate(&self, range: Range<u64>, node: usize) -> Result<Migrated, Error> {
-        self.migrate_with(range, node, Engine::default())
+/// Moves the pages of a space.
+#[derive(Debug)]
+pub(crate) struct Migrator<'m, S: RefScheme> {
+    finder: Finder<'m, S>,
+    mover: Mover<'m, S>,
+    files: FileMover<'m, S>,
+}
+
+impl<'m, S: RefScheme> Migrator<'m, S> {
+    /// For a space with these areas and tables, in these frames.
+    pub(crate) fn new(
+        areas: &'m RwLock<Areas<S>>,
+        tables: &'m PageTables<S>,
+        supply: &'m Supply<S>,
+    ) -> Self {
+        Self {
+            finder: Finder::new(areas, tables, supply),
+            mover: Mover::of(supply),
+            files: FileMover::new(areas, tables),
+        }
     }
 
-    /// As [`migrate`](Self::migrate), as `engine` says.
-    ///
-    /// # Errors
-    ///
-    /// As [`migrate`](Self::migrate).
-    pub fn migrate_with(
-        &self,
-        range: Range<u64>,
-        node: usize,
-        engine: Engine,
-    ) -> Result<Migrated, Error> {
-        let inner = &*self.inner;
-        if node >= inner.shared.pool().nr_nodes() {
-            return Err(Error::at(ErrorKind::NoSuchNode, Op::Migrate, range.start));
-        }
-        inner.check(&read(&inner.structure), &range, Op::Migrate)?;
+    /// Moves the pages of `range`, all of which are mapped, to `node`.
+    pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, engine: Engine) -> Migrated {
         let mut report = Migrated::default();
-        inner.migrate_range(&range, node, engine, &mut report);
-        inner.migrate_files(&range, node, &mut report);
+        self.migrate_range(range, node, engine, &mut report);
+        self.files.migrate(range, node, &mut report);
         for _ in 1..PASSES {
             let again: Vec<u64> = report
                 .not_moved
@@ -190,16 +129,14 @@ impl<S: RefScheme> Space<S> {
                 .not_moved
                 .retain(|(_, why)| matches!(why, NotMoved::NodeFull | NotMoved::TooManyEntries));
             for addr in again {
-                inner.migrate_range(&(addr..addr + 1), node, engine, &mut report);
-                inner.migrate_files(&(addr..addr + 1), node, &mut report);
+                self.migrate_range(&(addr..addr + 1), node, engine, &mut report);
+                self.files.migrate(&(addr..addr + 1), node, &mut report);
             }
         }
         report.not_moved.sort_unstable_by_key(|(addr, _)| *addr);
-        Ok(report)
+        report
     }
-}
 
-impl<S: RefScheme> Inner<S> {
     /// One pass over the pages of `range`.
     pub(crate) fn migrate_range(
         &self,
@@ -213,9 +150,11 @@ impl<S: RefScheme> Inner<S> {
         while next < range.end {
             let start = now();
             let rest = next..range.end;
-            next = self.find_batch(rest, node, engine, &mut batch, report);
+            next = self
+                .finder
+                .find_batch(rest, node, engine, &mut batch, report);
             report.first_walk += since(start);
-            self.shared.move_batch(&mut batch, engine, report);
+            self.mover.move_batch(&mut batch, engine, report);
             for page in batch.drain(..) {
                 match page.failure() {
                     None => report.nr_moved += 1,
@@ -224,13 +163,4 @@ impl<S: RefScheme> Inner<S> {
             }
         }
     }
-}
-
-/// The time, for the report.
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
-
-pub(crate) fn since(start: Instant) -> Duration {
-    start.elapsed()
 }

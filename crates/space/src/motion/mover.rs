@@ -1,14 +1,15 @@
 //! Moving isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate), where the protocol is.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, Order, UniqueFrame};
+use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::thread::Backoff;
 
-use crate::motion::migrate::{Engine, Migrated, NotMoved, now};
-use crate::motion::walk::{Entry, Step};
+use crate::motion::page::{Moving, Stage};
+use crate::motion::report::{Engine, Migrated, NotMoved, now};
+use crate::motion::walk::{Entry, Step, Walker};
 use crate::pages::family::Family;
-use crate::pages::frames::Owner;
-use crate::supply::source::Shared;
+use crate::pages::record::Pages;
+use crate::supply::frames::Supply;
 use crate::words::counts::ISOLATED;
 use crate::words::cow::References;
 use crate::words::pte::State;
@@ -19,81 +20,37 @@ const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 /// How often the references are looked at while the page is out of everybody's reach.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// A page on its way.
-pub(crate) struct Moving<'s, S: RefScheme> {
-    from: FrameNr,
-    order: Order,
-    owner: Owner,
-    /// Its address in the space that is migrated; none if it was found by its frame.
-    addr: Option<u64>,
-    /// Where it goes; taken when that becomes a page.
-    to: Option<UniqueFrame<'s, S>>,
-    stage: Stage,
+/// Moves isolated pages.
+#[derive(Debug)]
+pub(crate) struct Mover<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// In its old frame.
-    Leaving,
-    /// In this frame, which is isolated until the end, as is the old one.
-    Arriving(FrameNr),
-    /// To stay in its old frame.
-    Failed(NotMoved),
-}
-
-impl<'s, S: RefScheme> Moving<'s, S> {
-    /// A page that the caller has isolated, to be moved into `to`.
-    pub(crate) fn new(shared: &Shared<S>, from: FrameNr, to: UniqueFrame<'s, S>) -> Self {
-        Self {
-            from,
-            order: to.order(),
-            owner: shared.owner_of(from),
-            addr: None,
-            to: Some(to),
-            stage: Stage::Leaving,
-        }
-    }
-
-    /// The page, found at `addr` of the space that is migrated.
-    pub(crate) fn at(self, addr: u64) -> Self {
-        let addr = Some(addr);
-        Self { addr, ..self }
-    }
-
-    pub(crate) fn from(&self) -> FrameNr {
-        self.from
-    }
-
-    pub(crate) fn index(&self) -> u64 {
-        self.owner.index
-    }
-
-    pub(crate) fn order(&self) -> Order {
-        self.order
-    }
-
-    pub(crate) fn addr(&self) -> Option<u64> {
-        self.addr
-    }
-
-    /// Why it stays where it is, if it does.
-    pub(crate) fn failure(&self) -> Option<NotMoved> {
-        match self.stage {
-            Stage::Failed(why) => Some(why),
-            Stage::Leaving | Stage::Arriving(_) => None,
-        }
-    }
-
-    fn is_leaving(&self) -> bool {
-        self.stage == Stage::Leaving
+impl<S: RefScheme> Clone for Mover<'_, S> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<S: RefScheme> Shared<S> {
+impl<S: RefScheme> Copy for Mover<'_, S> {}
+
+impl<'s, S: RefScheme> Mover<'s, S> {
+    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+        Self { supply }
+    }
+
+    fn pool(self) -> &'s FramePool<S> {
+        self.supply.pool()
+    }
+
+    fn pages(self) -> Pages<'s, S> {
+        Pages::of(self.pool())
+    }
+
     /// Steps 2 to 6 for pages that are isolated: each of them is in its new frame afterwards, or failed and is where it
     /// was.
-    pub(crate) fn move_batch<'s>(
-        &'s self,
+    pub(crate) fn move_batch(
+        self,
         batch: &mut [Moving<'s, S>],
         engine: Engine,
         report: &mut Migrated,
@@ -102,15 +59,15 @@ impl<S: RefScheme> Shared<S> {
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
             // A share of the family for as long as this takes: its pages may all be gone before.
-            let family = self.family_of(pages[0].from);
+            let family = self.pages().family_of(pages[0].from());
             let start = now();
             // 2.
             self.first_walk(&family, pages);
             // 3.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
-                if self.counts(page.from).mappings() != 0 {
+                if self.pages().counts(page.from()).mappings() != 0 {
                     page.stage = Stage::Failed(NotMoved::StillMapped);
-                } else if self.is_pinned(page.from) {
+                } else if self.is_pinned(page.from()) {
                     page.stage = Stage::Failed(NotMoved::Pinned);
                 }
             }
@@ -119,14 +76,14 @@ impl<S: RefScheme> Shared<S> {
             for page in pages.iter().filter(|page| page.is_leaving()) {
                 if let Some(to) = &page.to {
                     let bytes = to.bytes();
-                    bytes.copy_from_racy(0, self.pool().bytes(page.from, bytes.len()));
+                    bytes.copy_from_racy(0, self.pool().bytes(page.from(), bytes.len()));
                 }
             }
             let copied = now();
             // 5, and the undoing of those that failed.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
                 if let Some(to) = page.to.take() {
-                    let arrived = self.publish_moved(to, page.owner, ISOLATED);
+                    let arrived = self.pages().publish_moved(to, page.owner, ISOLATED);
                     page.stage = Stage::Arriving(arrived);
                 }
             }
@@ -135,10 +92,10 @@ impl<S: RefScheme> Shared<S> {
             for page in pages.iter() {
                 match page.stage {
                     Stage::Arriving(arrived) => {
-                        self.end_isolation(arrived);
-                        left.extend(self.let_go_moved(page.from));
+                        self.pages().end_isolation(arrived);
+                        left.extend(self.pages().let_go_moved(page.from()));
                     }
-                    Stage::Leaving | Stage::Failed(_) => self.end_isolation(page.from),
+                    Stage::Leaving | Stage::Failed(_) => self.pages().end_isolation(page.from()),
                 }
             }
             report.first_walk += walked - start;
@@ -153,10 +110,10 @@ impl<S: RefScheme> Shared<S> {
 
     /// Whether somebody has a page pinned whose entries are all migration entries. Those that only look at the frame for a
     /// moment are waited for.
-    fn is_pinned(&self, frame: FrameNr) -> bool {
+    fn is_pinned(self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
-            if self.references(frame) == References::Mapped {
+            if self.pages().references(frame) == References::Mapped {
                 return false;
             }
             backoff.wait();
@@ -165,21 +122,21 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Step 2. The pages are of `family`, and sorted by index.
-    fn first_walk(&self, family: &Family<S>, pages: &mut [Moving<'_, S>]) {
+    fn first_walk(self, family: &Family, pages: &mut [Moving<'_, S>]) {
         let mut backoff = Backoff::new();
         for _ in 0..FIRST_WALKS {
             let mut left = pages.iter().filter(|page| self.is_to_turn(page)).count();
             if left == 0 {
                 return;
             }
-            self.walk(family, pages, |page, entry| {
+            Walker::of(self.supply).walk(family, pages, |page, entry| {
                 if !self.is_to_turn(page) {
                     return Step::Pass;
                 }
-                let Some(claim) = entry.claim(State::Present(page.from)) else {
+                let Some(claim) = entry.claim(State::Present(page.from())) else {
                     return Step::Pass;
                 };
-                match self.turn_to_migration(page.from) {
+                match self.pages().turn_to_migration(page.from()) {
                     Ok(counts) => {
                         let before = claim.before();
                         claim.end(before.to_migration());
@@ -200,13 +157,14 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Whether there are entries of a page to be turned.
-    fn is_to_turn(&self, page: &Moving<'_, S>) -> bool {
-        page.is_leaving() && self.counts(page.from).mappings() != 0
+    fn is_to_turn(self, page: &Moving<'_, S>) -> bool {
+        page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
     /// Step 5: migration entries become present ones, of the new frame or, where there is none, the old one.
-    fn second_walk(&self, family: &Family<S>, pages: &mut [Moving<'_, S>], engine: Engine) {
-        let is_waited_for = |page: &Moving<'_, S>| self.counts(page.from).migrations() != 0;
+    fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
+        let is_waited_for =
+            |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;
         let mut must_walk_all = engine == Engine::FullWalk;
         let mut backoff = Backoff::new();
         loop {
@@ -214,7 +172,7 @@ impl<S: RefScheme> Shared<S> {
             if left == 0 && !must_walk_all {
                 return;
             }
-            self.walk(family, pages, |page, entry| {
+            Walker::of(self.supply).walk(family, pages, |page, entry| {
                 if self.restore(page, entry) {
                     self.pool().waits().wake(entry.word());
                     left -= usize::from(!is_waited_for(page));
@@ -235,20 +193,20 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Makes a migration entry of the page a present one; false if this is none. The caller wakes who waits for it.
-    fn restore(&self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
-        let Some(claim) = entry.claim(State::Migration(page.from)) else {
+    fn restore(self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
+        let Some(claim) = entry.claim(State::Migration(page.from())) else {
             return false;
         };
         let before = claim.before();
         match page.stage {
             Stage::Arriving(to) => {
-                self.add_mapping(to);
+                self.pages().add_mapping(to);
                 claim.end(before.restored(to));
-                self.drop_migration(page.from);
+                self.pages().drop_migration(page.from());
             }
             Stage::Leaving | Stage::Failed(_) => {
-                self.turn_back(page.from);
-                claim.end(before.restored(page.from));
+                self.pages().turn_back(page.from());
+                claim.end(before.restored(page.from()));
             }
         }
         true

@@ -7,6 +7,7 @@
 //! The first look is a hint: a table that is being exchanged may hide an entry. Who must not miss one goes by the counts
 //! ([`crate::motion::migrate`], A4).
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use pagewell_frame::Order;
@@ -14,13 +15,13 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::thread::Backoff;
 
-use crate::mm::mm::Inner;
-use crate::motion::mover::Moving;
+use crate::motion::page::Moving;
 use crate::pages::family::Family;
-use crate::supply::source::Shared;
+use crate::supply::frames::Supply;
 use crate::supply::view;
-use crate::tables::table::{Held, look};
-use crate::words::claim::Claim;
+use crate::tables::table::{Held, Tables};
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, table_of};
 use crate::words::pte::State;
 
@@ -60,32 +61,37 @@ impl<'t> Entry<'t> {
 
 /// Where a walk is; keeps the table that it was in last.
 pub(crate) struct TableCursor<'s, S: RefScheme> {
-    shared: &'s Shared<S>,
+    supply: &'s Supply<S>,
     /// The directory's word that was looked up, and the table.
     last: Option<(*const AtomicU64, Held<'s, S>)>,
 }
 
 impl<'s, S: RefScheme> TableCursor<'s, S> {
-    pub(crate) fn new(shared: &'s Shared<S>) -> Self {
-        Self { shared, last: None }
+    pub(crate) fn new(supply: &'s Supply<S>) -> Self {
+        Self { supply, last: None }
     }
 
-    /// The entry for `addr` of `space`, in a table of pages of `order`, which stays held until this is called again.
-    pub(crate) fn entry(&mut self, space: &Inner<S>, addr: u64, order: Order) -> Option<Entry<'s>> {
-        let word = space.directory.get(table_of(addr) as usize)?;
+    /// The entry for `addr` of the space with this directory, in a table of pages of `order`, which stays held until this is called again.
+    pub(crate) fn entry(
+        &mut self,
+        directory: &Directory,
+        addr: u64,
+        order: Order,
+    ) -> Option<Entry<'s>> {
+        let word = directory.get(table_of(addr) as usize)?;
         let is_last = |(last, held): &(*const AtomicU64, Held<'s, S>)| {
-            std::ptr::eq(*last, word) && Inner::<S>::look(word) == held.pmd
+            std::ptr::eq(*last, word) && Directory::look(word) == held.pmd
         };
         if !self.last.as_ref().is_some_and(is_last) {
             self.last = None;
-            let held = self.shared.hold_table(word)?;
+            let held = Tables::of(self.supply).hold(word)?;
             self.last = Some((std::ptr::from_ref(word), held));
         }
         let (_, held) = self.last.as_ref()?;
         let order = u32::from(order.get());
         (held.pmd.order() == order).then(|| {
             Entry(view::entry(
-                &self.shared.view,
+                self.supply.view(),
                 held.pmd.frame(),
                 entry_of(addr, order),
             ))
@@ -93,11 +99,26 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
     }
 }
 
-impl<S: RefScheme> Shared<S> {
+/// Walks through the families of pages in a pool.
+pub(crate) struct Walker<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
+}
+
+impl<S: RefScheme> fmt::Debug for Walker<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walker").finish_non_exhaustive()
+    }
+}
+
+impl<'s, S: RefScheme> Walker<'s, S> {
+    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+        Self { supply }
+    }
+
     /// Visits the entries that name one of `pages`, which are of `family` and sorted by index.
     pub(crate) fn walk<'p>(
         &self,
-        family: &Family<S>,
+        family: &Family,
         pages: &mut [Moving<'p, S>],
         mut visit: impl FnMut(&mut Moving<'p, S>, Entry<'_>) -> Step,
     ) {
@@ -105,20 +126,20 @@ impl<S: RefScheme> Shared<S> {
             return;
         };
         let (first, end) = (first.index(), last.index() + 1);
-        let _ = family.walk(first, end, |link| {
-            let space = &*link.space;
+        let _ = family.links.walk(first, end, |link| {
+            let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
             // One table at a time is held. To let go of one that was freed meanwhile is to give its frame back, and no more.
-            let mut cursor = TableCursor::new(self);
+            let mut cursor = TableCursor::new(self.supply);
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {
                     break;
                 }
                 let addr = link.addr_of(page.index());
-                if !self.may_name(space, addr, page) {
+                if !self.may_name(directory, addr, page) {
                     continue;
                 }
-                if let Some(entry) = cursor.entry(space, addr, page.order())
+                if let Some(entry) = cursor.entry(directory, addr, page.order())
                     && visit(page, entry) == Step::End
                 {
                     return ControlFlow::Break(());
@@ -129,16 +150,20 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Whether the entry for `addr` names the page, as far as can be seen without holding its table.
-    fn may_name(&self, space: &Inner<S>, addr: u64, page: &Moving<'_, S>) -> bool {
-        let Some(word) = space.pmd_word(addr) else {
+    fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_, S>) -> bool {
+        let Some(word) = directory.word(addr) else {
             return false;
         };
-        let pmd = Inner::<S>::look(word);
+        let pmd = Directory::look(word);
         let order = u32::from(page.order().get());
         if !pmd.is_present() || pmd.order() != order {
             return false;
         }
-        let entry = look(view::entry(&self.view, pmd.frame(), entry_of(addr, order)));
+        let entry = look(view::entry(
+            self.supply.view(),
+            pmd.frame(),
+            entry_of(addr, order),
+        ));
         entry.frame() == page.from().get()
     }
 }

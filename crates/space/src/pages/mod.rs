@@ -1,5 +1,7 @@
 //! Room.
 
 pub(crate) mod family;
-pub(crate) mod frames;
-pub(crate) mod tree;
+pub(crate) mod links;
+pub(crate) mod owner;
+pub(crate) mod record;
+mod tree;

@@ -1,5 +1,8 @@
 //! Room.
 
+pub(crate) mod frames;
+pub(crate) mod raw;
 pub(crate) mod source;
-pub(crate) mod stock;
+mod stock;
 pub(crate) mod view;
+pub(crate) mod writers;

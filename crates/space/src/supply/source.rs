@@ -1,19 +1,7 @@
-//! What the spaces of one pool share: the frames, the places to wait, the writers that forks stop.
-
-use std::fmt;
-use std::sync::Arc;
+//! Where spaces get their frames from: a pool of their own, or one that they share with a cache of files.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{
-    AllocError, AllocRequest, FrameNr, FramePool, Order, Place, Reserve, UniqueFrame,
-};
-use pagewell_sync::asymmetric::Fences;
-use pagewell_sync::atomic::{AtomicU64, Ordering};
-use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
-
-use crate::supply::stock::TableStock;
-use crate::supply::view::PoolView;
-use crate::words::claim;
+use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 /// Where spaces get their frames from.
 ///
@@ -89,110 +77,5 @@ impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
         to: UniqueFrame<'f, S>,
     ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
         Self::move_page(self, frame, to)
-    }
-}
-
-/// What the spaces of one pool share.
-pub(crate) struct Shared<S: RefScheme> {
-    /// Of the pool of `source`: the two live together.
-    pub(crate) view: PoolView<S>,
-    pub(crate) source: Arc<dyn FrameSource<S>>,
-    /// Who is writing a page where it is, of any space: at work between looking at the directory and the end of the
-    /// claim. Whoever visits knows that nobody is, and that nobody begins before the visit ends.
-    writers: PerThread<()>,
-    next_id: AtomicU64,
-    pub(crate) tables: TableStock,
-}
-
-/// The system refused to stop the writers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
-
-impl<S: RefScheme> Shared<S> {
-    pub(crate) fn new(source: Arc<dyn FrameSource<S>>) -> Self {
-        let nr_writers = if cfg!(loom) {
-            3
-        } else {
-            std::thread::available_parallelism().map_or(1, usize::from) * 2
-        };
-        Self {
-            view: PoolView::new(source.pool()),
-            source,
-            writers: PerThread::new(nr_writers, Fences::new(), || ()),
-            next_id: AtomicU64::new(1),
-            tables: TableStock::default(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
-        self.view.pool()
-    }
-
-    /// A number that nothing else has.
-    pub(crate) fn next_id(&self) -> u64 {
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
-        self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Does `work` as a writer that [`stop_writers`](Self::stop_writers) waits for; none, and nothing is done, if this
-    /// thread cannot be one (there are more threads than places).
-    #[inline(always)]
-    pub(crate) fn as_writer<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
-        self.writers.with_mine(|()| work())
-    }
-
-    /// As [`as_writer`](Self::as_writer), until the answer is dropped; none while there is a visitor too.
-    #[inline(always)]
-    pub(crate) fn enter_writer(&self) -> Option<AtWork<'_>> {
-        self.writers.try_enter()
-    }
-
-    /// Does `work` while nobody is within [`as_writer`](Self::as_writer). It must neither wait nor allocate.
-    pub(crate) fn stop_writers<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
-        self.writers.with_all(|_, reach| match reach {
-            Reach::All => Ok(work()),
-            Reach::Own => Err(Refused),
-        })
-    }
-
-    /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
-    pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
-        claim::assert_none_held();
-        if place == Place::Anywhere
-            && let Some(frame) = self.pool().alloc(order)
-        {
-            return Some(frame);
-        }
-        let request = AllocRequest {
-            order,
-            place,
-            reserve: Reserve::Keep,
-        };
-        match self.pool().alloc_by(&request) {
-            Ok(frame) => return Some(frame),
-            Err(AllocError::Exhausted { .. }) => {}
-            Err(_) => return None,
-        }
-        if self.drain_table_stock() > 0
-            && let Ok(frame) = self.pool().alloc_by(&request)
-        {
-            return Some(frame);
-        }
-        if let Some(block) = self.source.make_room(order, place) {
-            return Some(block);
-        }
-        // The frames may be there, and scattered.
-        (order > Order::ZERO)
-            .then(|| self.compact(order, place))
-            .flatten()
-    }
-}
-
-impl<S: RefScheme> fmt::Debug for Shared<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("pool", self.pool())
-            .finish_non_exhaustive()
     }
 }

@@ -1,73 +1,67 @@
-//! The unsafe steps: references that are kept as bare numbers, and memory reached by number.
+//! The pool as hits see it: its memory, reached by number.
+//!
+//! A view is kept beside what keeps the pool alive, and used only with that. The numbers may come from words of a table that was
+//! freed meanwhile, and so be any: what is read is checked against the pool's bounds, and by the reader afterwards.
 
-#![allow(unsafe_code)] // This module is where the crate touches what the compiler cannot follow.
+#![allow(unsafe_code)] // Memory reached by number.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView, UniqueFrame};
+use pagewell_frame::{FramePool, FrameView};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::areas::file::FileArea;
-use crate::pages::family::Family;
 use crate::words::pte::Pte;
 
-/// The one reference that the entries of a page, or the shares of a table, have: for whoever has brought their count
-/// down to zero.
-pub(crate) fn counted_reference<S: RefScheme>(
-    pool: &FramePool<S>,
-    frame: FrameNr,
-) -> FrameRef<'_, S> {
-    // SAFETY: (A) the frame was published with a reference on behalf of what is counted; the count was brought to
-    // zero by the caller alone, from where it does not come back, and the caller calls this once.
-    unsafe { FrameRef::from_raw(pool, frame) }
+/// What the hit path needs of a pool.
+///
+/// Copies are kept beside a handle of the pool, and used only with that alive.
+#[derive(Debug)]
+pub(crate) struct PoolView<S: RefScheme> {
+    view: FrameView<S>,
+    /// More than every entry that names a frame of the pool.
+    limit: u64,
+    nr_frames: usize,
+    pool: NonNull<FramePool<S>>,
 }
 
-/// A frame that the stock of tables kept as a bare number.
-pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
-    // SAFETY: (A) the stock took the handle apart, and takes the number off its list before it calls this.
-    unsafe { UniqueFrame::from_withheld(pool, frame) }
+// SAFETY: a view stands for a reference to a pool, which is `Sync`.
+unsafe impl<S: RefScheme> Send for PoolView<S> {}
+// SAFETY: as above.
+unsafe impl<S: RefScheme> Sync for PoolView<S> {}
+
+impl<S: RefScheme> PoolView<S> {
+    /// The view of a pool that lives for as long as this does.
+    pub(crate) fn new(pool: &FramePool<S>) -> Self {
+        Self {
+            view: pool.view(),
+            limit: Pte::limit(pool.nr_frames()),
+            nr_frames: pool.nr_frames(),
+            pool: NonNull::from(pool),
+        }
+    }
+
+    /// The pool.
+    #[inline(always)]
+    pub(crate) fn pool(&self) -> &FramePool<S> {
+        // SAFETY: (P) the view is beside what keeps the pool alive, and where it is: a source that is shared, and so
+        // neither moves nor is changed while it is.
+        unsafe { self.pool.as_ref() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.nr_frames << pagewell_frame::FRAME_SHIFT
+    }
 }
 
-/// Keeps a family in the record of a frame of it.
-pub(crate) fn family_to_word<S: RefScheme>(family: Arc<Family<S>>) -> u64 {
-    Arc::into_raw(family).expose_provenance() as u64
+impl<S: RefScheme> Clone for PoolView<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// Takes the family out of the record of a page: for whoever has brought the page's count down to zero.
-pub(crate) fn family_from_word<S: RefScheme>(word: u64) -> Arc<Family<S>> {
-    let family = std::ptr::with_exposed_provenance::<Family<S>>(word as usize);
-    // SAFETY: the word is from `family_to_word`, put into the record before the page was published; the record is
-    // the page's while its count is not zero, and the caller, who made it zero, calls this once. Of a page that was
-    // moved the word is in two records: the one of the frame that it left is made zero by who migrates, who does not
-    // call this for it (`let_go_moved`).
-    unsafe { Arc::from_raw(family) }
-}
-
-/// The family of a page whose count cannot become zero meanwhile: it is isolated by the caller.
-pub(crate) fn family_of_word<S: RefScheme>(word: u64) -> Arc<Family<S>> {
-    let family = std::ptr::with_exposed_provenance::<Family<S>>(word as usize);
-    // SAFETY: as in `family_from_word`, but that the record keeps its own: the count is not zero while this runs.
-    unsafe { Arc::increment_strong_count(family) };
-    // SAFETY: the strong count that was just added.
-    unsafe { Arc::from_raw(family) }
-}
-
-/// The file that an area shows, as the word has it that says so for its addresses; none for zero.
-pub(crate) fn file_of_word<'a, S: RefScheme>(word: u64) -> Option<&'a FileArea<S>> {
-    let file = std::ptr::with_exposed_provenance::<FileArea<S>>(word as usize);
-    // SAFETY: the word is zero or from `file_to_word`, stored for an area of the space; it is made zero while writers are
-    // stopped, before the area lets go of the file. The caller is a writer at work since before it loaded the word, and does
-    // not keep the answer longer (`file_access`, M1).
-    unsafe { file.as_ref() }
-}
-
-/// The word for a file that an area shows.
-pub(crate) fn file_to_word<S: RefScheme>(file: &Arc<FileArea<S>>) -> u64 {
-    Arc::as_ptr(file).expose_provenance() as u64
-}
+impl<S: RefScheme> Copy for PoolView<S> {}
 
 /// The entry `index` of the table in `table`, a frame of the pool that a directory has named.
 ///
@@ -134,77 +128,3 @@ pub(crate) fn page_bytes_of<S: RefScheme>(
     // stay within the page.
     unsafe { pool.view.bytes(frame, off, len) }
 }
-
-/// A reference that a pin kept as a bare number.
-pub(crate) fn pins_reference<S: RefScheme>(
-    shared: &crate::supply::source::Shared<S>,
-    frame: FrameNr,
-) -> FrameRef<'_, S> {
-    // SAFETY: (A) the pin took the reference apart when it was made and calls this once, when it is dropped.
-    unsafe { FrameRef::from_raw(shared.pool(), frame) }
-}
-
-/// The first `len` bytes of a pinned page from `off` on.
-#[cfg(not(loom))]
-pub(crate) fn pinned_slice<S: RefScheme>(
-    pool: &FramePool<S>,
-    frame: FrameNr,
-    off: usize,
-    len: usize,
-) -> &[u8] {
-    let bytes = pool.bytes(frame, off + len).slice(off, len);
-    // SAFETY: the range is of the pool, as was just checked, which stays mapped while it lives. Its bytes do not change
-    // while the caller, who hands the slice out, has its reference: a page is written where it is only through an entry
-    // that is marked writable, which the pin has taken off under the entry's claim, and which comes back only when
-    // there are no references but the counted one (`cow`).
-    unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
-}
-
-/// What the hit path needs of a pool.
-///
-/// Copies are kept beside a handle of the pool, and used only with that alive.
-#[derive(Debug)]
-pub(crate) struct PoolView<S: RefScheme> {
-    view: FrameView<S>,
-    /// More than every entry that names a frame of the pool.
-    limit: u64,
-    nr_frames: usize,
-    pool: NonNull<FramePool<S>>,
-}
-
-// SAFETY: a view stands for a reference to a pool, which is `Sync`.
-unsafe impl<S: RefScheme> Send for PoolView<S> {}
-// SAFETY: as above.
-unsafe impl<S: RefScheme> Sync for PoolView<S> {}
-
-impl<S: RefScheme> PoolView<S> {
-    /// The view of a pool that lives for as long as this does.
-    pub(crate) fn new(pool: &FramePool<S>) -> Self {
-        Self {
-            view: pool.view(),
-            limit: Pte::limit(pool.nr_frames()),
-            nr_frames: pool.nr_frames(),
-            pool: NonNull::from(pool),
-        }
-    }
-
-    /// The pool.
-    #[inline(always)]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
-        // SAFETY: (P) the view is beside what keeps the pool alive, and where it is: a source that is shared, and so
-        // neither moves nor is changed while it is.
-        unsafe { self.pool.as_ref() }
-    }
-
-    fn bytes(&self) -> usize {
-        self.nr_frames << pagewell_frame::FRAME_SHIFT
-    }
-}
-
-impl<S: RefScheme> Clone for PoolView<S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for PoolView<S> {}

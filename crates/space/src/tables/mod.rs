@@ -1,3 +1,4 @@
 //! Room.
 
+pub(crate) mod of_space;
 pub(crate) mod table;

@@ -2,7 +2,7 @@
 //!
 //! What. A fork does not copy tables: it gives the child a share of each. While a table has several shares no page is
 //! mapped in it and none is written through it; a space that wants to writes a table of its own first
-//! ([`Shared::copy_table`]). So to fork costs a count for each 2 MiB, and the first write to each 2 MiB afterwards costs
+//! ([`Tables::copy`]). So to fork costs a count for each 2 MiB, and the first write to each 2 MiB afterwards costs
 //! the copy of a table.
 //!
 //! The frame's record has the number of shares, and one reference on behalf of them; who drops the last share drops
@@ -12,7 +12,7 @@
 //!
 //! | who | why |
 //! |---|---|
-//! | a writer at work ([`Shared::as_writer`]) | the table is its space's alone, and is taken from a directory only while writers are stopped |
+//! | a writer at work ([`Writers::at_work`](crate::supply::writers::Writers::at_work)) | the table is its space's alone, and is taken from a directory only while writers are stopped |
 //! | a fault, or a change of areas, with the structure lock | the same, and is taken out only by a holder of the lock for writing |
 //! | who copies the table | has a share, which its space drops only afterwards, under the lock for unsharing |
 //! | a walk, a pin, a slow read | has a reference to the frame ([`Held`]) |
@@ -22,14 +22,16 @@
 //! only one that names its frame; copying a table takes the mark off both.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, TryGetFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, FrameRef, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
 use crate::error::ErrorKind;
-use crate::supply::source::Shared;
-use crate::supply::view;
-use crate::words::claim::Claim;
+use crate::pages::record::Pages;
+use crate::supply::frames::Supply;
+use crate::supply::raw;
+use crate::words::claim::{self, claim_used, look};
+use crate::words::directory::Directory;
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Pte, State};
 
@@ -40,64 +42,66 @@ pub(crate) struct Held<'s, S: RefScheme> {
     _reference: FrameRef<'s, S>,
 }
 
-/// Loads an entry.
-#[inline(always)]
-pub(crate) fn look(word: &AtomicU64) -> Pte {
-    // ORDERING: Acquire; pairs with the release that ended the last claim: what the entry names is seen as it was
-    // published.
-    Pte::from_bits(word.load(Ordering::Acquire))
+/// The tables of all spaces of a pool.
+#[derive(Debug)]
+pub(crate) struct Tables<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
 }
 
-/// Claims an entry when it is settled, and not empty.
-pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
-    let mut backoff = Backoff::new();
-    loop {
-        let seen = look(word);
-        match seen.state() {
-            State::Empty => return None,
-            State::Present(_) | State::Migration(_) => {
-                if let Some(claim) = Claim::try_new(word, seen) {
-                    return Some(claim);
-                }
-            }
-            State::Busy => backoff.wait(),
-        }
+impl<S: RefScheme> Clone for Tables<'_, S> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<S: RefScheme> Shared<S> {
+impl<S: RefScheme> Copy for Tables<'_, S> {}
+
+impl<'s, S: RefScheme> Tables<'s, S> {
+    #[inline]
+    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+        Self { supply }
+    }
+
+    fn pool(self) -> &'s FramePool<S> {
+        self.supply.pool()
+    }
+
+    fn pages(self) -> Pages<'s, S> {
+        Pages::of(self.pool())
+    }
+
     /// A new table without entries, and with one share; none if there is no frame.
-    pub(crate) fn new_table(&self) -> Option<FrameNr> {
-        let frame = self.alloc_table_frame()?;
+    pub(crate) fn make(self) -> Option<FrameNr> {
+        let frame = self.supply.alloc_table()?;
         let bytes = frame.bytes();
         bytes.zero(0, bytes.len());
         Some(frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1))
     }
 
-    fn shares(&self, table: FrameNr) -> &AtomicU64 {
+    fn shares(self, table: FrameNr) -> &'s AtomicU64 {
         self.pool().meta(table).state()
     }
 
     /// One more share of a table, for a holder of one.
-    pub(crate) fn share_table(&self, table: FrameNr) {
+    pub(crate) fn share(self, table: FrameNr) {
         // ORDERING: Relaxed; the holder's own share came with what there is to see.
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the caller's share of a table is the only one; then it stays so, unless the caller's space is forked.
-    pub(crate) fn is_only_share(&self, table: FrameNr) -> bool {
+    pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with the release of `drop_share`: what others did to the entries is seen.
         self.shares(table).load(Ordering::Acquire) == 1
     }
 
     /// Gives a share up; the last one takes the table with it.
-    pub(crate) fn drop_share(&self, table: FrameNr) {
+    pub(crate) fn drop_share(self, table: FrameNr) {
         // ORDERING: AcqRel; release, as said above; acquire, for whoever drops the entries.
         if self.shares(table).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
         // Walks that look the table up from now on find that the directory names another one, or hold it already.
-        match view::counted_reference(self.pool(), table).try_unique() {
+        match raw::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
                 for word in self.pool().words(table) {
                     // Nobody else has a reference, so nobody claims.
@@ -107,20 +111,20 @@ impl<S: RefScheme> Shared<S> {
                     word.store(Pte::EMPTY.bits(), Ordering::Release);
                     self.drop_entry_waited_for(word, entry);
                 }
-                self.free_table_frame(unique);
+                self.supply.free_table(unique);
             }
             Err(reference) => {
                 for word in self.pool().words(table) {
                     self.empty(word);
                 }
                 drop(reference);
-                self.forget_table_frame();
+                self.supply.forget_table();
             }
         }
     }
 
     /// Takes out whatever an entry has.
-    pub(crate) fn empty(&self, word: &AtomicU64) {
+    pub(crate) fn empty(self, word: &AtomicU64) {
         if let Some(claim) = claim_used(word) {
             let before = claim.before();
             claim.end(before.emptied());
@@ -128,11 +132,9 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    fn drop_entry_waited_for(&self, word: &AtomicU64, before: Pte) {
-        self.drop_entry(before);
-        if let State::Migration(_) = before.state() {
-            self.pool().waits().wake(word);
-        }
+    fn drop_entry_waited_for(self, word: &AtomicU64, before: Pte) {
+        self.pages().drop_entry(before);
+        self.wake(word, before);
     }
 
     /// A copy of a table of which the caller has one share of several, with one share. Pages that may be written by
@@ -141,8 +143,8 @@ impl<S: RefScheme> Shared<S> {
     /// # Errors
     ///
     /// [`ErrorKind::OutOfFrames`] or [`ErrorKind::TooManyEntries`]; nothing has changed then, but for marks.
-    pub(crate) fn copy_table(&self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
-        let copy = self.new_table().ok_or(ErrorKind::OutOfFrames)?;
+    pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
+        let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
         let words = self.pool().words(table).iter().zip(self.pool().words(copy));
         for (from, to) in words {
             // T1: what is empty stays so.
@@ -152,7 +154,7 @@ impl<S: RefScheme> Shared<S> {
             let before = claim.before();
             // Counted while the entry is claimed: no walk can have turned it, and no other copy can have been counted
             // between what is counted and what is copied.
-            if self.count_copy(before).is_err() {
+            if self.pages().count_copy(before).is_err() {
                 drop(claim);
                 self.drop_share(copy);
                 return Err(ErrorKind::TooManyEntries);
@@ -170,11 +172,10 @@ impl<S: RefScheme> Shared<S> {
     ///
     /// What is found then is the directory's own table, unless that was changed a moment ago: who has to know looks at
     /// the directory again after claiming an entry.
-    pub(crate) fn hold_table(&self, word: &AtomicU64) -> Option<Held<'_, S>> {
+    pub(crate) fn hold(self, word: &AtomicU64) -> Option<Held<'s, S>> {
         let mut backoff = Backoff::new();
         loop {
-            // ORDERING: Acquire; pairs with the release that published the table.
-            let pmd = Pmd::from_bits(word.load(Ordering::Acquire));
+            let pmd = Directory::look(word);
             let table = pmd.table()?;
             match self.pool().try_get(table) {
                 TryGetFrame::Taken(reference) => {
@@ -196,62 +197,35 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// All words of a table.
-    pub(crate) fn entries(&self, table: FrameNr) -> &[AtomicU64] {
+    pub(crate) fn entries(self, table: FrameNr) -> &'s [AtomicU64] {
         debug_assert_eq!(self.pool().words(table).len(), FRAME_WORDS);
         self.pool().words(table)
     }
-}
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use pagewell_frame::refcount::LockBit;
-    use pagewell_frame::{FramePool, PoolConfig};
+    /// Waits until an entry is not what it was seen as, a migration entry, or its table is not in the directory any more.
+    /// With no lock held, nor the table.
+    ///
+    /// Why the directory is looked at: the table may be freed, and its frame be used for anything, before the waiter
+    /// gets to look at the word; which may then be what it was seen as for as long as the other user likes, who
+    /// wakes nobody. Why nobody has to be woken for the directory: a table that is taken out of it is somebody else's
+    /// still, where the walk finds the entry and wakes who waits for it; or it is freed, and whoever empties it
+    /// wakes for every migration entry in it. Both come after the change of the directory, and a waiter that was woken
+    /// looks at both words.
+    pub(crate) fn wait_for_migration(
+        self,
+        (pmd_word, pmd): (&AtomicU64, Pmd),
+        (word, entry): (&AtomicU64, Pte),
+    ) {
+        claim::assert_none_held();
+        self.pool().waits().wait_while(word, |word| {
+            look(word) == entry && Directory::look(pmd_word) == pmd
+        });
+    }
 
-    use super::*;
-    use crate::areas::area::Policy;
-    use crate::mm::mm::{Inner, Spaces};
-    use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATION};
-
-    /// A page that is counted as often as it can be, by entries that the test makes up, as present ones or as migration
-    /// entries: a table that has an entry of it cannot be copied.
-    #[test]
-    fn an_entry_too_many_is_an_error_and_changes_nothing() {
-        for (one, most) in [(MAPPING, MAX_MAPPINGS), (MIGRATION, MAX_MIGRATION_ENTRIES)] {
-            let spaces = Spaces::new(FramePool::<LockBit>::new(&PoolConfig::new(256)).unwrap());
-            let space = spaces.space().unwrap();
-            let area = space.map(8192, Policy::Local).unwrap();
-            space.write(area.start, b"ours").unwrap();
-            space.write(area.start + 4096, b"more").unwrap();
-            let fork = space.fork().unwrap();
-            let pmd = Inner::<LockBit>::look(space.inner.pmd_word(area.start).unwrap());
-            let word = &spaces.shared().entries(pmd.table().unwrap())[1];
-            let before = look(word);
-            let State::Present(frame) = before.state() else {
-                panic!("{before:?}");
-            };
-            let counts = spaces.pool().meta(frame).state();
-            if one == MIGRATION {
-                // ORDERING: Relaxed, here and below; there is one thread.
-                word.store(before.to_migration().bits(), Ordering::Relaxed);
-                counts.fetch_add(MIGRATION.wrapping_sub(MAPPING), Ordering::Relaxed);
-            }
-            let made_up = u64::from(most - 1) * one;
-            counts.fetch_add(made_up, Ordering::Relaxed);
-            let error = fork.write(area.start, b"forks").unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::TooManyEntries);
-            counts.fetch_sub(made_up, Ordering::Relaxed);
-            if one == MIGRATION {
-                word.store(before.bits(), Ordering::Relaxed);
-                counts.fetch_sub(MIGRATION.wrapping_sub(MAPPING), Ordering::Relaxed);
-            }
-            spaces.verify(&[&space, &fork]).unwrap();
-            fork.write(area.start, b"fork").unwrap();
-            let mut buf = [0; 4];
-            space.read(area.start, &mut buf).unwrap();
-            assert_eq!(&buf, b"ours");
-            drop((space, fork));
-            let stats = spaces.pool().stats();
-            assert_eq!(stats.nr_available(), stats.nr_frames);
+    /// Wakes those who wait for the migration entry in `word`, if it was one `before`.
+    pub(crate) fn wake(self, word: &AtomicU64, before: Pte) {
+        if let State::Migration(_) = before.state() {
+            self.pool().waits().wake(word);
         }
     }
 }

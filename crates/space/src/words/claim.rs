@@ -19,8 +19,9 @@
 //! has a release fence after the swap ([`Claim::before_writing`]).
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
+use pagewell_sync::thread::Backoff;
 
-use crate::words::pte::Pte;
+use crate::words::pte::{Pte, State};
 
 /// The right to change one entry.
 #[derive(Debug)]
@@ -89,6 +90,31 @@ impl Drop for Claim<'_> {
         held::remove();
         // ORDERING: Release; as in `end`. A reader that saw the word before the claim was not wrong.
         self.word.store(self.before.bits(), Ordering::Release);
+    }
+}
+
+/// Loads an entry.
+#[inline(always)]
+pub(crate) fn look(word: &AtomicU64) -> Pte {
+    // ORDERING: Acquire; pairs with the release that ended the last claim: what the entry names is seen as it was
+    // published.
+    Pte::from_bits(word.load(Ordering::Acquire))
+}
+
+/// Claims an entry when it is settled, and not empty.
+pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
+    let mut backoff = Backoff::new();
+    loop {
+        let seen = look(word);
+        match seen.state() {
+            State::Empty => return None,
+            State::Present(_) | State::Migration(_) => {
+                if let Some(claim) = Claim::try_new(word, seen) {
+                    return Some(claim);
+                }
+            }
+            State::Busy => backoff.wait(),
+        }
     }
 }
 

@@ -11,81 +11,64 @@
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
+use pagewell_frame::{FrameKind, FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::pages::family::Family;
-use crate::supply::source::Shared;
-use crate::supply::view;
+use crate::pages::owner::{self, Binding, Owner};
+use crate::supply::raw;
 use crate::words::claim::Claim;
 use crate::words::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
 use crate::words::cow::{Cow, References, decide};
 use crate::words::pte::{Pte, State};
 
-/// Where a page may be moved by those whom nobody has asked to move it: compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Binding {
-    /// Anywhere.
-    Anywhere,
-    /// Within the node that it is on.
-    Node,
-}
-
-impl Binding {
-    const fn to_word(self) -> u64 {
-        match self {
-            Self::Anywhere => 0,
-            Self::Node => 1,
-        }
-    }
-
-    const fn from_word(word: u64) -> Self {
-        match word {
-            0 => Self::Anywhere,
-            _ => Self::Node,
-        }
-    }
-}
-
-/// Whose a page is, as its record says it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
-    /// The word of its family.
-    pub(crate) family: u64,
-    /// Its index there.
-    pub(crate) index: u64,
-    pub(crate) binding: Binding,
-}
-
 /// More entries than can be counted; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-impl<S: RefScheme> Shared<S> {
-    fn word(&self, frame: FrameNr) -> &AtomicU64 {
-        self.pool().meta(frame).state()
+/// The pages of spaces in a pool: what their frames' records say, and how that changes.
+#[derive(Debug)]
+pub(crate) struct Pages<'s, S: RefScheme> {
+    pool: &'s FramePool<S>,
+}
+
+impl<S: RefScheme> Clone for Pages<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: RefScheme> Copy for Pages<'_, S> {}
+
+impl<'s, S: RefScheme> Pages<'s, S> {
+    #[inline]
+    pub(crate) fn of(pool: &'s FramePool<S>) -> Self {
+        Self { pool }
+    }
+
+    fn word(self, frame: FrameNr) -> &'s AtomicU64 {
+        self.pool.meta(frame).state()
     }
 
     /// The counts of a page that cannot be freed meanwhile.
-    pub(crate) fn counts(&self, frame: FrameNr) -> Counts {
+    pub(crate) fn counts(self, frame: FrameNr) -> Counts {
         // ORDERING: Acquire; see the module's text.
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
     /// Makes a page of a block: page `index` of `family`, counted as `counts`, which is not zero. Neither waits nor
     /// allocates.
-    pub(crate) fn publish_page(
-        &self,
+    pub(crate) fn publish(
+        self,
         block: UniqueFrame<'_, S>,
-        family: Arc<Family<S>>,
+        family: Arc<Family>,
         index: u64,
         binding: Binding,
         counts: u64,
     ) -> FrameNr {
         family.add_frame();
-        let family = view::family_to_word(family);
         let owner = Owner {
-            family,
+            family: owner::family_to_word(family),
             index,
             binding,
         };
@@ -95,7 +78,7 @@ impl<S: RefScheme> Shared<S> {
     /// Makes a block the page that `owner` is of, which the caller moves out of another frame. The share of its family goes
     /// with it, and that frame is to be let go of without it, as [`let_go_moved`](Self::let_go_moved) does.
     pub(crate) fn publish_moved(
-        &self,
+        self,
         block: UniqueFrame<'_, S>,
         owner: Owner,
         counts: u64,
@@ -107,7 +90,7 @@ impl<S: RefScheme> Shared<S> {
 
     /// Lets go of the frame out of which a page was moved, which the caller has isolated, and no entry names any more. It is
     /// the answer; none if somebody looks at the frame at this moment, who frees it then.
-    pub(crate) fn let_go_moved(&self, frame: FrameNr) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let word = self.word(frame);
         // ORDERING: Acquire; see the module's text: the entries may be gone by the doing of others.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
@@ -116,14 +99,12 @@ impl<S: RefScheme> Shared<S> {
         // isolated, and what is zero (`try_isolate`). So this need not be a read-modify-write.
         // ORDERING: Relaxed; it is the release of the count of references that publishes it.
         word.store(0, Ordering::Relaxed);
-        view::counted_reference(self.pool(), frame)
-            .try_unique()
-            .ok()
+        raw::counted_reference(self.pool, frame).try_unique().ok()
     }
 
     /// Whose a page is that has a count, and keeps it meanwhile: the caller has isolated it, or claimed an entry of it.
-    pub(crate) fn owner_of(&self, frame: FrameNr) -> Owner {
-        let record = self.pool().meta(frame);
+    pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
+        let record = self.pool.meta(frame);
         let (family, index) = record.owner();
         let [_, binding] = record.private();
         Owner {
@@ -134,8 +115,8 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Who else has a reference to a page that is mapped once, by the entry that the caller has claimed.
-    pub(crate) fn references(&self, frame: FrameNr) -> References {
-        if self.pool().meta(frame).count() != 1 {
+    pub(crate) fn references(self, frame: FrameNr) -> References {
+        if self.pool.meta(frame).count() != 1 {
             return References::Foreign;
         }
         // ORDERING: Acquire fence; the load above read what the last put (a release) left, or what was added by a
@@ -146,7 +127,7 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Counts an entry of the same kind as `entry`, which the caller has claimed, for a copy of it.
-    pub(crate) fn count_copy(&self, entry: Pte) -> Result<(), TooMany> {
+    pub(crate) fn count_copy(self, entry: Pte) -> Result<(), TooMany> {
         let (frame, one) = match entry.state() {
             State::Present(frame) => (frame, MAPPING),
             State::Migration(frame) => (frame, MIGRATION),
@@ -167,7 +148,7 @@ impl<S: RefScheme> Shared<S> {
 
     /// Takes back what a present entry, or a migration entry, was counted as: the caller has claimed it and taken it
     /// out, or it was in a table that is the caller's alone.
-    pub(crate) fn drop_entry(&self, entry: Pte) {
+    pub(crate) fn drop_entry(self, entry: Pte) {
         match entry.state() {
             State::Present(frame) => self.take(frame, MAPPING),
             State::Migration(frame) => self.take(frame, MIGRATION),
@@ -178,13 +159,13 @@ impl<S: RefScheme> Shared<S> {
     /// Counts one more mapping of a page that the caller has isolated, and which so has a count. There are at most as many
     /// of these as migration entries of another page, which is far from the end of the field even where the limit is
     /// reached.
-    pub(crate) fn add_mapping(&self, frame: FrameNr) {
+    pub(crate) fn add_mapping(self, frame: FrameNr) {
         // ORDERING: Relaxed; see the module's text.
         self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
     }
 
     /// A present entry becomes a migration entry. Returns the counts after that.
-    pub(crate) fn turn_to_migration(&self, frame: FrameNr) -> Result<Counts, TooMany> {
+    pub(crate) fn turn_to_migration(self, frame: FrameNr) -> Result<Counts, TooMany> {
         // ORDERING: AcqRel; whoever finds no mappings left sees what was done through those that were dropped.
         let turned = MIGRATION.wrapping_sub(MAPPING);
         let before = self.word(frame).fetch_add(turned, Ordering::AcqRel);
@@ -196,14 +177,14 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// A migration entry becomes a present entry of the same frame.
-    pub(crate) fn turn_back(&self, frame: FrameNr) {
+    pub(crate) fn turn_back(self, frame: FrameNr) {
         let turned = MAPPING.wrapping_sub(MIGRATION);
         // ORDERING: AcqRel; as for any change that takes from a field.
         self.word(frame).fetch_add(turned, Ordering::AcqRel);
     }
 
     /// A migration entry was replaced by a present one of another frame.
-    pub(crate) fn drop_migration(&self, frame: FrameNr) {
+    pub(crate) fn drop_migration(self, frame: FrameNr) {
         self.take(frame, MIGRATION);
     }
 
@@ -214,8 +195,8 @@ impl<S: RefScheme> Shared<S> {
     /// While the claim lasts nobody writes the page, pins it, or gets another entry of it: all that takes a claim of
     /// an entry, and there is no other. Only who has found the page by its frame may isolate it meanwhile; the swap
     /// of the count decides between the two.
-    pub(crate) fn move_claimed<'s, 't>(
-        &'s self,
+    pub(crate) fn move_claimed<'t>(
+        self,
         claim: Claim<'t>,
         to: UniqueFrame<'s, S>,
     ) -> Result<Option<UniqueFrame<'s, S>>, (Claim<'t>, UniqueFrame<'s, S>)> {
@@ -226,7 +207,7 @@ impl<S: RefScheme> Shared<S> {
             return Err((claim, to));
         }
         let bytes = to.bytes();
-        bytes.copy_from_racy(0, self.pool().bytes(from, bytes.len()));
+        bytes.copy_from_racy(0, self.pool.bytes(from, bytes.len()));
         let owner = self.owner_of(from);
         // ORDERING: AcqRel, as of every change that takes from a field; Relaxed on failure: nothing was learned.
         let swapped =
@@ -237,19 +218,19 @@ impl<S: RefScheme> Shared<S> {
         }
         let arrived = self.publish_moved(to, owner, MAPPING);
         claim.end(entry.restored(arrived));
-        Ok(view::counted_reference(self.pool(), from).try_unique().ok())
+        Ok(raw::counted_reference(self.pool, from).try_unique().ok())
     }
 
     /// Isolates a page that has a count, which the caller makes sure of: it has claimed an entry that names it. False
     /// if it is isolated already.
-    pub(crate) fn isolate(&self, frame: FrameNr) -> bool {
+    pub(crate) fn isolate(self, frame: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with the end of the isolation before.
         let before = self.word(frame).fetch_or(ISOLATED, Ordering::Acquire);
         !Counts::from_bits(before).is_isolated()
     }
 
     /// Isolates a page to which the caller has a reference only, if anything is counted still.
-    pub(crate) fn try_isolate(&self, frame: FrameNr) -> bool {
+    pub(crate) fn try_isolate(self, frame: FrameNr) -> bool {
         let word = self.word(frame);
         // ORDERING: Relaxed; the swap decides.
         let mut seen = word.load(Ordering::Relaxed);
@@ -273,20 +254,20 @@ impl<S: RefScheme> Shared<S> {
     }
 
     /// Ends the isolation; gives the frame back if nothing names it any more.
-    pub(crate) fn end_isolation(&self, frame: FrameNr) {
+    pub(crate) fn end_isolation(self, frame: FrameNr) {
         debug_assert!(self.counts(frame).is_isolated());
         self.take(frame, ISOLATED);
     }
 
     /// The family of a page that the caller has isolated.
-    pub(crate) fn family_of(&self, frame: FrameNr) -> Arc<Family<S>> {
+    pub(crate) fn family_of(self, frame: FrameNr) -> Arc<Family> {
         debug_assert!(self.counts(frame).is_isolated());
-        let (family, _) = self.pool().meta(frame).owner();
-        view::family_of_word(family)
+        let (family, _) = self.pool.meta(frame).owner();
+        owner::family_of_word(family)
     }
 
     /// Takes from the count; who gets it to zero gives the frame back.
-    fn take(&self, frame: FrameNr, what: u64) {
+    fn take(self, frame: FrameNr, what: u64) {
         // ORDERING: AcqRel; see the module's text.
         let before = self.word(frame).fetch_sub(what, Ordering::AcqRel);
         if before == what {
@@ -296,9 +277,9 @@ impl<S: RefScheme> Shared<S> {
 
     /// Drops the reference on behalf of the entries, for who has brought the count to zero.
     #[cold]
-    fn give_back(&self, frame: FrameNr) {
-        let (family, _) = self.pool().meta(frame).owner();
-        view::family_from_word::<S>(family).remove_frame();
-        drop(view::counted_reference(self.pool(), frame));
+    fn give_back(self, frame: FrameNr) {
+        let (family, _) = self.pool.meta(frame).owner();
+        owner::family_from_word(family).remove_frame();
+        drop(raw::counted_reference(self.pool, frame));
     }
 }

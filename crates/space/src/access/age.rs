@@ -3,7 +3,6 @@
 //! A read or write of a page without the mark sets it, on its slow path; with the mark it has nothing to set. So whoever takes
 //! the marks off now and then learns which pages were used in between, at the cost of one slow access to each of them.
 
-use std::fmt;
 use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
@@ -24,12 +23,6 @@ pub(crate) struct Marks<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,
     supply: &'m Supply<S>,
-}
-
-impl<S: RefScheme> fmt::Debug for Marks<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Marks").finish_non_exhaustive()
-    }
 }
 
 impl<'m, S: RefScheme> Marks<'m, S> {

@@ -1,6 +1,5 @@
 //! New pages: what a page takes that is not there yet, or has to be copied.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
@@ -12,6 +11,7 @@ use crate::mm::space::Mm;
 use crate::motion::compact::Compactor;
 use crate::pages::family::Family;
 use crate::pages::owner::Binding;
+use crate::parts::parts;
 use crate::words::claim::{Claim, look};
 use crate::words::counts::MAPPING;
 use crate::words::geometry::entry_of;
@@ -30,19 +30,7 @@ pub(crate) struct Faulter<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
 
-impl<S: RefScheme> Clone for Faulter<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Faulter<'_, S> {}
-
-impl<S: RefScheme> fmt::Debug for Faulter<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Faulter").finish_non_exhaustive()
-    }
-}
+parts!(Faulter);
 
 impl<'m, S: RefScheme> Faulter<'m, S> {
     pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {

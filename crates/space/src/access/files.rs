@@ -22,7 +22,6 @@
 //! `loom_missing_shared_write_vs_unmap`, `loom_private_write_vs_write_to_the_file`, `loom_private_read_vs_first_write`;
 //! by the histories of `pagewell/tests/space_files.rs`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pagewell_cache::{HeldPage, Spare, Tried};
@@ -38,6 +37,7 @@ use crate::areas::file::FileArea;
 use crate::areas::maps::Sharing;
 use crate::error::ErrorKind;
 use crate::mm::space::Mm;
+use crate::parts::parts;
 use crate::supply::raw;
 use crate::words::claim;
 
@@ -102,20 +102,7 @@ pub(crate) struct FileAccess<'m, S: RefScheme> {
     mm: &'m Mm<S>,
 }
 
-impl<S: RefScheme> Clone for FileAccess<'_, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for FileAccess<'_, S> {}
-
-impl<S: RefScheme> fmt::Debug for FileAccess<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileAccess").finish_non_exhaustive()
-    }
-}
+parts!(FileAccess);
 
 impl<'m, S: RefScheme> FileAccess<'m, S> {
     #[inline(always)]
@@ -138,7 +125,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         if buf.len() > SHORT_BYTES {
             return false;
         }
-        let is_read = self.with_noted(addr, |file| Some(self.read_noted(file, addr, buf)));
+        let is_read = self.with_noted(addr, move |file| Some(self.read_noted(file, addr, buf)));
         is_read == Some(true)
     }
 

@@ -25,6 +25,7 @@ use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 
+use crate::parts::parts;
 use crate::supply::view;
 use crate::tables::of_space::PageTables;
 use crate::words::claim::look;
@@ -35,19 +36,11 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 pub(crate) const SHORT_BYTES: usize = 64;
 
 /// Reads of pages that are present, by the tables of a space alone.
-#[derive(Debug)]
 pub(crate) struct Optimistic<'m, S: RefScheme> {
     tables: &'m PageTables<S>,
 }
 
-impl<S: RefScheme> Clone for Optimistic<'_, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Optimistic<'_, S> {}
+parts!(Optimistic);
 
 impl<'m, S: RefScheme> Optimistic<'m, S> {
     #[inline(always)]
@@ -95,6 +88,8 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
     /// numbers are those of the module's text.
     #[inline(always)]
     pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
+        // As in `read_short`.
+        let view = *self.tables.view();
         let Some(pmd_word) = self.tables.pmd_word(addr) else {
             return false;
         };
@@ -109,14 +104,14 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
             return false;
         }
         // 2.
-        let word = self.tables.entry(pmd, entry_of(addr, order));
+        let word = view::entry(&view, pmd.frame(), entry_of(addr, order));
         let entry = look(word);
         // 3.
         if !entry.is_hot() {
             return false;
         }
         // 4.
-        if !view::copy_page(self.tables.view(), entry.frame(), order, off, buf) {
+        if !view::copy_page(&view, entry.frame(), order, off, buf) {
             return false;
         }
         // 5.

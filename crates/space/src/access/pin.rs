@@ -26,6 +26,7 @@ use crate::access::files::{Copied, Fault, FileAccess};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::shared::Shared;
 use crate::mm::space::Mm;
+use crate::parts::parts;
 use crate::supply::raw;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
@@ -60,20 +61,7 @@ pub(crate) struct Pinner<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
 
-impl<S: RefScheme> Clone for Pinner<'_, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Pinner<'_, S> {}
-
-impl<S: RefScheme> fmt::Debug for Pinner<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pinner").finish_non_exhaustive()
-    }
-}
+parts!(Pinner);
 
 impl<'m, S: RefScheme> Pinner<'m, S> {
     #[inline(always)]

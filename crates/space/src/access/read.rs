@@ -11,8 +11,6 @@
 //!
 //! Proved by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
-use std::fmt;
-
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
@@ -21,6 +19,7 @@ use crate::access::files::{FileAccess, Slow};
 use crate::access::optimistic::Optimistic;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
+use crate::parts::parts;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
@@ -32,20 +31,7 @@ pub(crate) struct Reader<'m, S: RefScheme> {
     mm: &'m Mm<S>,
 }
 
-impl<S: RefScheme> Clone for Reader<'_, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Reader<'_, S> {}
-
-impl<S: RefScheme> fmt::Debug for Reader<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
+parts!(Reader);
 
 impl<'m, S: RefScheme> Reader<'m, S> {
     #[inline(always)]

@@ -32,7 +32,6 @@
 //! Proved by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`; by the histories of
 //! `tests/histories.rs`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
@@ -48,6 +47,7 @@ use crate::areas::maps::Sharing;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
+use crate::parts::parts;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::cow::{Cow, decide};
@@ -72,20 +72,7 @@ pub(crate) struct Writer<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
 
-impl<S: RefScheme> Clone for Writer<'_, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Writer<'_, S> {}
-
-impl<S: RefScheme> fmt::Debug for Writer<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
-    }
-}
+parts!(Writer);
 
 impl<'m, S: RefScheme> Writer<'m, S> {
     #[inline(always)]
@@ -147,11 +134,13 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         len: usize,
         mut change: impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
+        let at = &mut change;
+        // Moved, so that what the closure needs is in it, and not a step away: that would be an instruction each.
         let in_place = self
             .mm
             .shared
             .writers
-            .at_work(|| self.edit_in_place(addr, len, &mut change));
+            .at_work(move || self.edit_in_place(addr, len, at));
         match in_place {
             Some(Some(result)) => Ok(result),
             _ => self.edit_slowly(op, addr, len, &mut change),
@@ -217,7 +206,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         self.mm
-            .with_room(|| self.try_edit_slowly(op, addr, len, change))
+            .with_room(move || self.try_edit_slowly(op, addr, len, change))
     }
 
     /// The slow write, but for making room by what takes waiting.

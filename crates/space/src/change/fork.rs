@@ -23,7 +23,6 @@
 //! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and latency-sensitive
 //! applications", EuroSys 2021, which shares the lowest level of the processor's page tables.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
@@ -48,12 +47,6 @@ pub enum ForkMode {
 /// Forks a space.
 pub(crate) struct Forker<'m, S: RefScheme> {
     mm: &'m Mm<S>,
-}
-
-impl<S: RefScheme> fmt::Debug for Forker<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Forker").finish_non_exhaustive()
-    }
 }
 
 impl<'m, S: RefScheme> Forker<'m, S> {

@@ -10,7 +10,6 @@
 //! Links. Areas are linked before entries can name their pages and unlinked after the last one is gone
 //! ([`crate::pages::family`], F1); where a part of an area moves, it is linked at both places while it does.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +23,7 @@ use crate::areas::set::Areas;
 use crate::change::options::{AreaInfo, FileInfo, MapOptions};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
+use crate::parts::parts;
 use crate::words::claim::{claim_used, look};
 use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
@@ -34,19 +34,7 @@ pub(crate) struct Mapper<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
 
-impl<S: RefScheme> Clone for Mapper<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Mapper<'_, S> {}
-
-impl<S: RefScheme> fmt::Debug for Mapper<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mapper").finish_non_exhaustive()
-    }
-}
+parts!(Mapper);
 
 impl<'m, S: RefScheme> Mapper<'m, S> {
     pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {

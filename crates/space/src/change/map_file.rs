@@ -1,6 +1,5 @@
 //! Mapping files.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,12 +17,6 @@ use crate::mm::space::Mm;
 /// Maps files into a space.
 pub(crate) struct FileMapper<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
-}
-
-impl<S: RefScheme> fmt::Debug for FileMapper<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileMapper").finish_non_exhaustive()
-    }
 }
 
 impl<'m, S: RefScheme> FileMapper<'m, S> {

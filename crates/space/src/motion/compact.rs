@@ -33,6 +33,7 @@ use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated};
 use crate::pages::owner::Binding;
 use crate::pages::record::Pages;
+use crate::parts::parts;
 use crate::supply::frames::Supply;
 
 /// How many places are tried for one block.
@@ -45,18 +46,11 @@ const MAKE_ROOM_TRIES: usize = 4;
 pub(crate) const BATCH: usize = 64;
 
 /// Makes room for large blocks.
-#[derive(Debug)]
 pub(crate) struct Compactor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
 
-impl<S: RefScheme> Clone for Compactor<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Compactor<'_, S> {}
+parts!(Compactor);
 
 impl<'s, S: RefScheme> Compactor<'s, S> {
     pub(crate) fn of(supply: &'s Supply<S>) -> Self {

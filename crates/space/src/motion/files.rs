@@ -5,7 +5,6 @@
 //!
 //! Locks. The structure lock is held for reading while the areas are listed, and not while pages are moved.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,12 +25,6 @@ const BATCH: u64 = 512;
 pub(crate) struct FileMover<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,
-}
-
-impl<S: RefScheme> fmt::Debug for FileMover<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileMover").finish_non_exhaustive()
-    }
 }
 
 impl<'m, S: RefScheme> FileMover<'m, S> {

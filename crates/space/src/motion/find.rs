@@ -12,7 +12,6 @@
 //! another space changes an entry of the table it has found that ours has no share of it any more, which was dropped
 //! after the directory was changed; and whoever sees the entry as that space left it sees that too.
 
-use std::fmt;
 use std::ops::Range;
 use std::vec;
 
@@ -163,12 +162,6 @@ pub(crate) struct Finder<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,
     supply: &'m Supply<S>,
-}
-
-impl<S: RefScheme> fmt::Debug for Finder<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Finder").finish_non_exhaustive()
-    }
 }
 
 impl<'m, S: RefScheme> Finder<'m, S> {

@@ -88,7 +88,6 @@ use crate::tables::of_space::PageTables;
 const PASSES: usize = 3;
 
 /// Moves the pages of a space.
-#[derive(Debug)]
 pub(crate) struct Migrator<'m, S: RefScheme> {
     finder: Finder<'m, S>,
     mover: Mover<'m, S>,

@@ -9,6 +9,7 @@ use crate::motion::report::{Engine, Migrated, NotMoved, now};
 use crate::motion::walk::{Entry, Step, Walker};
 use crate::pages::family::Family;
 use crate::pages::record::Pages;
+use crate::parts::parts;
 use crate::supply::frames::Supply;
 use crate::words::counts::ISOLATED;
 use crate::words::cow::References;
@@ -21,18 +22,11 @@ const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Moves isolated pages.
-#[derive(Debug)]
 pub(crate) struct Mover<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
 
-impl<S: RefScheme> Clone for Mover<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Mover<'_, S> {}
+parts!(Mover);
 
 impl<'s, S: RefScheme> Mover<'s, S> {
     pub(crate) fn of(supply: &'s Supply<S>) -> Self {

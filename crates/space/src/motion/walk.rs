@@ -7,7 +7,6 @@
 //! The first look is a hint: a table that is being exchanged may hide an entry. Who must not miss one goes by the counts
 //! ([`crate::motion::migrate`], A4).
 
-use std::fmt;
 use std::ops::ControlFlow;
 
 use pagewell_frame::Order;
@@ -102,12 +101,6 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
 /// Walks through the families of pages in a pool.
 pub(crate) struct Walker<'s, S: RefScheme> {
     supply: &'s Supply<S>,
-}
-
-impl<S: RefScheme> fmt::Debug for Walker<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walker").finish_non_exhaustive()
-    }
 }
 
 impl<'s, S: RefScheme> Walker<'s, S> {

@@ -28,6 +28,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::error::ErrorKind;
 use crate::pages::record::Pages;
+use crate::parts::parts;
 use crate::supply::frames::Supply;
 use crate::supply::raw;
 use crate::words::claim::{self, claim_used, look};
@@ -43,18 +44,11 @@ pub(crate) struct Held<'s, S: RefScheme> {
 }
 
 /// The tables of all spaces of a pool.
-#[derive(Debug)]
 pub(crate) struct Tables<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
 
-impl<S: RefScheme> Clone for Tables<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for Tables<'_, S> {}
+parts!(Tables);
 
 impl<'s, S: RefScheme> Tables<'s, S> {
     #[inline]

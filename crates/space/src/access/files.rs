@@ -119,7 +119,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     /// Fills a short `buf` from within the page of `addr`, if that is a hit of a file that was noted. If not, `buf` may
     /// have been written to. The numbers are those of the module's text.
     ///
-    /// Every instruction counts, as in [`Optimistic::read_short`].
+    /// Every instruction counts, as in [`crate::access::optimistic`].
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {

@@ -34,9 +34,9 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](ErrorKind::InvalidRange) when `len` is 0, [`InvalidConfig`](ErrorKind::InvalidConfig) for a page
-    /// size that there is not, [`NoSuchNode`](ErrorKind::NoSuchNode),
-    /// [`OutOfAddresses`](ErrorKind::OutOfAddresses).
+    /// [`InvalidRange`](crate::ErrorKind::InvalidRange) when `len` is 0, [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a page
+    /// size that there is not, [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
+    /// [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses).
     pub fn map_with(&self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).map(len, options)
     }
@@ -45,10 +45,10 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](ErrorKind::InvalidRange), [`Misaligned`](ErrorKind::Misaligned) unless it begins and ends where
-    /// pages do, [`Unmapped`](ErrorKind::Unmapped), [`OutOfFrames`](ErrorKind::OutOfFrames) and
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries) when a table that is shared with a fork has to be copied, since a
-    /// part of it stays mapped, and [`Refused`](ErrorKind::Refused) where a file is mapped. Nothing was unmapped then.
+    /// [`InvalidRange`](crate::ErrorKind::InvalidRange), [`Misaligned`](crate::ErrorKind::Misaligned) unless it begins and ends where
+    /// pages do, [`Unmapped`](crate::ErrorKind::Unmapped), [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
+    /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries) when a table that is shared with a fork has to be copied, since a
+    /// part of it stays mapped, and [`Refused`](crate::ErrorKind::Refused) where a file is mapped. Nothing was unmapped then.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
         Mapper::of(&self.mm).unmap(range)
     }
@@ -57,7 +57,7 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap), and [`ReadOnly`](ErrorKind::ReadOnly) when writes would go to a file that is open for
+    /// As [`unmap`](Self::unmap), and [`ReadOnly`](crate::ErrorKind::ReadOnly) when writes would go to a file that is open for
     /// reading only; nothing has changed then.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
         Mapper::of(&self.mm).protect(range, protection)
@@ -68,7 +68,7 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](ErrorKind::OutOfAddresses); nothing has moved then.
+    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses); nothing has moved then.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).move_to_free(range)
     }
@@ -104,17 +104,17 @@ impl<S: RefScheme> Space<S> {
     /// - [`Sharing::Private`]: reads have the file's bytes as they are, until the first write to a page, which copies it.
     ///   From then on the page is the space's own; its forks have it too. The policy says where copies are.
     ///
-    /// Where the file has no page, accesses fail with [`PastEnd`](ErrorKind::PastEnd). Within its last page, what lies past
+    /// Where the file has no page, accesses fail with [`PastEnd`](crate::ErrorKind::PastEnd). Within its last page, what lies past
     /// the end reads as zeros; it cannot be written in a shared area, nor pinned, unless it is in a private copy. Who makes the file shorter takes the pages
     /// past the new end away, private copies too; it may grow again, and has zeros there then.
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](ErrorKind::InvalidRange) when the range is empty or reaches beyond the largest file,
-    /// [`Misaligned`](ErrorKind::Misaligned) unless it begins with a page of the file,
-    /// [`OtherFrames`](ErrorKind::OtherFrames) when the space's frames are not those of the file's cache,
-    /// [`ReadOnly`](ErrorKind::ReadOnly) for an area that is shared and may be written, of a handle for reading,
-    /// [`NoSuchNode`](ErrorKind::NoSuchNode), [`OutOfAddresses`](ErrorKind::OutOfAddresses).
+    /// [`InvalidRange`](crate::ErrorKind::InvalidRange) when the range is empty or reaches beyond the largest file,
+    /// [`Misaligned`](crate::ErrorKind::Misaligned) unless it begins with a page of the file,
+    /// [`OtherFrames`](crate::ErrorKind::OtherFrames) when the space's frames are not those of the file's cache,
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly) for an area that is shared and may be written, of a handle for reading,
+    /// [`NoSuchNode`](crate::ErrorKind::NoSuchNode), [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses).
     #[cfg(not(loom))]
     pub fn map_file_with(
         &self,
@@ -132,9 +132,9 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`NoSuchNode`](ErrorKind::NoSuchNode), [`InvalidRange`](ErrorKind::InvalidRange),
-    /// [`Misaligned`](ErrorKind::Misaligned), [`Unmapped`](ErrorKind::Unmapped),
-    /// [`Refused`](ErrorKind::Refused). Nothing has changed then.
+    /// [`NoSuchNode`](crate::ErrorKind::NoSuchNode), [`InvalidRange`](crate::ErrorKind::InvalidRange),
+    /// [`Misaligned`](crate::ErrorKind::Misaligned), [`Unmapped`](crate::ErrorKind::Unmapped),
+    /// [`Refused`](crate::ErrorKind::Refused). Nothing has changed then.
     pub fn set_policy(&self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
         Mapper::of(&self.mm).set_policy(range, policy)
     }
@@ -143,8 +143,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory) when the system gives no addresses for the directory,
-    /// [`Refused`](ErrorKind::Refused). Nothing has changed then.
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when the system gives no addresses for the directory,
+    /// [`Refused`](crate::ErrorKind::Refused). Nothing has changed then.
     pub fn fork(&self) -> Result<Self, Error> {
         self.fork_with(ForkMode::Share)
     }
@@ -153,8 +153,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`fork`](Self::fork), and for [`ForkMode::Copy`] [`OutOfFrames`](ErrorKind::OutOfFrames) and
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries). The fork is undone whole then.
+    /// As [`fork`](Self::fork), and for [`ForkMode::Copy`] [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
+    /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries). The fork is undone whole then.
     pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
         let child = Space {
             mm: Forker::of(&self.mm).fork()?,

@@ -1,7 +1,7 @@
 //! Areas: which addresses of a space are what.
 //!
 //! Owns: the areas ([`area`]) and the set of them that a structure lock guards ([`set`]); policies ([`policy`]); what an area that
-//! shows a file knows ([`file`]), from a file to its areas ([`maps`]), which file was used where last ([`noted`]), and how private
+//! shows a file knows ([`file`](mod@file)), from a file to its areas ([`maps`]), which file was used where last ([`noted`]), and how private
 //! copies go when a file gets shorter ([`cut`]).
 //!
 //! May call: `tables` (is there a copy?), `pages` (links), `supply` (stopping writers), `words`, `error`; files, by the cache's

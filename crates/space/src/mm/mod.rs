@@ -4,7 +4,7 @@
 //!
 //! May call: all rooms below but `motion`.
 //!
-//! Promises: what is in a link is in a space whose state exists; a space that is torn down leaves no entry and no link.
+//! Promises: a space that is torn down leaves no entry and no link.
 //!
 //! Locks: structure, from here on.
 

@@ -1,8 +1,8 @@
 //! Walks: from pages of a family to the entries that may name them.
 //!
-//! For each area that is linked to the family, in order, and each of the pages that is within it: the entry is looked at
-//! without holding anything; only one that names the page is claimed, with its table held. In a table that is shared by
-//! many spaces it is the first one that does the work, and the others find it done.
+//! A walk goes through the areas that are linked to the family, in order, and through the pages that are within each. It looks at
+//! the page's entry without holding anything; if that names the page, the entry is visited, with its table held. Of several
+//! spaces that share a table, the first is where the work is done; in the others it is found done.
 //!
 //! The first look is a hint: a table that is being exchanged may hide an entry. Who must not miss one goes by the counts
 //! ([`crate::motion::migrate`], A4).

@@ -1,12 +1,11 @@
 //! Anonymous families: from a page to the areas that may map it.
 //!
-//! What. The pages that an area makes are of the area's own family, and have an index there. A fork's area may map
-//! them too, so it is linked to that family as well, and to those of the ancestors before; the pages that it makes
-//! itself are of a family of its own. So the areas that may map a page are those of one family, and the pages of a
-//! fork are looked for in the fork and its descendants only. A family keeps its areas in an interval tree by index.
+//! What. A family is the pages that one area makes, each with an index (Linux: `anon_vma`). A fork's area may map them too: it is
+//! linked to its parent's families, and makes pages of a family of its own. So a page is mapped by areas that are linked to its
+//! family, and by no others; the pages of a fork are looked for in the fork and its descendants only.
 //!
-//! A family whose pages are all gone is not passed on to forks, so however many generations there were, an area is
-//! linked to as many families as have pages that it might map.
+//! A family without pages is not passed on to forks. So an area is linked to no more families than have pages that it might map,
+//! however many generations there were.
 //!
 //! Invariants.
 //! - F1: an area is linked before any entry of its space can name a page of the family, and stays linked until none

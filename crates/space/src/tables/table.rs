@@ -1,18 +1,17 @@
 //! Tables of page-table entries: frames of 512 words, each used by one space or by several.
 //!
-//! What. A fork does not copy tables: it gives the child a share of each. While a table has several shares no page is
-//! mapped in it and none is written through it; a space that wants to writes a table of its own first
-//! ([`Tables::copy`]). So to fork costs a count for each 2 MiB, and the first write to each 2 MiB afterwards costs
-//! the copy of a table.
+//! What. A fork copies no table: it gives the child a share of each. While a table has several shares, no page is mapped in it
+//! and none is written through it; a space that writes copies the table first ([`Tables::copy`]). So a fork costs one count for
+//! each 2 MiB, and the first write to each 2 MiB after it costs the copy of a table.
 //!
-//! The frame's record has the number of shares, and one reference on behalf of them; who drops the last share drops
-//! all entries, and then the reference.
+//! The frame's record has the number of shares, and one reference for all of them. Who drops the last share drops all entries,
+//! and then the reference.
 //!
 //! Who may claim entries of a table, and why it is not freed meanwhile:
 //!
 //! | who | why |
 //! |---|---|
-//! | a writer at work ([`Writers::at_work`](crate::supply::writers::Writers::at_work)) | the table is its space's alone, and is taken from a directory only while writers are stopped |
+//! | a writer at work ([`crate::supply::writers`]) | the table is its space's alone, and is taken from a directory only while writers are stopped |
 //! | a fault, or a change of areas, with the structure lock | the same, and is taken out only by a holder of the lock for writing |
 //! | who copies the table | has a share, which its space drops only afterwards, under the lock for unsharing |
 //! | a walk, a pin, a slow read | has a reference to the frame ([`Held`]) |
@@ -126,6 +125,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         }
     }
 
+    #[inline]
     fn drop_entry_waited_for(self, word: &AtomicU64, before: Pte) {
         self.pages().drop_entry(before);
         self.wake(word, before);

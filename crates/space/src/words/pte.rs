@@ -13,9 +13,9 @@
 //! | migration | 1 | 0 | 0 | the one that the page is being moved out of |
 //! | claimed | 1 | 1 | 0 | as before |
 //!
-//! A word of zeros is an empty entry. `hot` says all that a read wants to know, so that it is one test. `readable` and `writable` are what may be done without asking anybody:
-//! `writable` says besides that no other entry names the frame and nobody has it pinned, so that it may be
-//! written where it is. A migration entry keeps the four marks of the entry that it stands for.
+//! A word of zeros is an empty entry. `hot` is all that a read has to test. `readable` and `writable` say what may be done without
+//! looking any further: a page that is `writable` is named by no other entry and pinned by nobody, so it is written where it is. A
+//! migration entry keeps the four marks of the entry that it stands for.
 //!
 //! Every change goes through a claim ([`crate::words::claim`]), and moves the version: bytes written, marks changed, the
 //! frame replaced, taken out or put in.

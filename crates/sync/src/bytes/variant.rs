@@ -231,10 +231,10 @@ impl fmt::Display for Reason {
             Reason::Only => f.write_str("there is no other in this build"),
             Reason::Forced => f.write_str("the program has said so"),
             Reason::Measured(timings) => {
-                f.write_str("measured, for 4 KiB: ")?;
+                f.write_str("measured, ns for 4 KiB: ")?;
                 for (i, (variant, nanoseconds)) in timings.iter().enumerate() {
                     let comma = if i == 0 { "" } else { ", " };
-                    write!(f, "{comma}{variant} {nanoseconds:.1} ns")?;
+                    write!(f, "{comma}{variant} {nanoseconds:.1}")?;
                 }
                 Ok(())
             }

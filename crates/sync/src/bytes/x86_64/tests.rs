@@ -47,7 +47,7 @@ fn every_piece_copies_every_length_that_it_takes() {
         copies(avx::backward, 160..=1000);
         copies(avx::copy, 65..=1000);
     } else {
-        println!("skipped: moves of 32 bytes, which this processor has not");
+        println!("skipped: moves of 32 bytes, which this processor lacks");
     }
     if Variant::Avx512.check().is_ok() {
         copies(avx512::copy_64_to_128, 64..=128);
@@ -57,7 +57,7 @@ fn every_piece_copies_every_length_that_it_takes() {
         copies(avx512::backward, 320..=1400);
         copies(avx512::copy, 65..=1400);
     } else {
-        println!("skipped: moves of 64 bytes, which this processor has not");
+        println!("skipped: moves of 64 bytes, which this processor lacks");
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) use self::crash_test::{
     CrashTestArgs, CrashTestSettings, CrashTestWriterArgs, Mode as CrashTestMode,
 };
 use crate::bench::plan::{Bench, Case};
+use crate::copies::Wanted;
 use crate::size;
 
 /// Benchmarks, crash tests and information of Pagewell, a user-space page cache.
@@ -113,6 +114,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, value_name = "ANSWER")]
     huge_pages: Option<Answer>,
 
+    /// How the cache and its spaces copy more than 64 bytes: for comparisons; see `pagewell info`
+    #[arg(long, value_enum, value_name = "VARIANT")]
+    copy: Option<Wanted>,
+
     /// Memory of each cache, such as 512M [default: what the file needs]
     #[arg(long, value_name = "BYTES", value_parser = parse_capacity)]
     capacity: Option<u64>,
@@ -201,6 +206,8 @@ pub(crate) struct Settings {
     pub(crate) sizes: Vec<u64>,
     pub(crate) page_size: usize,
     pub(crate) huge_pages: bool,
+    /// How bytes are copied.
+    pub(crate) copy: Wanted,
     /// Bytes of each cache, if given.
     pub(crate) capacity: Option<u64>,
     pub(crate) dir: Option<PathBuf>,
@@ -246,6 +253,7 @@ pub(crate) fn default_bench() -> Settings {
         sizes: Vec::new(),
         page_size: DEFAULT_PAGE_SIZE,
         huge_pages: true,
+        copy: Wanted::Auto,
         capacity: None,
         dir: None,
         forks: None,
@@ -283,6 +291,7 @@ impl BenchArgs {
             sizes: without_repeats(self.sizes),
             page_size: self.page_size.unwrap_or(DEFAULT_PAGE_SIZE),
             huge_pages: self.huge_pages != Some(Answer::No),
+            copy: self.copy.unwrap_or(Wanted::Auto),
             capacity: self.capacity,
             dir: self.dir,
             forks: self.forks,
@@ -327,6 +336,17 @@ impl BenchArgs {
                     ),
                 ));
             }
+        }
+        if let [bench @ (Bench::Refcount | Bench::Contig | Bench::Alloc)] = benches.as_slice()
+            && self.copy.is_some()
+        {
+            return Err(usage(
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--copy is of no use to `bench {}`, which copies nothing",
+                    bench.name()
+                ),
+            ));
         }
         let is_of = |of: &[Bench]| benches.iter().any(|bench| of.contains(bench));
         let unused = [
@@ -537,6 +557,8 @@ mod tests {
             "bench refcount --file x",
             "bench refcount --capacity 1G",
             "bench contig --block 4K",
+            "bench contig --copy avx",
+            "bench read --copy avx1024",
             "bench contig --case order-0-private",
             "bench contig --case order-8",
             "bench alloc --case lengths",

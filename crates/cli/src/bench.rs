@@ -36,6 +36,7 @@ use self::plan::{Case, Cell, Limits, Plan};
 use self::results::{Measured, engines};
 use self::stage::Stage;
 use crate::args::{Format, Settings, WorkerArgs};
+use crate::copies;
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
@@ -45,6 +46,7 @@ use crate::size::Bytes;
 /// Runs the benchmarks that the settings ask for.
 pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     let users = settings.file.as_deref().map(DataFile::users).transpose()?;
+    copies::force(settings.copy)?;
     machine::raise_descriptor_limit();
     let cpus = machine::allowed_cpus();
     let plan = Plan::new(

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use self::nodes::Node;
 use crate::args::Format;
+use crate::copies::{self, Copies};
 use crate::failure::Failure;
 use crate::machine::{self, meminfo, system_text};
 use crate::output;
@@ -32,6 +33,7 @@ struct Info {
     transparent_huge_pages: Option<String>,
     nodes: Vec<Node>,
     io_uring: io_uring::Support,
+    copies: Copies,
 }
 
 /// Prints what there is to know.
@@ -66,6 +68,7 @@ impl Info {
                 .and_then(chosen),
             nodes: nodes::read(),
             io_uring: io_uring::probe(),
+            copies: Copies::read(),
         }
     }
 
@@ -140,6 +143,7 @@ impl Info {
             line("nodes", "the kernel shows none");
         }
         line("io_uring", &self.io_uring.to_string());
+        line("copies", &copies::line());
         text
     }
 }

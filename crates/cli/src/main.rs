@@ -25,6 +25,7 @@
 mod args;
 mod bench;
 mod child;
+mod copies;
 mod crash_test;
 mod failure;
 mod info;

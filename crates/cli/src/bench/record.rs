@@ -2,10 +2,14 @@
 //!
 //! The names are stable: programs read them.
 
+use std::sync::OnceLock;
+
 use serde::Serialize;
 
 use super::results::{Measured, engines, ratios};
+use crate::copies;
 use crate::failure::Failure;
+use crate::info;
 use crate::output;
 
 /// How fast one engine was, or what else the case measures.
@@ -27,6 +31,10 @@ struct Figure {
     min: f64,
     max: f64,
     rounds: usize,
+    /// The variant that Pagewell copies by.
+    copy: &'static str,
+    /// What the processor calls itself.
+    processor: Option<&'static str>,
 }
 
 /// How many times faster one engine is than another.
@@ -44,6 +52,13 @@ struct Comparison {
     value: f64,
     low: f64,
     high: f64,
+    copy: &'static str,
+    processor: Option<&'static str>,
+}
+
+fn processor() -> Option<&'static str> {
+    static PROCESSOR: OnceLock<Option<String>> = OnceLock::new();
+    PROCESSOR.get_or_init(info::cpu_model).as_deref()
 }
 
 /// Prints all figures of a cell, then all its comparisons.
@@ -65,6 +80,8 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
             min: figure.min,
             max: figure.max,
             rounds: measured.nr_rounds(),
+            copy: copies::variant(),
+            processor: processor(),
         })?;
     }
     for (a, b) in ratios(cell.case) {
@@ -81,6 +98,8 @@ pub(super) fn print(measured: &Measured) -> Result<(), Failure> {
             value: ratio.median,
             low: ratio.min,
             high: ratio.max,
+            copy: copies::variant(),
+            processor: processor(),
         })?;
     }
     Ok(())

@@ -16,13 +16,14 @@ use super::{alloc, contig, engine, fork, migrate, refcount, space, write};
 use pagewell_frame::FRAME_BYTES;
 
 use crate::args::Settings;
+use crate::copies;
 use crate::info;
 use crate::size::Bytes;
 
 /// What stands above everything: machine and method.
 pub(super) fn heading(settings: &Settings, nr_cpus: u32) -> String {
     format!(
-        "pagewell {} on {}, {nr_cpus} processor{}; medians of {} round{} of {} for each engine\n",
+        "pagewell {} on {}, {nr_cpus} processor{}; medians of {} round{} of {} for each engine\ncopies by {}\n",
         env!("CARGO_PKG_VERSION"),
         info::cpu_model()
             .as_deref()
@@ -31,6 +32,7 @@ pub(super) fn heading(settings: &Settings, nr_cpus: u32) -> String {
         settings.rounds,
         plural(settings.rounds),
         time((settings.seconds / settings.rounds).as_nanos() as f64),
+        copies::line(),
     )
 }
 

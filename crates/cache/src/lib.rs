@@ -1,29 +1,29 @@
 //! The page cache: files of any size in a fixed amount of memory.
 //!
-//! The rooms, from the bottom up. Each may call those below it, and no other (`cargo run -p pagewell-verify -- rooms`):
+//! The rooms, from the bottom up. A room may call only those below it (`cargo run -p pagewell-verify -- rooms`):
 //!
 //! | room | what |
 //! |---|---|
 //! | `base` | words, pure types, memory of the system |
 //! | `index` | from a page to its slot; leaves; the claim, the one choke point that changes a slot |
 //! | `supply` | free frames: permits, budget, eviction and its policy, reclaim |
-//! | `dirty` | which pages the storage does not have, in which order they go, who is told of errors |
+//! | `dirty` | which pages the storage does not have, the order in which they go there, and the errors that handles are told |
 //! | `mapping` | the record of an open file; taking its pages out |
 //! | `writeback` | giving pages to the storage and making them durable |
 //! | `read` | hits, lookups, fills, pins |
 //! | `write` | writes, growth, page locks, moves |
-//! | `files` | the open files of a cache: opening, closing, who writes back and when |
+//! | `files` | the open files of a cache: opening, closing, the thread that writes back |
 //! | `spaces` | what memory spaces use of a cache |
 //! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`] |
 //!
-//! What is done with a file or with the cache's frames is in types of its own, named after what they do, each in its room:
+//! Each operation on a file or on the cache's frames is a type of its own in its room, named after what it does:
 //! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which room it goes to.
 //!
 //! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
 //! `docs/ARCHITECTURE.md`.
 
 #![deny(unsafe_code)]
-// The models drive the protocols directly; what only users call is left out of them.
+// The models drive the protocols directly; functions that only users call are left out of them.
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]

@@ -1,8 +1,8 @@
 //! Pagewell: the fast paths of the Linux page cache as a library.
 //!
-//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. Reads of cached pages
-//! write nothing that threads share: they copy and check afterwards. Pages can be pinned and read where
-//! they are.
+//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. A read of a cached page
+//! writes nothing that threads share: it copies the bytes and then checks that they were the page's. Pages can be
+//! pinned and read in place.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,8 +26,8 @@
 //! Files can be written to through the cache too ([`OpenOptions`]): writes are in memory at once, and durable after
 //! [`File::sync_data`].
 //!
-//! What it promises and what it does not is said at [`File`] and, for writes, in `docs/durability.md`; how it works, in
-//! `docs/ARCHITECTURE.md`.
+//! [`File`] and, for writes, `docs/durability.md` say what is promised and what is not; `docs/ARCHITECTURE.md` says how it
+//! works.
 
 #![forbid(unsafe_code)]
 

@@ -47,14 +47,14 @@ impl<S: RefScheme> Builder<S> {
     /// How much memory the cache may use, in bytes: pages, index and records together. Default: 64 MiB.
     /// At least 16 frames (65 KiB), at most the memory of the machine.
     ///
-    /// What is not counted: a few hundred bytes for each handle, and the stacks of the threads.
+    /// Not counted: a few hundred bytes for each handle, and the stacks of the threads.
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
         self
     }
 
-    /// The page size of files that are opened without saying: 4, 8, 16, 32 or 64 KiB, in bytes.
+    /// The page size of files that are opened without one: 4, 8, 16, 32 or 64 KiB, in bytes.
     /// Default: 4 KiB.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
@@ -62,14 +62,14 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Whether the memory is to be made of huge pages. Default: [`HugePages::System`].
+    /// Whether the cache asks for huge pages for its memory. Default: [`HugePages::System`].
     #[must_use]
     pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;
         self
     }
 
-    /// Over which memory nodes the cache is spread. Default: [`Nodes::Machine`].
+    /// The memory nodes that the cache is spread over. Default: [`Nodes::Machine`].
     #[must_use]
     pub fn nodes(mut self, nodes: Nodes) -> Self {
         self.nodes = nodes;
@@ -135,7 +135,7 @@ impl<S: RefScheme> Builder<S> {
     }
 }
 
-/// The memory of the machine in bytes; as much as can be when the system does not say.
+/// The memory of the machine in bytes; the largest number when the system does not say.
 fn machine_memory() -> u64 {
     system::machine_memory().unwrap_or(u64::MAX)
 }

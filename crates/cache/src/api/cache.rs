@@ -40,14 +40,14 @@ pub struct Cache<S: RefScheme = LockBit> {
     page_size: PageSize,
 }
 
-/// What the cache has done so far, and what it holds. Hits are not counted: a hit writes nothing.
+/// What the cache has done so far, and what it holds. Hits are not counted, since a hit writes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// How many frames the cache has.
     pub nr_frames: usize,
-    /// How many of them are free; 0 in a child made by `fork`, which cannot look. Those of a file are free when its last
-    /// handle has been dropped.
+    /// How many of them are free; 0 in a child made by `fork`, which cannot look. The frames of a file are free when its
+    /// last handle has been dropped.
     pub nr_free: usize,
     /// How many pages were read from files.
     pub nr_fills: u64,
@@ -71,9 +71,9 @@ impl<S: RefScheme> Cache<S> {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
-    /// What else uses this cache's frames, of which there is one for all who ask: the one that exists, or what `make`
-    /// makes of the frames. None if there is one of another type. The cache does not keep it. `make` must not use the
-    /// cache but for its frames.
+    /// The companion of this cache, which uses its frames too; all callers share one. If there is none yet, it is what
+    /// `make` makes of the frames; if there is one of another type, the answer is none. The cache does not keep it alive.
+    /// `make` may use nothing of the cache but its frames.
     pub fn companion_or_else<T: Send + Sync + 'static>(
         &self,
         make: impl FnOnce(CacheFrames<S>) -> Arc<T>,
@@ -92,8 +92,8 @@ impl<S: RefScheme> Cache<S> {
 
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
-    /// A file that is open already, under whatever name, shares its pages with that; the size is
-    /// then taken from the file anew ([`File::refresh`]).
+    /// A file that is already open, under whatever name, shares its pages with the new handle; its size is
+    /// then read from the file again ([`File::refresh`]).
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl<S: RefScheme> Cache<S> {
             .home
             .check(Op::Open)
             .map_err(|error| error.with_path(path))?;
-        // Before the file is made, or emptied.
+        // Before the file is created, or emptied.
         self.page_size_of(options, path)?;
         let failed = |error| Error::from_io(Op::Open, error).with_path(path);
         if options.write.is_none() {
@@ -130,15 +130,15 @@ impl<S: RefScheme> Cache<S> {
             return self.open_backend_with(backend, path, options);
         }
         for _ in 0..UnlockedFile::MOST_TRIES {
-            // Before the system opens it: what a first open was allowed to do, later ones need not be.
+            // Before the system opens it: the system may refuse a later open what it allowed to the first.
             if let Some(open) = self.open_already(path) {
                 return self.open_again(open, path, options);
             }
             let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
             let id = unlocked.id();
-            // With two descriptors of it in hand, if it waits.
+            // If it waits, two descriptors of the file are open meanwhile.
             let begun = match Opened::begin_to_open(&self.files, id) {
-                // It is new, and ours, though another thread came first that opens it as it is.
+                // This call created the file, though another thread, which opens it as it is, registered it first.
                 Opening::Already(open) if options.file.requires_new() => {
                     return self.handle(open, path, options);
                 }
@@ -151,9 +151,9 @@ impl<S: RefScheme> Cache<S> {
                     drop(begun);
                     return self.file_of(registered, path, options);
                 }
-                // Another file is in its place.
+                // Another file has taken its place.
                 Ok(None) => {}
-                // Somebody has locked it who brings a backend, and has registered it now.
+                // A caller with a backend of its own has locked the file, and has registered it by now.
                 Err(error)
                     if error.kind() == std::io::ErrorKind::ResourceBusy
                         && self.files.registry.is_registered(id) => {}
@@ -165,8 +165,8 @@ impl<S: RefScheme> Cache<S> {
             .with_detail("it is replaced, or locked, again and again while it is being opened"))
     }
 
-    /// Opens what a backend of the caller's holds; `path` is its name in errors. When the backend is dropped it must not wait
-    /// for who opens the same file, nor open it in this cache.
+    /// Opens what a backend of the caller's holds; `path` is its name in errors. The backend's drop must neither wait for a
+    /// thread that opens the same file, nor open the file in this cache.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl<S: RefScheme> Cache<S> {
         self.file_of(registered, &path, options)
     }
 
-    /// The mapping of what a backend holds, and whether it was open already.
+    /// The mapping of the file that a backend holds, and whether it was open already.
     fn register(
         &self,
         backend: impl Backend,
@@ -252,7 +252,7 @@ impl<S: RefScheme> Cache<S> {
         Opened::of_open(&self.files, id_of(path)?)
     }
 
-    /// A handle for writing of a file that is open already, which is treated as `options` say.
+    /// A handle for writing of a file that is open already, treated as `options` say.
     fn open_again(
         &self,
         mapping: Opened<S>,
@@ -270,7 +270,7 @@ impl<S: RefScheme> Cache<S> {
         Ok(file)
     }
 
-    /// A handle of an open mapping, if it is as `options` want it.
+    /// A handle of an open mapping, if the mapping is as `options` ask.
     fn handle(
         &self,
         mapping: Opened<S>,
@@ -299,7 +299,7 @@ impl<S: RefScheme> Cache<S> {
         Ok(File::new(mapping, access))
     }
 
-    /// Evicts up to `nr_pages` pages that nobody has pinned; returns how many. The ones that were not
+    /// Evicts up to `nr_pages` pages that are not pinned, and returns how many it evicted. Pages that were not
     /// read lately go first.
     pub fn reclaim(&self, nr_pages: usize) -> usize {
         if !self.files.shared.home.is_here() {
@@ -330,8 +330,8 @@ impl<S: RefScheme> Cache<S> {
         self.files.supply().pool().nr_nodes()
     }
 
-    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile: no thread of the
-    /// program, and if a file is open that is written back in the background, not the cache's own
+    /// Checks the cache's frames, lists and counts; for tests. Nothing may use the cache meanwhile: neither a thread of the
+    /// program nor, if an open file is written back in the background, the cache's own thread
     /// ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors

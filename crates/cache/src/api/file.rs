@@ -37,13 +37,13 @@ use crate::writeback::flush::Flusher;
 ///   of several pages is atomic for each page, not for all of them.
 /// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read that is a hit, and
 ///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
-///   and locked if they are open for writing. A child that only calls `exec` has nothing of this. A guard that
-///   the child drops may wait for ever if its page was replaced before the fork: such a child leaves it be.
+///   and locked if they are open for writing. None of this applies to a child that only calls `exec`. A guard that
+///   the child drops may wait for ever if its page was replaced before the fork: such a child must not drop it.
 /// - When the last handle has been dropped, the file is closed: its lock is free for other processes, and its frames are
-///   free for other files. Pins that own a share of it ([`pin_owned`](Self::pin_owned)) keep it open longer, as do areas of
-///   memory spaces that it is mapped into. Only if the last handle goes in a hook, the thread of the cache closes the file,
-///   and later ([`Cache::quiesce`](crate::Cache::quiesce)).
-/// - Cached pages are as the file was when they were read in. Who changes the file by other means calls
+///   free for other files. Two things keep it open longer: pins that own a share of it ([`pin_owned`](Self::pin_owned)), and
+///   areas of memory spaces that show it. If the last handle goes in a hook, the thread of the cache closes the file
+///   later ([`Cache::quiesce`](crate::Cache::quiesce)).
+/// - Cached pages are as the file was when they were read in. A program that changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
 pub struct File<S: RefScheme = LockBit> {
     mapping: Opened<S>,
@@ -83,7 +83,7 @@ impl<S: RefScheme> File<S> {
     /// beyond the returned length may have been set to zero.
     ///
     /// Reads of cached pages write nothing that threads share, and take no lock: they copy and check
-    /// afterwards. Missing pages are read from the file, each once however many threads want it.
+    /// afterwards. A missing page is read from the file once, however many threads want it.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl<S: RefScheme> File<S> {
         })
     }
 
-    /// As [`read_at`](Self::read_at), but always with a reference to each page: what the optimistic
-    /// read replaces, kept to be compared with it.
+    /// As [`read_at`](Self::read_at), but always with a reference to each page: the baseline that the
+    /// optimistic read replaces.
     ///
     /// # Errors
     ///
@@ -123,15 +123,15 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its bytes
-    /// where they are. They do not change while the guard exists, and the page stays in memory.
+    /// in place. They do not change while the guard exists, and the page stays in memory.
     ///
     /// The last page's guard is cut at the file's size.
     ///
     /// # Errors
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) when the page begins at or past the end of the file,
-    /// [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 of them, and what
-    /// [`read_at`](Self::read_at) can fail with.
+    /// [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 of them, and the errors of
+    /// [`read_at`](Self::read_at).
     pub fn pin(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
@@ -147,8 +147,8 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Drops the cached pages that have any of the bytes in `range`, so that the next read fetches
-    /// them from the file. Guards of such pages keep the bytes that they have. Pages that the file does not
-    /// have yet, because they were written to, stay.
+    /// them from the file. Guards of such pages keep their bytes. Pages with writes that the file does not
+    /// have yet stay.
     pub fn invalidate(&self, range: Range<u64>) {
         if self.mapping.check_home(Op::Invalidate).is_err() {
             return;
@@ -166,26 +166,26 @@ impl<S: RefScheme> File<S> {
         range.start / page_size..range.end.div_ceil(page_size)
     }
 
-    /// Writes `buf` from byte `offset` on; returns how many bytes were written: all, unless something failed
-    /// after the first page; then the next write tells what.
+    /// Writes `buf` from byte `offset` on; returns how many bytes were written. These are all, unless something failed
+    /// after the first page; then the next write reports the error.
     ///
-    /// The bytes are in the cache then, for all readers. They are durable after [`sync_data`](Self::sync_data).
+    /// After the call all readers of the cache see the bytes. They are durable after [`sync_data`](Self::sync_data).
     /// A write within one page is atomic: readers see all of it or nothing. A write past the end makes the file
-    /// longer; what lies between the old end and `offset` is zeros.
+    /// longer, and the gap between the old end and `offset` reads as zeros.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned or cannot be written back, and
-    /// what [`read_at`](Self::read_at) can fail with, since a page of which only a part is written is read first.
+    /// the errors of [`read_at`](Self::read_at), since a write to a part of a page reads the page first.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
     }
 
-    /// As [`write_at`](Self::write_at), with the log sequence number of the write, which a hook is told before the
-    /// page is given to the storage ([`OpenOptions::before_write`](crate::OpenOptions::before_write)): the highest
-    /// one of each page.
+    /// As [`write_at`](Self::write_at), with the log sequence number of the write. Before a page is given to the storage,
+    /// the hook gets the highest number of that page
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
-    /// Writes `buf` at the end of the file, all of it or nothing; returns where that was.
+    /// Writes `buf` at the end of the file, all of it or nothing; returns its offset.
     ///
     /// # Errors
     ///
@@ -216,21 +216,21 @@ impl<S: RefScheme> File<S> {
         self.tells(Grower(&self.mapping).append_bytes(buf, lsn))
     }
 
-    /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
-    /// keep the bytes that they have. Until the storage has done it the file has the old size, for everybody.
+    /// Gives the file a new size. Bytes past it are gone; new bytes are zeros. Guards of pages that are cut off
+    /// keep their bytes. Until the storage has changed the size, everybody sees the old one.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
-    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, as it was all along, or the new one
+    /// [`Io`](crate::ErrorKind::Io) when the storage fails. After that the size is still the old one; it is the new one
     /// if the storage has cut the file all the same, or does not tell.
     pub fn set_len(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(Grower(&self.mapping).resize(size))
     }
 
-    /// Pins page number `page` to be changed: gives a copy of its bytes, which becomes the page when the guard is
-    /// dropped. Until then readers see the page as it was, and other writers of it wait. The thread that has the
+    /// Pins page number `page` to be changed: gives a copy of its bytes, which replaces the page when the guard is
+    /// dropped. Until then readers see the old page, and other writers of it wait. The thread that has the
     /// guard must not write to the page by other means, nor make the file longer: it would wait for itself.
     ///
     /// # Errors
@@ -241,36 +241,36 @@ impl<S: RefScheme> File<S> {
         self.tells(PageGuardMut::new(&self.mapping, page))
     }
 
-    /// Drops the cached pages that have any of the bytes in `range`, and what was written to them since they were
-    /// written back last: the next read gets what the file has. If some of them were written back and are not
-    /// durable yet, the storage makes what it has durable first.
+    /// Drops the cached pages that have any of the bytes in `range`, with everything written to them since their last
+    /// writeback: the next read gets what the file has. If some of them were written back and are not
+    /// durable yet, the storage first makes durable what it has.
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails, or has failed
-    /// to sync and did not succeed since, so that what it has is not known; nothing is dropped then.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails, or when its last
+    /// sync failed, so that its content is not known. Nothing is dropped then.
     pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
         self.writes(Op::Invalidate)?;
         let result = discard(&self.mapping, self.pages_of(range));
         self.told(result, Op::Invalidate)
     }
 
-    /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages those
-    /// were. They are not durable before [`sync_data`](Self::sync_data). Pages that are held are left out.
+    /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages it
+    /// gave. They are not durable before [`sync_data`](Self::sync_data). Pages that are held are left out.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails; the pages
-    /// are dirty still then.
+    /// are still dirty then.
     pub fn flush(&self, range: Range<u64>) -> Result<usize, Error> {
         self.writes(Op::Flush)?;
         let result = Flusher(&self.mapping).flush(self.pages_of(range));
         self.told(result, Op::Flush)
     }
 
-    /// Makes everything that was written to the file before durable, and the size that it takes to read it.
+    /// Makes durable everything that was written to the file before the call, and the size that reading it takes.
     ///
-    /// An error means that nothing is known of what was written since the last sync that succeeded. All of it is
+    /// After an error the state of everything written since the last successful sync is unknown. All of it is
     /// dirty again, and the next sync writes it again. Every handle is told once of each failure, also of those in
     /// the background, by the next call that can tell.
     ///
@@ -284,7 +284,7 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
-    /// As [`sync_data`](Self::sync_data), and what else the system keeps of the file.
+    /// As [`sync_data`](Self::sync_data), and makes durable what else the system keeps of the file.
     ///
     /// # Errors
     ///
@@ -295,33 +295,33 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
-    /// Orders what was written to the file before against what is written to it after: nothing that is written after
-    /// this has returned is given to the storage, nor does the storage get a new size, before everything that was
-    /// written before is durable. What is written meanwhile is on either side.
+    /// Orders earlier writes to the file before later ones: until everything written before the call is durable, the
+    /// storage gets nothing that is written after the call has returned, and no new size. Writes during the call
+    /// are on either side.
     ///
-    /// It does not wait for the storage, unless what was written before the *last* barrier is not durable yet: that is
-    /// made so first. Nor do writes after it, but for those to a page that was written to before it and is not
-    /// durable yet: everything before the barrier is made durable first, so whoever ends groups often does best to write
-    /// each to other pages.
+    /// The call does not wait for the storage, unless writes before the *last* barrier are not durable yet: those are
+    /// made durable first. Later writes do not wait either, with one exception: a write to a page that was written to
+    /// before the barrier and is not durable yet first makes everything before the barrier durable. So a program that
+    /// ends groups often should write each group to other pages.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Locked`](crate::ErrorKind::Locked) while a page is pinned to be
     /// changed ([`pin_mut`](Self::pin_mut)), [`Io`](crate::ErrorKind::Io) when the storage fails, and
-    /// [`Held`](crate::ErrorKind::Held) when a page is held that was written to before the last barrier. No barrier
-    /// was made then.
+    /// [`Held`](crate::ErrorKind::Held) when a page is held that was written to before the last barrier. After an error
+    /// no barrier was made.
     pub fn barrier(&self) -> Result<(), Error> {
         self.writes(Op::Flush)?;
         let result = Barriers(&self.mapping).barrier();
         self.told(result, Op::Flush)
     }
 
-    /// `result`; if it tells of a failure that every handle is told of once, this one has been.
+    /// `result`. If it tells of a failure that every handle is told of once, this handle counts as told.
     fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
             && error.is_noted()
         {
-            // What came before it is as old as it, to who has to write everything again.
+            // Earlier errors are covered too: the caller has to write everything again.
             let _ = writes.errors.take(&self.seen_errors);
         }
         result
@@ -333,7 +333,7 @@ impl<S: RefScheme> File<S> {
             return result;
         };
         match (result, writes.errors.take(&self.seen_errors)) {
-            // The storage's own word comes last, and stands for what it said before.
+            // The storage's latest error comes last, and stands for earlier ones.
             (Err(error), Some(_)) if error.kind() == ErrorKind::Io => Err(error),
             (_, Some(error)) => Err(Error::from_io(op, error).with_path(self.path())),
             (result, None) => result,
@@ -342,12 +342,12 @@ impl<S: RefScheme> File<S> {
 
     /// Makes everything durable, and gives the handle up.
     ///
-    /// A handle that is dropped instead makes everything durable too, if it is the last one of the file, but can
-    /// tell of an error only on the program's standard error.
+    /// A handle that is dropped instead makes everything durable too, if it is the file's last, but can report
+    /// an error only on the program's standard error.
     ///
     /// # Errors
     ///
-    /// The handle, and what [`sync_all`](Self::sync_all) has failed with.
+    /// The handle, and the error of [`sync_all`](Self::sync_all).
     pub fn close(self) -> Result<(), (Self, Error)> {
         if self.access == Handle::Read {
             return Ok(());
@@ -358,7 +358,7 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Keeps page number `page` from being written to the storage until [`release`](Self::release) was called as
+    /// Keeps page number `page` from being written to the storage until [`release`](Self::release) has been called as
     /// often. Syncs fail while a page is dirty and held.
     ///
     /// # Errors
@@ -379,8 +379,8 @@ impl<S: RefScheme> File<S> {
         Ok(())
     }
 
-    /// Takes over the size that the file has now; returns it. Pages that a change of size has made wrong
-    /// are dropped, other pages stay as they are.
+    /// Reads the file's present size from the storage, adopts it, and returns it. Pages that a change of size has made
+    /// wrong are dropped; other pages stay.
     ///
     /// # Errors
     ///
@@ -392,7 +392,7 @@ impl<S: RefScheme> File<S> {
         refresh(&self.mapping, Op::Invalidate)
     }
 
-    /// A handle for whatever shows the file's pages at addresses: memory spaces, say. It may do what this one may.
+    /// A handle for a user that shows the file's pages at addresses, such as a memory space. It may do what this one may.
     pub fn mapped(&self) -> MappedFile<S> {
         MappedFile::new(self.mapping.clone(), self.access)
     }
@@ -414,8 +414,8 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> Drop for File<S> {
-    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: pins may keep it for
-    /// as long as they like. The share goes after that, and closes the file if it is the last.
+    /// Makes everything durable if this is the last handle. That is done here and not when the mapping is torn down, since pins
+    /// may keep the mapping for as long as they like. The share goes after that, and closes the file if it is the last.
     fn drop(&mut self) {
         self.mapping.remove_handle();
     }

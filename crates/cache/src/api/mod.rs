@@ -1,9 +1,9 @@
 //! What users hold: caches and files.
 //!
-//! Owns. How a cache is set up ([`builder`]), the cache ([`cache`]), how a file is opened ([`options`]), the file ([`mod@file`]), and a
-//! cache at which nobody is at work ([`quiet`]).
+//! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]), the options of a file ([`options`]), the file ([`mod@file`]),
+//! and a cache without background work ([`quiet`]).
 //!
-//! Calls every room. It checks what users pass, and turns outcomes into errors; the work is done below.
+//! Calls every room. It checks the arguments of users, and turns outcomes into errors; the rooms below do the work.
 
 pub(crate) mod builder;
 pub(crate) mod cache;

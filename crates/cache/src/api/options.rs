@@ -15,7 +15,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Everything as the cache says.
+    /// All settings as the cache has them.
     pub fn new() -> Self {
         Self::default()
     }
@@ -27,7 +27,7 @@ impl OpenOptions {
         self
     }
 
-    /// Open for writing too. Only one open file of one process can be: another gets
+    /// Open for writing too. Only one open file of one process can be open for writing: another gets
     /// [`Busy`](crate::ErrorKind::Busy). Default: for reading only.
     #[must_use]
     pub fn write(mut self) -> Self {
@@ -35,14 +35,14 @@ impl OpenOptions {
         self
     }
 
-    /// Open for writing, and make the file if there is none. It is durable after the first sync.
+    /// Open for writing, and create the file if there is none. A new file is durable after the first sync.
     #[must_use]
     pub fn create(mut self) -> Self {
         self.file = self.file.create();
         self.write()
     }
 
-    /// Open for writing, and make the file; that there is one already is an error.
+    /// Open for writing, and create the file; fail if it exists already.
     #[must_use]
     pub fn create_new(mut self) -> Self {
         self.file = self.file.create_new();
@@ -64,8 +64,8 @@ impl OpenOptions {
         self
     }
 
-    /// Calls `hook` before a page is given to the storage, with the page's number and the highest log sequence number that
-    /// [`File::write_at_lsn`](crate::File::write_at_lsn) was given for it (0 if it was given none). If the hook fails, the page
+    /// Calls `hook` before a page is given to the storage, with the page's number and its highest log sequence number from
+    /// [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If the hook fails, the page
     /// is not given to the storage, and stays dirty.
     ///
     /// The hook is called with the file's writeback lock held. So it cannot flush or sync this file, make it longer or shorter,

@@ -1,15 +1,15 @@
-//! A quiet cache: nobody is at work on it but the program's own threads.
+//! A quiet cache: only the program's own threads use it.
 //!
-//! Place. Whoever wants to look at a cache as a whole, to count its frames or to [`verify`](Cache::verify) it, holds a
-//! [`Quiet`] meanwhile, and sees to it that the threads of the program do nothing.
+//! Place. A program that looks at a cache as a whole, to count its frames or to [`verify`](Cache::verify) it, holds a
+//! [`Quiet`] meanwhile, and keeps its own threads from using the cache.
 //!
-//! Protocol. The thread that writes back holds the lock `rounds` in each of its rounds, and between them it has nothing:
-//! no file, no page, no frame, but for those in its front cache, which are free. So who takes the lock has waited for the
-//! round that was under way, and keeps the next one from beginning. What was left to the thread is done here: files are
-//! closed whose last handle went in a hook.
+//! Protocol. The thread that writes back holds the lock `rounds` in each of its rounds. Between rounds it has
+//! no file, no page, and no frame but those in its front cache, which are free. So a thread that takes the lock has waited for the
+//! round under way, and keeps the next one from beginning. It then does the work that was left to the thread: it closes the
+//! files whose last handle went in a hook.
 //!
 //! Locks. `rounds` is taken with no other lock held, and never in a hook: hooks may be called in a round. A backend may be
-//! called in a round, too, so it is known which thread has the lock.
+//! called in a round too, so the lock records which thread has it.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use crate::dirty::hook::InHook;
 use crate::files::background::Round;
 use crate::files::rounds::close_left;
 
-/// As long as this exists, nothing is done in the background of a cache; from [`Cache::quiesce`].
+/// As long as this exists, a cache does nothing in the background; from [`Cache::quiesce`].
 #[must_use = "the thread of the cache goes on when this is dropped"]
 pub struct Quiet<'c, S: RefScheme> {
     cache: &'c Cache<S>,
@@ -29,16 +29,16 @@ pub struct Quiet<'c, S: RefScheme> {
 }
 
 impl<S: RefScheme> Cache<S> {
-    /// Waits until the thread of the cache is done with what it is at, closes what it has left to close, and keeps it from
-    /// beginning anything new until the answer is dropped.
+    /// Waits until the thread of the cache has finished its present work, closes the files that were left to it, and keeps it
+    /// from beginning anything new until the answer is dropped.
     ///
-    /// To count frames with [`stats`](Self::stats), or to [`verify`](Self::verify) the cache: while the program's own
-    /// threads do nothing either, nobody does. Who only closes files need not call this: with the last handle that is
-    /// dropped a file is closed, and its frames are free. What is left to the thread of the cache are files whose last
-    /// handle was dropped in a hook ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
+    /// Call it before counting frames with [`stats`](Self::stats) or verifying the cache ([`verify`](Self::verify)): if the
+    /// program's own threads do nothing either, nothing changes. A program that only closes files need not call it: when the
+    /// last handle is dropped the file is closed, and its frames are free. Only files whose last handle was dropped in a hook
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)) are left to the thread of the cache.
     ///
-    /// Nothing is written back in the background meanwhile, so writers come to the limit of dirty frames sooner, and write
-    /// pages back themselves then. A call of another thread waits until the answer is dropped.
+    /// Nothing is written back in the background meanwhile, so writers reach the limit of dirty frames sooner, and then write
+    /// pages back themselves. A call of another thread waits until the answer is dropped.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a write does to a page: bytes that are replaced, or changed by a function.
+//! What a write does to a page: replace bytes, or change them by a function.
 
 use std::ops::Range;
 
@@ -6,34 +6,34 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
 use pagewell_sync::bytes::RacyBytes;
 
-/// What is done to one page, from byte `off` of it on.
+/// A change of one page, from byte `off` of it on.
 ///
-/// The kind of change is a type: to ask for it at run time made writes of a few bytes a sixth slower.
+/// The kind of change is a type: a choice at run time made writes of a few bytes a sixth slower.
 #[derive(Clone, Copy)]
 pub(crate) struct Edit<C> {
     pub(crate) off: usize,
     pub(crate) change: C,
-    /// The program's log sequence number of it; 0 for none.
+    /// The program's log sequence number of the change; 0 for none.
     pub(crate) lsn: u64,
 }
 
-/// What becomes of the bytes.
+/// A change of bytes.
 pub(crate) trait Change: Copy {
-    /// Whether what was there before does not matter.
+    /// Whether the old bytes do not matter.
     const REPLACES: bool;
 
-    /// How many bytes it is about.
+    /// How many bytes it changes.
     fn len(self) -> usize;
 
     /// Changes `bytes`.
     fn apply(self, bytes: RacyBytes<'_>);
 
-    /// As [`apply`](Self::apply), to bytes that have to be published again whatever happens: if the program's change
-    /// panics, this returns with what.
+    /// As [`apply`](Self::apply), for bytes that have to be published again whatever happens: if the program's change
+    /// panics, this returns the panic's payload.
     fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>>;
 }
 
-/// They are replaced by these.
+/// Replaces the bytes by these.
 impl Change for &[u8] {
     const REPLACES: bool = true;
 
@@ -54,8 +54,8 @@ impl Change for &[u8] {
     }
 }
 
-/// They are given to a function of the program, which may look at them, and changes them. It may be called again after it
-/// was called on bytes that nobody gets to see.
+/// Gives the bytes to a function of the program, which may read and change them. It may be called again, if the first call
+/// was on bytes that no reader gets to see.
 #[derive(Clone, Copy)]
 pub(crate) struct Made<'b> {
     len: usize,
@@ -80,20 +80,20 @@ impl Change for Made<'_> {
 }
 
 impl<'b> Edit<&'b [u8]> {
-    /// `bytes`, from byte `off` of a page on.
+    /// An edit that writes `bytes`, from byte `off` of a page on.
     pub(crate) fn bytes(off: usize, bytes: &'b [u8], lsn: u64) -> Self {
         let change = bytes;
         Self { off, change, lsn }
     }
 
-    /// All that the file has of a page.
+    /// An edit that replaces all that the file has of a page.
     pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
         Self::bytes(0, bytes, lsn)
     }
 }
 
 impl<'b> Edit<Made<'b>> {
-    /// What `make` makes of `range` of a page.
+    /// An edit that lets `make` change `range` of a page.
     pub(crate) fn made(range: Range<usize>, make: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
         let (off, len) = (range.start, range.len());
         let change = Made { len, make };
@@ -102,7 +102,7 @@ impl<'b> Edit<Made<'b>> {
 }
 
 impl<C: Change> Edit<C> {
-    /// The bytes of a frame that it is about.
+    /// The bytes of the frame that the edit changes.
     #[inline(always)]
     pub(crate) fn bytes_of<'f, S: RefScheme>(self, frame: &'f UniqueFrame<'_, S>) -> RacyBytes<'f> {
         frame.bytes().slice(self.off, self.change.len())
@@ -113,17 +113,17 @@ impl<C: Change> Edit<C> {
         self.change.apply(self.bytes_of(frame));
     }
 
-    /// Whether the edit is all of a page of which the file has `len` bytes, and does not ask what was there.
+    /// Whether the edit replaces all of a page of which the file has `len` bytes, whatever the old bytes are.
     pub(crate) fn covers(self, len: usize) -> bool {
         C::REPLACES && self.off == 0 && self.range().end >= len
     }
 
-    /// What need not be copied to a page's new frame before the edit.
+    /// The bytes that need not be copied to a page's new frame before the edit.
     pub(crate) fn hole(self) -> Range<usize> {
         if C::REPLACES { self.range() } else { 0..0 }
     }
 
-    /// The page's log sequence number after this, given its record.
+    /// The page's log sequence number after this edit, from its record.
     pub(crate) fn lsn_after<S: RefScheme>(self, record: &FrameMeta<S>) -> u64 {
         let [_, lsn] = record.private();
         lsn.max(self.lsn)

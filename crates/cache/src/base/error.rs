@@ -28,7 +28,7 @@ pub enum ErrorKind {
     FileTooLarge,
     /// The file has become shorter behind the cache's back.
     Truncated,
-    /// No frames could be freed: every page is pinned, or what is pinned lies in between; the message says which.
+    /// No frames could be freed: every page is pinned, or pinned pages lie in between; the message says which.
     OutOfFrames,
     /// The page has as many references as it can count (2^30).
     TooManyPins,
@@ -42,7 +42,7 @@ pub enum ErrorKind {
     Held,
     /// A page is pinned to be changed.
     Locked,
-    /// The call waits for what this thread is in the middle of: it is in a hook of the file.
+    /// The call would wait for its own thread, which is in a hook of the file.
     Deadlock,
     /// The process is a child, made by `fork`, of the one that made the cache.
     Forked,
@@ -51,7 +51,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The `errno` of the system that comes closest.
+    /// The closest `errno` of the system.
     pub const fn errno(self) -> i32 {
         match self {
             Self::NotFound => libc::ENOENT,
@@ -94,7 +94,7 @@ impl ErrorKind {
     }
 }
 
-/// What was being done.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
@@ -116,7 +116,7 @@ pub enum Op {
     Sync,
     /// Changing a file's size.
     Resize,
-    /// Waiting for what is done in the background.
+    /// Waiting for the work in the background.
     Quiesce,
 }
 
@@ -204,7 +204,7 @@ impl Error {
         self
     }
 
-    /// The same error, of which the handles of the file are told too.
+    /// The same error, marked as one that the handles of the file are told too.
     pub(crate) fn noted(mut self) -> Self {
         self.0.is_noted = true;
         self
@@ -221,17 +221,17 @@ impl Error {
         self
     }
 
-    /// What went wrong.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What was being done.
+    /// The operation that failed.
     pub fn op(&self) -> Op {
         self.0.op
     }
 
-    /// The file that it was done to, if there is one.
+    /// The file of the operation, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
@@ -273,7 +273,7 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
-    /// An error of the system keeps its kind; any other gets the one that comes closest.
+    /// An error of the system keeps its kind; any other gets the closest one.
     fn from(error: Error) -> Self {
         let source = error.0.source.as_deref();
         let of_source = source

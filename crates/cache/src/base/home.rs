@@ -1,13 +1,13 @@
 //! The process that made a cache, and no other.
 //!
-//! A child made by `fork` has a copy of the cache's memory as it was at that moment, and shares the open files. Whatever
-//! another thread was changing then stays half changed: a claim is never ended, a lock never let go. And what the
-//! child would write to the storage would be mixed with what the parent writes. So everything but a hit fails in the
+//! A child made by `fork` has a copy of the cache's memory as it was at that moment, and shares the open files. If another
+//! thread was changing something then, it stays half changed: a claim is never ended, a lock never released. And the
+//! child's writes to the storage would mix with those of the parent. So everything but a hit fails in the
 //! child. (A hit copies bytes from the child's own copy of the memory, and checks that they were whole.)
 //!
-//! The mark is a word in a page that the system empties in the child, so that looking at it is a load, and right for
-//! grandchildren too, whose process number may be any. Where the system cannot do that, the number of the
-//! process is compared, which is a system call.
+//! The mark is a word in a page that the system empties in the child. So a check is a load, and is right for
+//! grandchildren too, whose process number may be any. Where the system cannot do that, the check compares the number of the
+//! process, which takes a system call.
 
 #![allow(unsafe_code)] // A mapping of its own.
 
@@ -38,7 +38,7 @@ mod imp {
             }
         }
 
-        /// Whether this process is the one.
+        /// Whether this is the same process.
         #[inline]
         pub(crate) fn is_here(&self) -> bool {
             match &self.mark {

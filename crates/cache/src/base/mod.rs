@@ -1,12 +1,12 @@
-//! Words, pure types and memory of the system: what every room of the cache speaks.
+//! Words, pure types and memory of the system: the vocabulary of all rooms of the cache.
 //!
 //! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition; page numbers and
-//! sizes ([`page`]); what a write does to a page's bytes ([`edit`]); errors ([`error`]); the process that made the cache
-//! ([`home`]); arrays that use memory where they are written ([`reserved`]); what the system says of itself ([`system`]).
+//! sizes ([`page`]); the change that a write makes ([`edit`]); errors ([`error`]); the process that made the cache
+//! ([`home`]); arrays that use memory only where they are written ([`reserved`]); facts about the machine ([`system`]).
 //!
 //! Calls nothing of the cache. Knows no file and no other cache state: a function here gets what it works on.
 //!
-//! Promises. The words are values: changing one is a compare-and-swap or a store of who owns it, in a room above.
+//! Promises. The words are values: in a room above, their owner changes them by a compare-and-swap or a store.
 
 pub(crate) mod edit;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! What becomes of a page's bytes: whether the storage has them. Pure.
+//! The state of a page's bytes: whether the storage has them. Pure.
 //!
 //! ```text
 //! 63      4     3       2         1        0
@@ -12,14 +12,14 @@
 //! | written | was given them, or is being given them, and has not said that they are durable | no |
 //! | dirty and written | was given older ones | no |
 //!
-//! The state is in the record of the page's frame, and is changed by the holder of the slot's claim alone; a page
+//! The state is in the record of the page's frame, and only the holder of the slot's claim changes it. A page
 //! that moves to another frame takes its state along.
 //!
-//! `group` says in which of two groups that are written in order the bytes are ([`crate::dirty::groups`]); of a clean page it
-//! says nothing.
+//! `group` says which of two groups, written in order, the bytes belong to ([`crate::dirty::groups`]). For a clean page it
+//! has no meaning.
 //!
-//! `locked` is no state of the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace the page. Its number is
-//! that of the lock: a page that was cut off, and is there again, may have been locked by somebody else.
+//! `locked` is no state of the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace the page. `holder` is the number
+//! of that lock: a page that was cut off, and is there again, may have been locked by another guard.
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
@@ -38,7 +38,7 @@ const OF_BYTES: u64 = DIRTY | WRITTEN | GROUP;
 pub(crate) struct Group(u64);
 
 impl Group {
-    /// The group of what is written after so many barriers.
+    /// The group of a write after so many barriers.
     pub(crate) const fn after(nr_barriers: u64) -> Self {
         Self(nr_barriers & 1)
     }
@@ -55,7 +55,7 @@ pub(crate) struct PageState(u64);
 impl PageState {
     pub(crate) const CLEAN: Self = Self(0);
 
-    /// The state of the page in a frame, whose slot the caller has claimed; to others it is a hint.
+    /// The state of the page in a frame. The caller has claimed its slot; for any other caller the state is a hint.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
         // ORDERING: Relaxed; claims of one slot are ordered by the slot's word.
         Self(record.state().load(Ordering::Relaxed))
@@ -87,7 +87,7 @@ impl PageState {
         self.0 & LOCKED != 0
     }
 
-    /// Whether the page can go: the storage has its bytes, and nobody is about to replace it.
+    /// Whether the page can go: the storage has its bytes, and no guard is about to replace it.
     pub(crate) const fn may_go(self) -> bool {
         self.0 & (DIRTY | WRITTEN | LOCKED) == 0
     }
@@ -102,8 +102,8 @@ impl PageState {
         Group((self.0 & GROUP) >> GROUP_SHIFT)
     }
 
-    /// Whether something that the storage is not known to have is not of `group`: then it is to be made durable
-    /// before the page is written to.
+    /// Whether the page has bytes of another group than `group` that the storage is not known to have. These are made
+    /// durable before the page is written to.
     pub(crate) fn is_unclean_of_other(self, group: Group) -> bool {
         self.is_unclean() && self.group() != group
     }
@@ -123,8 +123,8 @@ impl PageState {
         Self(self.0 & !WRITTEN)
     }
 
-    /// When the storage did not take the page, or cannot say what became of what it was given. A page that it was
-    /// not given, since it is another one than before, stays as it is.
+    /// When the storage did not take the page, or cannot say what became of the pages that it was given. A page that it was
+    /// not given, because it is another page than before, stays as it is.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)
@@ -133,7 +133,7 @@ impl PageState {
         }
     }
 
-    /// When `holder`, of which the low 60 bits count, is about to replace the page.
+    /// When `holder`, whose low 60 bits count, is about to replace the page.
     pub(crate) const fn locked_by(self, holder: u64) -> Self {
         Self(self.0 & OF_BYTES | LOCKED | holder << HOLDER_SHIFT)
     }
@@ -176,7 +176,7 @@ mod tests {
         for (state, group) in all().flat_map(|state| groups.map(|group| (state, group))) {
             let dirtied = state.dirtied(group);
             assert!(dirtied.is_dirty());
-            // Written while older bytes are on their way: what was synced is not what was written last.
+            // Written while older bytes are on their way: the sync did not cover the last write.
             assert!(dirtied.synced().is_dirty());
             assert!(!state.written().is_dirty() && state.written().is_unclean());
             assert!(!state.failed().is_written());

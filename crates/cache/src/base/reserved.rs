@@ -1,4 +1,4 @@
-//! Arrays of words that are reserved at once, for all that a file may grow to, and use memory only where
+//! Arrays of words that are reserved at once, for the largest size that a file may reach, and use memory only where
 //! they are written.
 
 #![allow(unsafe_code)] // A mapping of its own.
@@ -57,7 +57,7 @@ mod imp {
         }
 
         /// Makes the words `first..first + nr` zero and gives their memory back. They must begin and end
-        /// at multiples of 512 words, and nobody may be storing to them.
+        /// at multiples of 512 words, and no thread may be storing to them.
         pub(crate) fn discard(&self, first: usize, nr: usize) {
             let range = &self[first..first + nr];
             if self.can_discard {
@@ -65,7 +65,7 @@ mod imp {
                 debug_assert!(bytes.is_multiple_of(UNIT));
                 debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
                 // SAFETY: whole pages of our own mapping; they read as zeros afterwards, which are valid
-                // words. Who loads them meanwhile sees the old word or zero.
+                // words. A thread that loads them meanwhile sees the old word or zero.
                 let result = unsafe {
                     libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
                 };

@@ -12,18 +12,18 @@
 //! | claimed, from empty | 0 | 0 | 1 | 0 |
 //! | claimed, from present | 0 | 1 | 1 | the page's |
 //!
-//! A word of zeros is an empty slot. `hot` says all at once that an optimistic read may go on: the page is
-//! there, nobody is changing the slot, and the page is marked as referenced. The mark is a hint of the
+//! A word of zeros is an empty slot. `hot` is one bit for all that an optimistic read needs: the page is
+//! there, the slot is not being changed, and the page is marked as referenced. The mark is a hint of the
 //! eviction policy and changes without a claim; a claim takes it off for as long as it lasts.
 //!
-//! Every other change of a slot goes through a claim, which sets `busy`; whoever has the claim either
-//! restores the word as it was, or stores a new one whose version is one higher.
+//! Every other change of a slot goes through a claim, which sets `busy`. The holder of the claim either
+//! restores the word, or stores a new one whose version is one higher.
 //!
 //! How far the version is from repeating: a reader is fooled only if, during one copy, its slot is
-//! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim; at
-//! thirty million writes to one page in a second that is more than a minute in the middle of one copy, and the
-//! copy would have to end between one write and the next. A leaf that is freed and made again begins at a version that no slot had before
-//! (see [`crate::index`]).
+//! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim. At
+//! thirty million writes to one page in a second, that is more than a minute in the middle of one copy, and the
+//! copy would have to end between one write and the next. A leaf that is freed and made again begins at a version that no
+//! slot had before (see [`crate::index`]).
 
 use std::fmt;
 
@@ -52,17 +52,17 @@ pub(crate) enum State {
     Empty,
     /// The page is in this frame.
     Present(FrameNr),
-    /// Someone is changing the slot.
+    /// A thread is changing the slot.
     Busy,
 }
 
 impl Slot {
-    /// An empty slot at a version, of which the low 31 bits count.
+    /// An empty slot at a version, whose low 31 bits count.
     pub(crate) const fn empty_at(version: u64) -> Self {
         Self(version << VERSION_SHIFT & VERSION_MASK)
     }
 
-    /// How many versions this slot is ahead of `version`, of which the low 31 bits count.
+    /// How many versions this slot is ahead of `version`, whose low 31 bits count.
     pub(crate) const fn versions_since(self, version: u64) -> u64 {
         let version = version << VERSION_SHIFT & VERSION_MASK;
         ((self.0 & VERSION_MASK).wrapping_sub(version) & VERSION_MASK) >> VERSION_SHIFT

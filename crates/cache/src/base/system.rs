@@ -1,4 +1,4 @@
-//! What the system says of the machine's memory.
+//! What the system reports of the machine's memory.
 
 #![allow(unsafe_code)] // Calls of the system.
 

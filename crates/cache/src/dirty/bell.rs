@@ -1,4 +1,4 @@
-//! What the thread that writes back sleeps by.
+//! The bell that wakes the thread that writes back.
 
 #[cfg(not(loom))]
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 #[cfg(not(loom))]
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// What the thread of the cache sleeps by. It is shared with the thread, which does not keep the cache.
+/// The bell of the thread of the cache. The cache and the thread share it, so that the thread does not keep the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     has_rung: std::sync::Mutex<bool>,
@@ -15,7 +15,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Wakes the thread, or keeps it from going to sleep. Claims may be held: nobody waits for anything with the lock.
+    /// Wakes the thread, or keeps it from going to sleep. Claims may be held: the holder of the lock waits for nothing.
     #[cold]
     pub(crate) fn ring(&self) {
         // In a model there is no thread.
@@ -25,7 +25,7 @@ impl Bell {
         }
     }
 
-    /// Sleeps until somebody rings, or has rung since the last time, or an interval is over.
+    /// Sleeps until the bell rings, or has rung since the last time, or an interval is over.
     #[cfg(not(loom))]
     pub(crate) fn wait(&self) {
         let waited = self

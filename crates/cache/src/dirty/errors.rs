@@ -5,7 +5,7 @@ use std::io;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{Mutex, lock};
 
-/// The errors of writing a file, each of which every handle is told of once.
+/// The errors of writing a file; every handle is told of each once.
 ///
 /// Source: the error sequence of Linux (`errseq_t`, Layton 2017).
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Errors {
 impl Errors {
     /// How many errors there were.
     pub(crate) fn nr(&self) -> u64 {
-        // ORDERING: Acquire; pairs with `note`: who sees the number finds the error.
+        // ORDERING: Acquire; pairs with `note`: a thread that sees the number finds the error.
         self.nr.load(Ordering::Acquire)
     }
 
@@ -30,7 +30,7 @@ impl Errors {
     /// The last error, if there was one after number `seen`, which is brought up to date.
     pub(crate) fn take(&self, seen: &AtomicU64) -> Option<io::Error> {
         let nr = self.nr();
-        // ORDERING: Relaxed; the read-modify-write makes one caller of the handle tell, and never goes back.
+        // ORDERING: Relaxed; the read-modify-write makes one of the handle's callers report it, and never goes back.
         if seen.fetch_max(nr, Ordering::Relaxed) >= nr {
             return None;
         }

@@ -1,14 +1,14 @@
-//! What the storage does not have yet: which pages, how many, in which order, and who is to be told of errors.
+//! What the storage does not have yet: which pages, how many, in which order; and the errors that handles are told.
 //!
-//! Owns. What a file has that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]), what is known of
-//! its storage ([`storage`]), errors ([`errors`]), how it is to be written back ([`options`]); what the files of a cache share
-//! for that ([`pressure`], [`bell`]); and which thread is in a hook ([`hook`]).
+//! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]), the
+//! known state of its storage ([`storage`]), errors ([`errors`]), options ([`options`]). What the files of a cache share
+//! for that ([`pressure`], [`bell`]). And which thread is in a hook ([`hook`]).
 //!
-//! Calls `base`. It gives nothing to the storage, and claims nothing: it is the state that writers push to and that
-//! writeback takes from.
+//! Calls `base`. It gives nothing to the storage, and claims nothing: writers add to this state, and
+//! writeback takes from it.
 //!
 //! Promises. The sets change only for a page whose slot the caller has claimed, so they agree with the page's state (W1 of
-//! `writeback`). Locks here are held for a few steps, but for that of the storage ([`writes::Writes::writeback`]).
+//! `writeback`). Locks here are held for a few steps, except the lock of the storage ([`writes::Writes::writeback`]).
 
 pub(crate) mod bell;
 pub(crate) mod errors;

@@ -1,11 +1,11 @@
-//! How a file is opened for writing, and what a handle may be used for.
+//! How a file is opened for writing, and what a handle may do.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Called with a page's number and the highest log sequence number that was written to it, before the page
-/// is given to the storage. An error keeps it from being written.
+/// Called before a page is given to the storage, with the page's number and the highest log sequence number that was
+/// written to it. An error keeps the page from being written.
 pub type BeforeWrite = dyn Fn(u64, u64) -> io::Result<()> + Send + Sync;
 
 /// When the dirty pages of a file are written.
@@ -18,7 +18,7 @@ pub enum Writeback {
     Manual,
 }
 
-/// What a handle may be used for.
+/// What a handle may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handle {
     Read,

@@ -1,17 +1,17 @@
-//! A set of pages of one file, in two levels of bits: which pages, and which words of that have any.
+//! A set of pages of one file, in two levels of bits: one for each page, and one for each word of these.
 //!
-//! Place. A mapping that is written to has two: pages that are dirty, and pages that are written and not
+//! Place. A mapping that is written to has two sets: dirty pages, and pages that are written and not
 //! known to be durable.
 //!
-//! Protocol. A page is put in and taken out by the holder of its slot's claim, so that a bit is never
-//! changed by two. Words are shared by 64 pages, and so are the bits above them:
+//! Protocol. The holder of a page's claim puts the page in and takes it out, so two threads never change one
+//! bit. But 64 pages share a word, and so do the bits above:
 //! 1. Putting in: set the page's bit; then the bit above, if the word was empty.
-//! 2. Who finds a word empty clears the bit above, and looks at the word again; if it is not empty any more,
-//!    the bit above is set again.
+//! 2. A thread that finds a word empty clears the bit above, and looks at the word again. If it is not empty any more,
+//!    the thread sets the bit above again.
 //!
-//! By 1 and 2 a word with pages has its bit above set, or somebody is about to set it: the thread that put the
-//! first page in, before it ends its claim. So whoever goes over the set after a page was put in (and has
-//! learnt so, by the claim or a lock) finds it.
+//! By 1 and 2 a word with pages has its bit above set, or a thread is about to set it: the one that put the
+//! first page in, before it ends its claim. So a thread that goes over the set after a page was put in (and has
+//! learnt so, by the claim or a lock) finds the page.
 //!
 //! Proved by: the tests below; `loom_set_vs_clear`.
 
@@ -49,14 +49,14 @@ impl PageSet {
     /// Puts `page` in; the caller has claimed its slot. Whether it was not in.
     pub(crate) fn insert(&self, page: PageNr) -> bool {
         let (at, bit) = place(page);
-        // ORDERING: Release, so that who clears the bit above (acquire) and looks again sees this one; E.g.
+        // ORDERING: Release, so that a thread that clears the bit above (acquire) and looks again sees this bit.
         // Relaxed would do for the claim, which publishes the bit as it does the page.
         let before = self.pages[at].fetch_or(bit, Ordering::Release);
         let (at, above) = place(at as u64);
-        // Also if the word was not empty: who has put the first page in may not have come to this yet, and our page is
-        // to be found when we are done.
+        // Also if the word was not empty: the thread that put the first page in may not have come to this yet, and our page
+        // must be found once this returns.
         // ORDERING: AcqRel. Read-modify-writes of one word are in one order: if ours comes before the
-        // clearing, that one acquires the page's bit and finds it; if after, it stays.
+        // clearing, the clearing acquires the page's bit and finds it; if ours comes after, the bit stays.
         self.words[at].fetch_or(above, Ordering::AcqRel);
         before & bit == 0
     }
@@ -64,8 +64,8 @@ impl PageSet {
     /// Takes `page` out; the caller has claimed its slot. Whether it was in.
     pub(crate) fn remove(&self, page: PageNr) -> bool {
         let (at, bit) = place(page);
-        // ORDERING: Relaxed; the claim orders it against the page's other changes, and the bit above is
-        // cleared by who finds the word empty.
+        // ORDERING: Relaxed; the claim orders it against the page's other changes, and the thread that finds
+        // the word empty clears the bit above.
         self.pages[at].fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
@@ -75,7 +75,7 @@ impl PageSet {
         let mut page = from;
         while page < end {
             let (at, _) = place(page);
-            // ORDERING: Relaxed, here and below; whoever must find a page has learnt of it by the claim of
+            // ORDERING: Relaxed, here and below; a thread that must find a page has learnt of it by the claim of
             // its slot, or by a lock.
             let rest = self.pages[at].load(Ordering::Relaxed) >> (page % BITS);
             if rest != 0 {

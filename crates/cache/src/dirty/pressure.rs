@@ -1,4 +1,4 @@
-//! How many frames are not clean, in all files of a cache, and what is done about it.
+//! How many frames are not clean, in all files of a cache, and how writers are held to a limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::dirty::bell::Bell;
 
-/// How long writers go on without asking a storage again that has failed.
+/// How long writers do not ask a storage that has failed again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What writers of all files push to: how much is not clean, who is to be woken, and when a storage has failed.
+/// The pressure that writers of all files share: how much is not clean, the bell to ring, and when a storage has failed.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     pub(crate) unclean: UncleanFrames,
@@ -42,9 +42,9 @@ impl Pressure {
 #[derive(Debug)]
 pub(crate) struct UncleanFrames {
     nr: AtomicUsize,
-    /// From here on writers write pages back themselves before they make more dirty.
+    /// From here on writers write pages back themselves before they make more pages dirty.
     limit: usize,
-    /// From here on the thread of the cache makes pages clean, so that writers do not come to the limit.
+    /// From here on the thread of the cache makes pages clean, so that writers do not reach the limit.
     high: usize,
 }
 
@@ -58,10 +58,10 @@ impl UncleanFrames {
         }
     }
 
-    /// Counts `nr` more; whether it is time that the thread of the cache makes pages clean. One caller is told so.
+    /// Counts `nr` more; whether the thread of the cache should make pages clean now. One caller is told so.
     #[must_use]
     pub(crate) fn add(&self, nr: usize) -> bool {
-        // ORDERING: Relaxed, here and below; a number that limits, and guards nothing.
+        // ORDERING: Relaxed, here and below; the number sets a limit, and guards nothing.
         let before = self.nr.fetch_add(nr, Ordering::Relaxed);
         before < self.high && before + nr >= self.high
     }
@@ -84,7 +84,7 @@ impl UncleanFrames {
     }
 }
 
-/// When the storage of some file has failed last while writers were throttled.
+/// When the storage of some file last failed while writers were throttled.
 #[derive(Debug, Default)]
 pub(crate) struct LastFailure(Mutex<Option<Instant>>);
 

@@ -1,5 +1,5 @@
-//! What a file has that is written to, besides its pages: which are dirty, which are written, who is to be
-//! told of errors, what is not to be written yet.
+//! The additional state of a file that is written to: its dirty pages, its written pages, the errors that handles
+//! are told, the pages that are held.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,22 +21,22 @@ use crate::dirty::page_set::PageSet;
 use crate::dirty::pressure::Pressure;
 use crate::dirty::storage::Storage;
 
-/// What a file has that is written to.
+/// The additional state of a file that is written to.
 pub(crate) struct Writes {
     /// The pages that the storage does not have, by group.
     dirty: [PageSet; 2],
-    /// The pages that the storage was given, and has not said that they are durable.
+    /// The pages that the storage was given, and has not reported durable.
     pub(crate) written: PageSet,
     /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
-    /// set: so one version of a page is on its way at a time, and one size.
+    /// set. So only one version of a page is on its way at a time, and one size.
     pub(crate) writeback: Mutex<Storage>,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     pub(crate) groups: Groups,
-    /// Who is in the file's hook.
+    /// The thread that is in the file's hook.
     pub(crate) in_hook: ThreadMark,
-    /// Whether the storage is being cut, by who holds its lock: a transfer may fall short, and no error is in that.
+    /// Whether the storage is being cut, as set by the holder of its lock: a transfer may fall short, which is no error then.
     is_cutting: AtomicBool,
     holds: Mutex<HashMap<PageNr, usize>>,
     nr_handles: AtomicUsize,
@@ -61,19 +61,19 @@ impl Drop for Cutting<'_> {
 impl Writes {
     /// Counts a handle of the file.
     pub(crate) fn add_handle(&self) {
-        // ORDERING: Relaxed; who makes a handle has the mapping, and nothing is published.
+        // ORDERING: Relaxed; a thread that makes a handle has the mapping, and nothing is published.
         self.nr_handles.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a handle no more; whether it was the last one.
     pub(crate) fn remove_handle(&self) -> bool {
-        // ORDERING: AcqRel; the last one sees what was written by the others.
+        // ORDERING: AcqRel; the last one sees the writes of the others.
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Whether no handle is left.
     pub(crate) fn is_unhandled(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in `remove_handle`: what was written by them is seen.
+        // ORDERING: Acquire; pairs with the release in `remove_handle`: the writes of the handles are seen.
         self.nr_handles.load(Ordering::Acquire) == 0
     }
 
@@ -95,12 +95,12 @@ impl Writes {
         })
     }
 
-    /// Says that the storage is being cut, until the guard is dropped, which wakes who waits among `waits`. The writeback
-    /// lock is held. By then the size that fills go by is the new one.
+    /// Marks the storage as being cut, until the guard is dropped, which wakes the threads that wait among `waits`. The writeback
+    /// lock is held. The size that fills go by is the new one already.
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
-        // ORDERING: Relaxed; who has met the cut in the storage has seen this, as far as the storage orders its calls
-        // (the system's and those in memory do). Who has not takes the file for cut by others, which is an error and
-        // no wrong bytes.
+        // ORDERING: Relaxed; a thread that has met the cut in the storage has seen this, as far as the storage orders its
+        // calls (the system's and those in memory do). Otherwise the thread takes the file for cut by others, which is an
+        // error, but gives no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,
@@ -117,7 +117,7 @@ impl Writes {
     }
 
     pub(crate) fn is_cutting(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release when the guard is dropped: who sees that the cut is over sees the
+        // ORDERING: Acquire; pairs with the release when the guard is dropped: a thread that sees the end of the cut sees the
         // size that it has left.
         self.is_cutting.load(Ordering::Acquire)
     }
@@ -133,7 +133,7 @@ impl Writes {
         sets.find_map(|set| set.next(pages.start, pages.end))
     }
 
-    /// Brings the sets, and the number of frames that are not clean, into line with a change of the state of a page of `order`. The
+    /// Brings the sets, and the number of unclean frames, into line with a change of the state of a page of `order`. The
     /// caller has claimed the page's slot.
     #[inline]
     pub(crate) fn note_state(
@@ -147,7 +147,7 @@ impl Writes {
         match sets {
             [before, after] if before == after => {}
             [before, after] => {
-                // In before out: a page that is dirty is found in one of the two.
+                // In before out: a dirty page is always found in one of the two.
                 _ = after.map(|group| self.dirty(group).insert(page));
                 _ = before.map(|group| self.dirty(group).remove(page));
             }
@@ -164,7 +164,7 @@ impl Writes {
         }
     }
 
-    /// Keeps `page` from being written until [`release`](Self::release) was called as often.
+    /// Keeps `page` from being written until [`release`](Self::release) has been called as often.
     pub(crate) fn hold(&self, page: PageNr) {
         *lock(&self.holds).entry(page).or_insert(0) += 1;
     }

@@ -1,4 +1,4 @@
-//! The thread that writes back: when it runs, and who keeps it from running. What it does is [`super::rounds`].
+//! The thread that writes back: when it runs, and how others keep it from running. [`super::rounds`] has its work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 use crate::dirty::bell::Bell;
 use crate::dirty::hook::ThreadMark;
 
-/// The thread of a cache, for what is one for the cache (`T`).
+/// The thread of a cache, which works on the cache's one value (`T`).
 pub(crate) struct Background<T> {
     /// What wakes it.
     bell: Arc<Bell>,
-    /// What it does in a round.
+    /// Its work in a round.
     round: fn(&Arc<T>),
     /// Whether it was started.
     pub(super) is_started: Mutex<bool>,
@@ -36,11 +36,11 @@ impl<T: Send + Sync + 'static> Background<T> {
         }
     }
 
-    /// Starts the thread, for as long as `owner`, which has this, lives, unless it was started before.
+    /// Starts the thread, unless it was started before, for as long as its `owner`, which has this value, lives.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {
         let mut is_started = lock(&self.is_started);
@@ -67,8 +67,8 @@ fn run<T>(owner: &Weak<T>, bell: &Bell, round: fn(&Arc<T>)) {
         bell.wait();
         match owner.upgrade() {
             Some(owner) => {
-                // A backend or a hook that panics has said so; the pages are dirty again, and the others are not
-                // to be left to it.
+                // A backend or a hook that panics has reported that; the pages are dirty again, and the panic must not
+                // keep the thread from the other files.
                 let round = std::panic::AssertUnwindSafe(|| round(&owner));
                 let _ = std::panic::catch_unwind(round);
             }
@@ -77,7 +77,7 @@ fn run<T>(owner: &Weak<T>, bell: &Bell, round: fn(&Arc<T>)) {
     }
 }
 
-/// Held in each round of the thread that writes back, and by who keeps it from beginning one.
+/// Held in each round of the thread that writes back, and by a caller that keeps the next round from beginning.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     lock: Mutex<()>,
@@ -102,7 +102,7 @@ impl Rounds {
         round
     }
 
-    /// Whether this thread holds them: it is in a round, or keeps others from it.
+    /// Whether this thread holds them: it is in a round, or keeps rounds from beginning.
     pub(crate) fn is_held_here(&self) -> bool {
         self.holder.is_set()
     }

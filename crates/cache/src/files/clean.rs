@@ -1,4 +1,4 @@
-//! Making pages clean, of whatever file.
+//! Making pages of any file clean.
 //!
 //! At most half of the frames may hold bytes that the storage is not known to have. A writer that would exceed that makes pages
 //! clean first, of its own file or of others: they are given to the storage and made durable, since only then they can be
@@ -67,11 +67,11 @@ impl<S: RefScheme> Cleaner<'_, S> {
         })
     }
 
-    /// Makes pages clean; the first error, of which the handles of the file are told too.
+    /// Makes pages clean; returns the first error, which the handles of the file are told too.
     pub(super) fn make_clean_until(self, is_enough: impl Fn() -> bool) -> Option<Error> {
         let mut first_error = None;
         for number in self.0.registry.numbers() {
-            // One at a time: who closes a file waits for nobody who is at work on another one.
+            // One at a time: a thread that closes a file does not wait for visitors of another one.
             if !is_enough()
                 && let Some(mapping) = visit(self.0, number)
                 && is_background(&mapping)
@@ -83,10 +83,10 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// Makes pages clean that are in frames of `place`, for who has found nothing to evict there: all of some file's that is
-    /// written back in the background, or for a block of several frames, of all those files. Whether any were made.
+    /// Makes pages clean that are in frames of `place`, for a caller that has found nothing to evict there: all pages of one file that
+    /// is written back in the background; for a block of several frames, of all those files. Returns whether any were made clean.
     ///
-    /// No lock is held: it waits for the storage, and calls the program's hooks. In a hook nothing is done.
+    /// No lock is held: this waits for the storage, and calls the program's hooks. In a hook nothing is done.
     #[cold]
     pub(crate) fn make_clean_at(self, order: Order, place: Place) -> bool {
         if !self.0.shared.home.is_here() || InHook::is_so() {
@@ -99,7 +99,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             };
             if is_background(&mapping) {
                 let before = self.0.shared.pressure.unclean.nr();
-                // An error is kept for the handles of the file. There may be fewer all the same, if pages are held.
+                // An error is kept for the handles of the file. Some pages may be clean all the same, if others are held.
                 let synced = Flusher(&mapping).sync_unless(Sync::Data, || false);
                 is_any |= synced.is_ok() || self.0.shared.pressure.unclean.nr() < before;
             }
@@ -119,7 +119,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             })
             .map(|record| record.owner().0)
             .collect();
-        // What records say is a hint until the leaf is held.
+        // Until the leaf is held, a record is a hint.
         let files = leaves.into_iter().filter_map(|leaf| {
             let leaf = FrameNr::new(u32::try_from(leaf).ok()?);
             let TryGetFrame::Taken(reference) = self.pool().try_get(leaf) else {
@@ -132,7 +132,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 }
 
-/// Whether a file is written to, and written back without being asked to.
+/// Whether a file is written to, and written back without a request.
 pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
     mapping
         .writes_if_any()

@@ -1,4 +1,4 @@
-//! What rooms below ask of the cache as a whole.
+//! The services of the whole cache that rooms below ask for.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ impl<S: RefScheme> Keeper for Files<S> {
     }
 
     fn take_share(self: Arc<Self>, number: u64) {
-        // It is there: the caller has it.
+        // The mapping is there: the caller has it.
         if let Some(mapping) = self.registry.mapping(number) {
             lock(&self.left).push(Share::of_counted(mapping));
         }
-        // In a model there is no thread. If none can be started now, the next one that is finds the file.
+        // In a model there is no thread. If the thread cannot be started now, it finds the file when it is started.
         #[cfg(not(loom))]
         let _ = self.background.start(&self);
         self.background.wake();

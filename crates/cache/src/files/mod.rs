@@ -1,13 +1,14 @@
 //! The open files of a cache: opening, closing, and the thread that writes back.
 //!
-//! Owns. All that is one for a cache ([`state::Files`]); the open files by what they are and by number ([`registry`]); shares of
-//! them ([`opened`]) and looks at them ([`visit`]); making pages clean, of whatever file ([`clean`]); the thread ([`background`])
-//! and what it does in a round ([`rounds`]); what rooms below ask of the cache as a whole ([`keeper`]).
+//! Owns. The state that is one for a cache ([`state::Files`]); the open files by identity and by number ([`registry`]); shares of
+//! them ([`opened`]) and visits of them ([`visit`]); making pages of any file clean ([`clean`]); the thread ([`background`])
+//! and its work in a round ([`rounds`]); the services of the whole cache that rooms below ask for ([`keeper`]).
 //!
-//! Calls everything below but `read` and `write`. Each file is looked at one at a time, by a visit.
+//! Calls everything below but `read` and `write`. It looks at files one at a time, each by a visit.
 //!
 //! Promises. The same inode is one file. When the last handle has gone, everything is durable or an error was told; when the
-//! last share has gone, the file is closed: in a hook both are done later, by the thread. A file that is closed is not kept open by who looks at it.
+//! last share has gone, the file is closed. If either goes in a hook, the thread does that later. A visitor does not keep a closed
+//! file open.
 
 pub(crate) mod background;
 pub(crate) mod clean;

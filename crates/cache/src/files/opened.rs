@@ -82,8 +82,8 @@ impl<S: RefScheme> Opened<S> {
         files.registry.open(id).map(Self::new)
     }
 
-    /// A share of the file that `backend` holds, which is called `path` in errors; and whether it was open already. Then the
-    /// backend is dropped, and the page size and `access` are those of the first opening. It may evict.
+    /// A share of the file that `backend` holds, which is called `path` in errors; and whether it was open already. If it was,
+    /// the backend is dropped, and the page size and `access` are those of the first opening. This may evict.
     ///
     /// # Errors
     ///
@@ -105,8 +105,8 @@ impl<S: RefScheme> Opened<S> {
         Ok((Self::new(share), origin))
     }
 
-    /// A share of the file `id`, if it is open, or else the right to open it for writing. Waits for who is just opening it,
-    /// and until its storage is closed if it is just being closed.
+    /// A share of the file `id`, if it is open, or else the right to open it for writing. Waits for a thread that is just opening
+    /// the file; if the file is just being closed, waits until its storage is closed.
     pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
         match files.registry.begin_to_open(id) {
             Begin::Already(share) => Opening::Already(Self::new(share)),
@@ -114,7 +114,7 @@ impl<S: RefScheme> Opened<S> {
         }
     }
 
-    /// The mapping, for who keeps it without a share.
+    /// The mapping, for a caller that keeps it without a share.
     pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
         &self.mapping
     }
@@ -123,12 +123,12 @@ impl<S: RefScheme> Opened<S> {
         Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Gives a share that is counted to the thread of the cache ([`Keeper::take_share`]).
+    /// Gives a counted share to the thread of the cache ([`Keeper::take_share`]).
     fn close_later(&self) {
         Arc::clone(self.keeper()).take_share(self.number());
     }
 
-    /// Counts a handle no more, and makes everything durable if it was the last one: now, or if this is in a hook, by the
+    /// Counts a handle no more, and if it was the last one makes everything durable: now, or in a hook, by the
     /// thread of the cache. The hook's thread has the writeback lock of a file, maybe of this one.
     pub(crate) fn remove_handle(&self) {
         let Some(writes) = self.writes_if_any() else {
@@ -138,9 +138,8 @@ impl<S: RefScheme> Opened<S> {
             return;
         }
         if InHook::is_so() {
-            // With a share of its own, whoever else has one: they may be past the moment at which they save, or have had
-            // no handle.
-            // There is ours, so nobody waits for one.
+            // The thread gets a share of its own, even if others have one: these may be past the moment at which they
+            // save, or have had no handle. Our own share is still there, so no thread waits for the last share to go.
             let _ = self.users().add_share();
             self.close_later();
         } else {
@@ -165,7 +164,7 @@ impl<S: RefScheme> Clone for Opened<S> {
 }
 
 impl<S: RefScheme> Drop for Opened<S> {
-    /// Steps 1 and 2 of the protocol; step 3 is what follows.
+    /// Steps 1 and 2 of the protocol; the drop of the field is step 3.
     fn drop(&mut self) {
         let mapping = &*self.mapping;
         if !mapping.shared().home.is_here() {
@@ -175,7 +174,7 @@ impl<S: RefScheme> Drop for Opened<S> {
         let users = mapping.users();
         if InHook::is_so() && mapping.writes_if_any().is_some() {
             if !users.remove_share_unless_last() {
-                // Our share goes along.
+                // The thread gets our share.
                 self.close_later();
             }
             return;
@@ -188,13 +187,13 @@ impl<S: RefScheme> Drop for Opened<S> {
             waits.wait_while(&**users, Users::is_visited_only);
         }
         if Arc::strong_count(&self.mapping) > 1 {
-            // Pins keep it, and need their own frames only; or it has been opened again.
+            // Pins keep the mapping, and need only their own frames; or the file has been opened again.
             Remover(mapping).give_back();
         }
     }
 }
 
-/// What there is to do for who wants to open a file for writing.
+/// The next step of a caller that wants to open a file for writing.
 #[derive(Debug)]
 pub(crate) enum Opening<'f, S: RefScheme> {
     /// Nothing: it is open.

@@ -1,4 +1,4 @@
-//! The open files, by what they are and by number.
+//! The open files, by identity and by number.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, Weak};
@@ -21,19 +21,19 @@ pub(crate) struct Registry<S: RefScheme> {
     next_number: AtomicU64,
 }
 
-/// The open files, by what they are and by number.
+/// The open files, by identity and by number.
 #[derive(Debug)]
 struct Tables<S: RefScheme> {
     /// The files that are just being opened for writing at a path: from before their lock is taken until they are
-    /// registered. So who finds a file locked by this cache finds it here, or registered.
+    /// registered. So a thread that finds a file locked by this cache finds it here, or registered.
     opening: HashSet<FileId>,
-    /// The numbers of the mappings of each file: of the one that is open, and of those whose storage is just being closed.
+    /// The numbers of the mappings of each file: the one that is open, and those whose storage is just being closed.
     by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
 }
 
 impl<S: RefScheme> Tables<S> {
-    /// The mappings of the file `id`, as far as they are there still.
+    /// The mappings of the file `id` that still exist.
     fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
         let numbers = self.by_file.get(&id).into_iter().flatten();
         numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
@@ -45,7 +45,7 @@ impl<S: RefScheme> Tables<S> {
     }
 }
 
-/// A mapping that is not kept, and who uses it.
+/// A mapping, not kept alive, and the count of its users.
 pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
 /// Whether a mapping was open already.
@@ -68,11 +68,11 @@ impl<S: RefScheme> Registry<S> {
         }
     }
 
-    /// A share of the open mapping of the file `id`, or of the one that `make` makes of the number that it is given; and whether
+    /// A share of the open mapping of the file `id`, or of the one that `make` makes for the number it is given; and whether
     /// the file was open.
     ///
-    /// `make` is called without the registry's lock: it may evict, which looks mappings up. What it has not used, or what it has
-    /// made in vain, is dropped when the share is counted: that may take long, and closes files of the program's.
+    /// `make` is called without the registry's lock: it may evict, which looks mappings up. When the share has been counted,
+    /// the unused `make`, or a mapping made in vain, is dropped: that may take long, and may close files of the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
@@ -93,10 +93,10 @@ impl<S: RefScheme> Registry<S> {
         }
         drop(tables);
         if open.is_none() {
-            // Who waits for another mapping of it to be closed has this one.
+            // A thread that waits until another mapping of the file is closed can use this one.
             self.changed.notify_all();
         }
-        // If someone else was faster, ours is torn down here, after the lock was released.
+        // If another thread was faster, our mapping is torn down here, after the lock was released.
         Ok(match open {
             Some(open) => (Share::count(open), Origin::Open),
             None => (Share::count(made), Origin::Made),
@@ -109,8 +109,8 @@ impl<S: RefScheme> Registry<S> {
         open.map(Share::count)
     }
 
-    /// Begins to open the file `id` for writing, unless it is open. Waits for who is just opening it, and until its storage
-    /// is closed if it is just being closed: then nobody in this cache has its lock.
+    /// Begins to open the file `id` for writing, unless it is open. Waits for a thread that is just opening it; if it is just
+    /// being closed, waits until its storage is closed. After that nobody in this cache has the file's lock.
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -141,7 +141,7 @@ impl<S: RefScheme> Registry<S> {
         lock(&self.tables).by_number.get(&number).cloned()
     }
 
-    /// The mapping with this number, if it is there still.
+    /// The mapping with this number, if it still exists.
     pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
         let (mapping, _) = self.registered(number)?;
         mapping.upgrade()
@@ -152,11 +152,11 @@ impl<S: RefScheme> Registry<S> {
         lock(&self.tables).by_number.keys().copied().collect()
     }
 
-    /// Forgets a mapping that was torn down, and whose storage is closed.
+    /// Forgets a mapping that was torn down and whose storage is closed.
     pub(super) fn forget(&self, id: FileId, number: u64) {
         let mut tables = lock(&self.tables);
         tables.by_number.remove(&number);
-        // The file may have been opened again in the meantime, and be being closed again: other mappings of it stay.
+        // The file may have been opened again meanwhile, and be closing again: other mappings of it stay.
         if let Some(numbers) = tables.by_file.get_mut(&id) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
@@ -168,7 +168,7 @@ impl<S: RefScheme> Registry<S> {
     }
 }
 
-/// What there is to do for who wants to open a file for writing.
+/// The next step of a caller that wants to open a file for writing.
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
     /// Nothing: it is open.
@@ -177,7 +177,7 @@ pub(super) enum Begin<'r, S: RefScheme> {
     Begun(Begun<'r, S>),
 }
 
-/// A file that nobody else in this cache opens for writing at a path, as long as this exists.
+/// The right to open a file for writing at a path: as long as this exists, nobody else in this cache opens it so.
 #[derive(Debug)]
 pub(crate) struct Begun<'r, S: RefScheme> {
     registry: &'r Registry<S>,

@@ -1,4 +1,4 @@
-//! What the thread that writes back does in a round.
+//! The work of the thread that writes back in a round.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::files::state::Files;
 use crate::files::visit::visit;
 use crate::writeback::flush::Flusher;
 
-/// Drops the shares of files that were left to the thread of the cache.
+/// Drops the shares that were left to the thread of the cache.
 pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
-    // One by one: if a backend panics, the others are still to be closed.
+    // One by one: if a backend panics, the other files still get closed.
     loop {
         let share = lock(&files.left).pop();
         let Some(share) = share else {
@@ -31,11 +31,11 @@ pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
     }
 }
 
-/// Gives the dirty pages of all files to the storage that are written back in the background, or makes them durable
-/// as long as there are many.
+/// Gives the dirty pages of all files that are written back in the background to the storage; while there are many of them,
+/// makes them durable.
 #[cfg(not(loom))]
 pub(super) fn write_back<S: RefScheme>(files: &Arc<Files<S>>) {
-    // The caller keeps the cache until the lock is let go of: it may be the last, and the program's memory then.
+    // The caller keeps the cache until the lock is released: its reference may be the last one, and dropping it runs code of the program.
     let _round = files.rounds.hold();
     close_left(files);
     let pressure = &files.shared.pressure;
@@ -45,7 +45,7 @@ pub(super) fn write_back<S: RefScheme>(files: &Arc<Files<S>>) {
         let made = Cleaner(files).make_clean_until(|| !pressure.unclean.is_high());
         is_failing = made.is_some();
         if pressure.unclean.nr() >= before {
-            // Of files that are not ours to write, or writers are as fast: they come to the limit then.
+            // The rest is of files that this thread may not write, or writers are as fast: they will reach the limit.
             break;
         }
     }

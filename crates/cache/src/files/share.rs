@@ -1,4 +1,4 @@
-//! A share of an open file, counted and given on.
+//! A share of an open file, counted and passed on.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::mapping::record::Mapping;
 
-/// A share of an open file that is counted and nobody's yet. To drop this drops no share: it is to be made an
+/// A share of an open file that is counted and has no owner yet. Dropping this drops no share: it is to be made an
 /// [`Opened`](super::opened::Opened), which does.
 #[derive(Debug)]
 #[must_use = "the share is counted for ever"]

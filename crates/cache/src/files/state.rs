@@ -1,4 +1,4 @@
-//! All that is one for a cache.
+//! The state that is one for a cache.
 
 use std::sync::{Arc, Weak};
 
@@ -11,18 +11,18 @@ use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 
-/// All that is one for a cache: what its files share, and the files.
+/// The state that is one for a cache: what its files share, and the files.
 #[derive(Debug)]
 pub(crate) struct Files<S: RefScheme> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) registry: Registry<S>,
     /// The thread that writes back.
     pub(crate) background: Background<Self>,
-    /// Held by it in each of its rounds.
+    /// Held by that thread in each of its rounds.
     pub(crate) rounds: Rounds,
     /// Shares of files whose last handle, or last share, went in a hook: the thread drops them.
     pub(super) left: Mutex<Vec<Share<S>>>,
-    /// What else uses the cache's frames, and is one for all who ask.
+    /// The companion that uses the cache's frames too; all callers share one.
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 
@@ -33,5 +33,5 @@ impl<S: RefScheme> Files<S> {
     }
 }
 
-/// Anything: of a crate above, which knows what it is.
+/// Any value of a crate above, which knows its type.
 pub(crate) type Companion = dyn std::any::Any + Send + Sync;

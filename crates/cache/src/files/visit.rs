@@ -1,4 +1,4 @@
-//! Looks at open files by who does not keep them open. The protocol is in [`super::opened`].
+//! Visits: looks at open files that do not keep them open. The protocol is in [`super::opened`].
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::files::state::Files;
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
-/// A look at an open file by who does not keep it open.
+/// A look at an open file that does not keep it open.
 #[derive(Debug)]
 pub(crate) struct Visit<'s, S: RefScheme> {
     // Dropped first.
@@ -17,7 +17,7 @@ pub(crate) struct Visit<'s, S: RefScheme> {
     _leaving: Leaving<'s, S>,
 }
 
-/// A visitor who is counted.
+/// A counted visitor.
 #[derive(Debug)]
 struct Leaving<'s, S: RefScheme> {
     files: &'s Files<S>,

@@ -1,24 +1,24 @@
 //! The claim: the one way to change a slot.
 //!
 //! Place. Fills, evictions, invalidations and the teardown of a mapping change slots, all of them here,
-//! so that no change can forget to move the version or to wake who waits.
+//! so no change can forget to move the version or to wake waiting threads.
 //!
 //! Protocol.
-//! 1. Get hold of the leaf ([`Leaf`]), look at the slot, and swap it for the same word with `busy`
-//!    set. Who succeeds has the claim; nobody else can change the slot until the claim ends. A slot with a page
-//!    can be claimed without a hold of its leaf ([`Claim::try_present`]): it has one itself.
-//! 2. Do what is to be done: read the page into a new frame, or freeze the frame.
+//! 1. Get hold of the leaf ([`Leaf`]), load the slot, and swap it for the same word with `busy`
+//!    set. A thread that succeeds has the claim; no other thread can change the slot until the claim ends. A slot with a
+//!    page can be claimed without a hold of its leaf ([`Claim::try_present`]): it has one itself.
+//! 2. Do the work: read the page into a new frame, or freeze the frame.
 //! 3. End the claim: [`Claim::fill`], [`Claim::empty`], or drop it, which restores the slot.
 //!
 //! Invariants.
-//! - C1: the reference to a page's frame that comes with a present slot is dropped or passed on only by
-//!   the holder of the slot's claim. So a claim holder who freezes the frame at a count of 1 has
+//! - C1: only the holder of the slot's claim drops or passes on the reference to a page's frame that comes with
+//!   a present slot. So a holder that freezes the frame at a count of 1 has
 //!   frozen the slot's own reference, and no `put` can be on its way to the frozen word.
 //! - C2: a claimed slot holds a reference to its leaf, as a present one does.
-//! - C3: nobody who holds a claim waits for another to end. So claims cannot deadlock.
+//! - C3: a thread that holds a claim never waits for another claim to end. So claims cannot deadlock.
 //!
-//! Readers. An optimistic reader that saw the slot before the claim and checks it after sees `busy` or a
-//! new version. A restored slot has its old version: nothing was changed, and a reader in flight is right.
+//! Readers. An optimistic reader that loads the slot before the claim and checks it after sees `busy` or a
+//! new version. A restored slot has its old version: nothing was changed, and the reader's bytes are right.
 //!
 //! Proved by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
@@ -32,7 +32,7 @@ use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
 use crate::index::raw;
 
-/// The slot has changed, or is claimed by someone else.
+/// The slot has changed, or another thread has claimed it.
 struct Lost;
 
 /// Step 1 of the protocol.
@@ -40,8 +40,8 @@ struct Lost;
 fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     debug_assert!(!seen.is_busy());
     // ORDERING: Acquire on success; pairs with the release that ended the last claim, so that the
-    // frame's record is seen as its publisher left it. Nothing before the claim needs to be seen by
-    // who sees it: bytes are written behind a fence of their own (`UniqueFrame::bytes`).
+    // frame's record is seen as its publisher left it. A thread that sees the claim need not see anything before
+    // it: bytes are written behind a fence of their own (`UniqueFrame::bytes`).
     let claimed = word.compare_exchange(
         seen.bits(),
         seen.claimed().bits(),
@@ -60,7 +60,7 @@ pub(crate) struct Claim<'s, S: RefScheme> {
     before: Slot,
 }
 
-/// Where a claimed slot is, and what keeps its leaf.
+/// The position of a claimed slot, and what keeps its leaf.
 #[derive(Debug)]
 enum Place<'s, S: RefScheme> {
     /// Our hold of the leaf, and the slot's position in it.
@@ -79,11 +79,11 @@ impl<S: RefScheme> Place<'_, S> {
 }
 
 impl<'s, S: RefScheme> Claim<'s, S> {
-    /// Claims the slot at `position` of `leaf` if it still is as it was `seen`, empty or present.
+    /// Claims the slot at `position` of `leaf`, empty or present, if it is still as `seen`.
     ///
     /// # Errors
     ///
-    /// The leaf, when the slot has changed or is claimed by someone else.
+    /// The leaf, when the slot has changed or another thread has claimed it.
     pub(crate) fn try_new(
         claims: &'s Claims<S>,
         leaf: Leaf<'s, S>,
@@ -100,13 +100,13 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Claims a slot of the caller's index, without a hold of its leaf, if it still is as it was `seen`, present.
+    /// Claims a slot of the caller's index, without a hold of its leaf, if it is still as `seen`, present.
     ///
-    /// By I5 of the index the word of a slot with a page does not come again once the page is out. So if the swap
-    /// succeeds, the page was there all along, and the slot's reference to the leaf (C2), which nobody but us can give
-    /// up from now on (C1), has kept the leaf and keeps it until the claim ends. If it fails it has changed nothing; if
-    /// the leaf was taken out since the look, the attempt may leave a page of zeros where memory was given back, which
-    /// is given back again when the leaf is taken out the next time.
+    /// By I5 of the index the word of a slot with a page never comes back once the page is out. So if the swap
+    /// succeeds, the page was there all along. The slot's reference to the leaf (C2) has kept the leaf; from now on only we
+    /// can give this reference up (C1), so it keeps the leaf until the claim ends. If the swap fails it has changed nothing. If
+    /// the leaf was taken out since the slot was loaded, the attempt may leave a page of zeros where memory was given back;
+    /// that page is given back again when the leaf is taken out the next time.
     pub(crate) fn try_present(
         claims: &'s Claims<S>,
         word: &'s AtomicU64,
@@ -123,7 +123,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of an empty slot: the page is in `frame`, and the caller's reference to it is
+    /// Ends the claim of an empty slot: the page is in `frame`, and the caller's reference to it becomes
     /// the slot's.
     pub(crate) fn fill(mut self, frame: FrameNr) {
         debug_assert_eq!(self.before.state(), State::Empty);
@@ -143,8 +143,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.claims, frame))
     }
 
-    /// Ends the claim of a present slot by evicting the page, if the storage has its bytes and nobody else
-    /// has a reference to it.
+    /// Ends the claim of a present slot by evicting the page, if the storage has its bytes and there is no other
+    /// reference to it.
     pub(crate) fn evict(mut self) -> Option<UniqueFrame<'s, S>> {
         let State::Present(frame) = self.before.state() else {
             return None;
@@ -154,7 +154,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
         match raw::slots_reference(self.claims, frame).try_unique() {
             Ok(unique) => {
-                // The frame is frozen and not yet anyone's: the version moves before it can be reused.
+                // The frame is frozen and has no owner yet: the version moves before the frame can be reused.
                 self.end_empty(frame);
                 Some(unique)
             }
@@ -174,10 +174,10 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// The page's frame alone, its count locked, if nobody else has a reference to it. It is to be given to
+    /// Freezes the page's frame, if there is no other reference to it: its count is locked. The frame is to be given to
     /// [`rewrite`](Self::rewrite).
     pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
-        // C1: what is frozen at a count of 1 is the slot's reference.
+        // C1: the reference frozen at a count of 1 is the slot's.
         let reference = raw::slots_reference(self.claims, self.frame()?);
         match reference.try_unique() {
             Ok(unique) => Some(unique),
@@ -188,7 +188,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot whose bytes were changed where they are: `unique` is the page's own
+    /// Ends the claim of a present slot whose bytes were changed in place: `unique` is the page's own
     /// frame, from [`freeze`](Self::freeze).
     pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         let frame = unique.frame();
@@ -198,7 +198,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     /// Ends the claim of a present slot whose page is in another frame now. Returns the slot's reference to
-    /// the frame that it was in.
+    /// the old frame.
     pub(crate) fn replace(
         mut self,
         unique: UniqueFrame<'s, S>,
@@ -207,15 +207,15 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     ) -> Option<FrameRef<'s, S>> {
         let old = self.frame()?;
         let frame = self.publish(old, unique, state, lsn);
-        // Who waits for the lock of the page waits at its old frame's record, and is to look again.
+        // A thread that waits for the lock of the page waits at the record of its old frame, and has to look again.
         PageState::CLEAN.store(self.claims.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
         self.claims.waits.wake(self.claims.pool.meta(old).state());
         Some(raw::slots_reference(self.claims, old))
     }
 
-    /// Ends the claim of a present slot whose page is in `unique` now, and unchanged. The frame that it was in is frozen,
-    /// by the caller.
+    /// Ends the claim of a present slot whose page is in `unique` now, and unchanged. The caller has frozen the old
+    /// frame.
     pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         if let Some(old) = self.frame() {
             let frame = self.publish(old, unique, state, lsn);
@@ -227,7 +227,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     ///
     /// # Errors
     ///
-    /// `to`, when somebody holds the page, or it is of another size; the slot is as it was then.
+    /// `to`, when another thread holds the page, or the page is of another size; the slot is then as it was.
     pub(crate) fn relocate(
         self,
         to: UniqueFrame<'s, S>,
@@ -237,7 +237,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         };
         let record = self.claims.pool.meta(frame);
         let state = PageState::of(record);
-        // The kind of a frame that a slot names does not change, nor does the order.
+        // A frame that a slot names changes neither its kind nor its order.
         if state.is_locked() || record.kind().1 != to.order() {
             return Err(to);
         }
@@ -251,7 +251,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Ok(old)
     }
 
-    /// Publishes a frame as that of a page which is in `old`, with the slot's reference.
+    /// Publishes a frame as the new one of a page in `old`, with the slot's reference.
     fn publish(
         &self,
         old: FrameNr,
@@ -267,18 +267,18 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     fn end_empty(&mut self, frame: FrameNr) {
         let (leaf, _) = self.claims.pool.meta(frame).owner();
         drop(self.end(self.before.emptied()));
-        // C2: the slot's reference to the leaf is due, besides our own if we have one. Until it is given up the leaf
+        // C2: the slot's reference to the leaf is now to be given up, besides our own if we have one. Until then the leaf
         // is the one that the page's record names, which was read while the frame was ours.
         if let Ok(leaf) = u32::try_from(leaf) {
             drop(raw::leafs_reference(self.claims, FrameNr::new(leaf)));
         }
     }
 
-    /// Stores the slot's new word and wakes who waits for it.
+    /// Stores the slot's new word and wakes the threads that wait for it.
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
         let word = place.word();
-        // ORDERING: Release; publishes the page's bytes and the frame's record to who loads the slot
+        // ORDERING: Release; publishes the page's bytes and the frame's record to threads that load the slot
         // (`FrameView::load`), and to the next claim. A restored slot is published anew for the same
         // reason: this store hides its publisher's.
         word.store(after.bits(), Ordering::Release);
@@ -289,7 +289,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
 impl<S: RefScheme> Drop for Claim<'_, S> {
     fn drop(&mut self) {
-        // Not ended: the slot is as it was before.
+        // The claim has not ended: the slot is as before it.
         drop(self.end(self.before));
     }
 }

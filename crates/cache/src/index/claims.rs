@@ -1,11 +1,11 @@
-//! What claims need of the cache.
+//! The parts of the cache that claims need.
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 
-/// What claims need of the cache: the frames that slots name, the places to wait, and where versions begin.
+/// The parts of the cache that claims need: the frames that slots name, the places to wait, and the version that new leaves begin at.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
@@ -22,9 +22,9 @@ impl<S: RefScheme> Claims<S> {
         }
     }
 
-    /// A version above all that slots of leaves that were taken out of use have had.
+    /// A version above all versions of slots in leaves that were taken out of use.
     pub(crate) fn version_floor(&self) -> u64 {
-        // ORDERING: Relaxed; what matters is a leaf's own last life, and whoever makes the leaf has
+        // ORDERING: Relaxed; only a leaf's own last life matters, and the thread that makes the leaf has
         // acquired the root entry that was released after the floor was raised for it.
         self.version_floor.load(Ordering::Relaxed)
     }

@@ -1,25 +1,25 @@
 //! The index of one file: from a page to its slot, in one load.
 //!
-//! Place. Lookups (`crate::read`) only look. Whoever wants to change a slot gets hold
+//! Place. Lookups (`crate::read`) only load slots. A thread that wants to change a slot gets hold
 //! of its leaf here, and then claims the slot ([`crate::index::claim`]).
 //!
 //! The slots of all pages that the file may come to have are one reserved array, which uses memory only
 //! where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the system's memory,
-//! are a *leaf*. A leaf in use has a frame of the pool, of which only the record is used: its count says how
-//! many use the leaf, and its owner where it belongs. The frame's memory is given back to the system, since
+//! are a *leaf*. A leaf in use has a frame of the pool, of which it uses only the record: the count is the number of
+//! the leaf's users, and the owner is the leaf's place. The frame's memory is given back to the system, since
 //! the slots use as much; so the index is part of the cache's budget. The *root* says which frame a leaf has.
 //!
 //! Invariants.
-//! - I1: a root entry names a frame of kind `Leaf` that the root has one reference to.
+//! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
 //! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included), and
-//!   one for each [`Leaf`] handle. So a leaf with more than the root's reference stays where it is.
-//! - I3: slots are stored to only by the holder of a [`Leaf`], or of its frozen frame, or of a claim of a slot with
-//!   a page, which has a reference to the leaf itself. Looking needs no reference: the array is there as long as the
+//!   one for each [`Leaf`] handle. So a leaf with more than the root's reference stays in place.
+//! - I3: only three holders store to slots: of a [`Leaf`], of its frozen frame, and of a claim of a slot with
+//!   a page, which has a reference to the leaf itself. Loads need no reference: the array exists as long as the
 //!   mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
-//! - I5: no word of a slot with a page repeats, also when its leaf was taken out in between: a new leaf's
-//!   slots begin at a version (the *floor* of the cache) that is higher than all that slots of leaves
-//!   that were taken out have had. (The version has 31 bits; see [`crate::base::slot`].)
+//! - I5: no word of a slot with a page repeats, even if its leaf was taken out in between: a new leaf's
+//!   slots begin at a version (the *floor* of the cache) that is higher than all versions of slots in leaves
+//!   that were taken out. (The version has 31 bits; see [`crate::base::slot`].)
 //!
 //! So a lookup that loads the same word twice knows that the page was in the same frame all along.
 //!
@@ -38,7 +38,7 @@ use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
 use crate::index::raw;
 
-/// How many root entries are charged to the budget together: a page of the system's memory.
+/// How many root entries are charged to the budget together: as many as fill a page of the system's memory.
 const ENTRIES_CHARGED: usize = 4096 / size_of::<AtomicU64>();
 
 /// The index of one file.
@@ -53,7 +53,7 @@ pub(crate) struct Index<S: RefScheme> {
     charged: Reserved,
 }
 
-/// What a lookup saw, and where.
+/// A slot that a lookup saw, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'i> {
     word: &'i AtomicU64,
@@ -61,7 +61,7 @@ pub(crate) struct Seen<'i> {
 }
 
 impl<'i> Seen<'i> {
-    /// Claims the slot, if it is as it was seen, with a page.
+    /// Claims the slot, with a page, if it is still as it was seen.
     #[inline]
     pub(crate) fn claim_present<S: RefScheme>(self, claims: &'i Claims<S>) -> Option<Claim<'i, S>> {
         Claim::try_present(claims, self.word, self.slot)
@@ -69,13 +69,13 @@ impl<'i> Seen<'i> {
 
     /// Whether the page is still as it was seen: same frame, same bytes.
     ///
-    /// After a copy there must be an acquire fence between the copy and this. The referenced mark counts
+    /// Between a copy and this there must be an acquire fence. The referenced mark counts
     /// as a change, though it is none: the answer is a little too strict, and costs one comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; whoever goes on from an unchanged slot (with a reference, say) must not
-        // have loaded what it names before this. That it is not loaded before the copy is the caller's
-        // fence's business.
+        // ORDERING: Acquire; a thread that goes on from an unchanged slot (with a reference, say) must not
+        // have loaded the data that it names before this. The caller's fence orders this load after the
+        // copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
@@ -101,7 +101,7 @@ fn frame_of(entry: u64) -> Option<FrameNr> {
 impl<S: RefScheme> Index<S> {
     /// An empty index for pages up to `nr_pages`, or none when the system does not give the addresses.
     ///
-    /// The pool of `view` must live longer than the index; `Mapping` sees to that.
+    /// The pool of `view` must live longer than the index; `Mapping` ensures that.
     pub(crate) fn new(nr_pages: u64, view: FrameView<S>) -> Option<Self> {
         let nr_leaves = usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()?;
         Some(Self {
@@ -122,7 +122,7 @@ impl<S: RefScheme> Index<S> {
         self.view
     }
 
-    /// Looks at the slot of `page`; none if it is past what the index can hold.
+    /// Loads the slot of `page`; none if the page is past the index's end.
     #[inline]
     pub(crate) fn look(&self, page: PageNr) -> Option<Seen<'_>> {
         let word = self.slots.get(page as usize)?;
@@ -141,11 +141,11 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims<S>, leaf: usize) -> Option<Leaf<'s, S>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
-        // Every round but the last has met a leaf that is just being made or taken away, each of
-        // which the other thread finishes in a few steps.
+        // Every round but the last has met a leaf that another thread is just making or taking away, which
+        // takes that thread a few steps.
         loop {
             // ORDERING: Acquire; pairs with the release stores of `install_leaf` and `take_empty_leaf`:
-            // who finds no leaf sees its slots as zeros, and the floor as it was raised.
+            // a thread that finds no leaf sees its slots as zeros, and the floor as it was raised.
             let entry = root.load(Ordering::Acquire);
             let frame = frame_of(entry)?;
             if let TryGetFrame::Taken(reference) = claims.pool.try_get(frame) {
@@ -160,12 +160,12 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
-    /// Takes leaf number `leaf` into use, whose record is to be that of `fresh`; gets hold of it. Its part of the root is
+    /// Takes leaf number `leaf` into use with the record of `fresh`, and gets hold of it. Its part of the root is
     /// charged to the budget.
     ///
     /// # Errors
     ///
-    /// `fresh`, when somebody else has taken the leaf into use.
+    /// `fresh`, when another thread has taken the leaf into use.
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
@@ -175,8 +175,8 @@ impl<S: RefScheme> Index<S> {
     ) -> Result<Leaf<'s, S>, UniqueFrame<'s, S>> {
         debug_assert!(self.is_charged(leaf));
         // ORDERING: on success Release, which pairs with the acquire in `leaf_nr`, and Acquire, which
-        // pairs with the release that took the leaf out of use last, be it since `leaf_nr` looked.
-        // Until the frame is published its count is locked, and who finds the entry waits.
+        // pairs with the release that last took the leaf out of use, even if that was after `leaf_nr` looked.
+        // Until the frame is published its count is locked, and a thread that finds the entry waits.
         let installed = self.root[leaf].compare_exchange(
             0,
             entry_of(fresh.frame()),
@@ -200,8 +200,8 @@ impl<S: RefScheme> Index<S> {
         let floor = claims.version_floor();
         let slots = self.slots_of(leaf);
         for slot in slots {
-            // ORDERING: Relaxed; an empty slot becomes another empty slot, of which readers want nothing;
-            // who claims it holds the leaf, and so comes after the publication below.
+            // ORDERING: Relaxed; an empty slot becomes another empty slot, from which readers want nothing; a
+            // thread that claims it holds the leaf, and so comes after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
         let address = slots.as_ptr().expose_provenance() as u64;
@@ -218,7 +218,7 @@ impl<S: RefScheme> Index<S> {
     }
 
     /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is
-    /// the only one. The frame is the caller's then.
+    /// the only one. The frame then belongs to the caller.
     ///
     /// # Errors
     ///
@@ -230,34 +230,34 @@ impl<S: RefScheme> Index<S> {
         held: Leaf<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, Leaf<'s, S>> {
         let [_, floor] = held.reference.meta().private();
-        // Frozen, nobody else can get hold of the leaf, and so nobody can claim a slot of it.
+        // While it is frozen, no other thread can get hold of the leaf, so none can claim a slot of it.
         let unique = held.freeze_with_roots()?;
-        // I5: the next leaf, here or elsewhere, begins above what slots of this one have had.
+        // I5: the next leaf, here or elsewhere, begins above all versions of this one's slots.
         let highest = self
             .slots_of(leaf)
             .iter()
-            // ORDERING: Relaxed; freezing the frame acquires what holders of the leaf have stored.
+            // ORDERING: Relaxed; freezing the frame acquires the stores of the leaf's holders.
             .map(|slot| Slot::from_bits(slot.load(Ordering::Relaxed)).versions_since(floor))
             .max()
             .unwrap_or(0);
         claims.raise_version_floor(floor + highest + 1);
         // I4.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
-        // ORDERING: Release; who finds the leaf out of use (`leaf_nr` acquires) may take it into use, and
-        // sees the zeros and the floor. A reader that has loaded a slot before sees the same word later
-        // only if nothing was changed, by I5, whatever it sees of this.
+        // ORDERING: Release; a thread that finds the leaf out of use (`leaf_nr` acquires) may take it into use, and
+        // sees the zeros and the floor. A reader that loaded a slot before sees the same word later
+        // only if nothing was changed, by I5, whatever it sees of this store.
         self.root[leaf].store(0, Ordering::Release);
         Ok(unique)
     }
 
-    /// How many bytes the root entries that are charged along with `leaf`'s take.
+    /// How many bytes the root entries take that are charged along with the entry of `leaf`.
     pub(crate) fn charge_bytes(&self, leaf: usize) -> usize {
         let first = leaf / ENTRIES_CHARGED * ENTRIES_CHARGED;
         let nr = ENTRIES_CHARGED.min(self.root.len() - first);
         nr * size_of::<AtomicU64>()
     }
 
-    /// Notes that the part of the root that `leaf`'s entry is in is charged; whether it was before.
+    /// Notes that the part of the root with the entry of `leaf` is charged; whether it was before.
     pub(crate) fn note_charged(&self, leaf: usize) -> bool {
         let part = leaf / ENTRIES_CHARGED;
         let (word, bit) = (&self.charged[part / 64], 1 << (part % 64));
@@ -274,17 +274,17 @@ impl<S: RefScheme> Index<S> {
             .sum()
     }
 
-    /// Whether the part of the root that `leaf`'s entry is in was ever used.
+    /// Whether the part of the root with the entry of `leaf` was ever used.
     pub(crate) fn is_charged(&self, leaf: usize) -> bool {
         let part = leaf / ENTRIES_CHARGED;
-        // ORDERING: Relaxed. A bit is set before any leaf of its part is made, so who must see the leaf
+        // ORDERING: Relaxed. A bit is set before any leaf of its part is made. So a thread that must see the leaf
         // (because its making happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees
         // the bit.
         self.charged[part / 64].load(Ordering::Relaxed) & 1 << (part % 64) != 0
     }
 
     /// The first leaf that is in use, from number `leaf` on. Parts of the root that were never used are
-    /// not even looked at, so that a huge sparse file costs nothing.
+    /// skipped, so a huge sparse file costs nothing.
     pub(crate) fn next_leaf(&self, leaf: usize) -> Option<usize> {
         let mut leaf = leaf;
         while leaf < self.root.len() {

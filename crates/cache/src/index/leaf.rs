@@ -1,4 +1,4 @@
-//! Leaves: the slots of neighbouring pages, and the frame whose record says who uses them ([`super::file_index`]).
+//! Leaves: the slots of neighbouring pages, and the frame whose record counts their users ([`super::file_index`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, UniqueFrame};
@@ -14,9 +14,9 @@ pub(crate) struct Leaf<'s, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Leaf<'s, S> {
-    /// Makes a handle of a reference, if it is to a leaf.
+    /// Makes a handle from a reference, if the reference is to a leaf.
     pub(crate) fn from_reference(reference: FrameRef<'s, S>) -> Option<Self> {
-        // The kind of a frame that is held does not change.
+        // A held frame does not change its kind.
         let (kind, _) = reference.meta().kind();
         (kind == FrameKind::Leaf).then_some(Self { reference })
     }

@@ -1,4 +1,4 @@
-//! The unsafe steps of claims and leaves, each as a safe function whose callers' duties are invariants of this room.
+//! The unsafe steps of claims and leaves, each as a safe function. Invariants of this room are the duties of their callers.
 
 #![allow(unsafe_code)] // See above.
 
@@ -22,8 +22,8 @@ pub(super) fn leaf_slots<'l, S: RefScheme>(leaf: &'l FrameRef<'_, S>) -> &'l [At
 pub(super) fn freeze_with_roots<S: RefScheme>(
     reference: FrameRef<'_, S>,
 ) -> Result<UniqueFrame<'_, S>, FrameRef<'_, S>> {
-    // SAFETY: (A) with two references in all, one is the caller's and one is the root's: the root's is
-    // dropped by nobody but who freezes the leaf, which makes it the caller's.
+    // SAFETY: (A) with two references in all, one is the caller's and one is the root's. Only a thread that
+    // freezes the leaf drops the root's, so the freeze makes it the caller's.
     unsafe { reference.freeze(2) }
 }
 
@@ -33,14 +33,14 @@ pub(crate) fn published<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> Fra
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 
-/// The reference of a slot, which belongs to who has claimed the slot.
+/// The reference of a slot, which belongs to the holder of the slot's claim.
 pub(super) fn slots_reference<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) a slot that names a frame has a reference to it, and only the holder of the slot's
     // claim, our caller, may take or drop that. It either empties the slot or puts the reference back.
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 
-/// The reference to a leaf that its non-empty slot has, and which is due when the slot is emptied.
+/// The reference to a leaf that its non-empty slot has, and that has to be dropped when the slot is emptied.
 pub(super) fn leafs_reference<S: RefScheme>(claims: &Claims<S>, leaf: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) I2 of the index: the slot that the caller has just emptied had a reference.
     unsafe { FrameRef::from_raw(&claims.pool, leaf) }

@@ -1,14 +1,14 @@
 //! An open file: its record, and taking its pages out.
 //!
-//! Owns. What the handles of a file share ([`record::Mapping`]); what the files of a cache share below them
-//! ([`shared::Shared`]); who keeps a file open and who looks at it, as a word ([`users`]); who shows its pages ([`user`]);
+//! Owns. The record that the handles of a file share ([`record::Mapping`]); the part of the cache that its files share
+//! ([`shared::Shared`]); the word that counts a file's shares and visitors ([`users`]); the user that shows its pages ([`user`]);
 //! taking pages out ([`remove`]), the file's size as others change it ([`refresh`]), and the end ([`teardown`]).
 //!
-//! Calls `base`, `index`, `supply` and `dirty`. What a file wants of the cache as a whole (to be forgotten, to have pages of any
-//! file made clean) it asks of its [`Keeper`](keeper::Keeper).
+//! Calls `base`, `index`, `supply` and `dirty`. A file asks its [`Keeper`](keeper::Keeper) for services of the whole cache: to be
+//! forgotten, to have pages of any file made clean.
 //!
-//! Promises. Sizes are stored in the order that [`remove`] and `write::growth` argue with. When the last handle, visitor and
-//! pin have gone, all frames are given back, then the storage is closed, then the file is forgotten.
+//! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth` rely. When the last handle,
+//! visitor and pin have gone, all frames are given back, then the storage is closed, then the file is forgotten.
 
 pub(crate) mod keeper;
 pub(crate) mod record;

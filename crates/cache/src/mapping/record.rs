@@ -1,4 +1,4 @@
-//! The record of an open file: its index, its size, its storage, and what takes no more than these.
+//! The record of an open file: its index, its size, its storage, and the operations that need only these.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,50 +30,50 @@ use crate::mapping::users::Users;
 use crate::supply::charge::Charges;
 use crate::supply::parts::Supply;
 
-/// The most bytes that one transfer from the storage is asked for.
+/// The most bytes that one transfer reads from the storage.
 const MOST_BYTES: usize = 1 << 20;
 
-/// For how many pages of a file's size a cache must have room.
+/// The number of pages of a file's size for which a cache must have room.
 const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// How far beyond its present size a file's index reaches, at least, so that the file can grow.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file that is written to here: 1 TiB, for which two thousandths of that are reserved as addresses.
+/// The same for a file that is written to here: 1 TiB, which reserves two thousandths of that as addresses.
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
-/// One file's cached pages: the index, and all that reading the file takes.
+/// One file's cached pages: the index, and everything else that a read of the file needs.
 ///
 /// Every handle of the file shares one. When the last handle goes, the pages do.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
-    // What a hit needs, together in one cache line, and written only when the file is resized.
+    // A hit needs these. They share one cache line, which is written only when the file is resized.
     index: Index<S>,
     size: AtomicU64,
     page_size: usize,
     page_shift: u32,
     order: Order,
-    // What only misses need.
-    /// The size that fills take for the file's: ahead of `size` while the file is found to have grown.
+    // Only misses need these.
+    /// The file's size for fills: ahead of `size` when the file is found to have grown.
     fill_size: AtomicU64,
     /// Held while the size changes.
     pub(super) resize: Mutex<()>,
     path: PathBuf,
     backend: Box<dyn Backend>,
-    // Dropped after the backend, and before what the program has given: whoever opens the file anew waits no longer than that.
+    // Dropped after the backend, and before values that the program has given: a thread that opens the file anew waits for no more.
     entry: Entry,
     /// Some if the file may be written to.
     writes: Option<Box<Writes>>,
-    /// Who shows its pages at addresses.
+    /// The user that shows its pages at addresses.
     user: User,
-    /// Who keeps it, and who looks at it.
+    /// The counts of its shares and visitors.
     users: Arc<Users>,
     shared: Arc<Shared<S>>,
 }
 
-/// The mapping's place among the open files. It is there as long as the storage may be open: whoever finds that locked
-/// knows by whom.
+/// The mapping's place among the open files. It exists as long as the storage may be open: a thread that finds the storage
+/// locked learns from it by whom.
 #[derive(Debug)]
 struct Entry {
     keeper: Arc<dyn Keeper>,
@@ -88,11 +88,11 @@ impl Drop for Entry {
 }
 
 impl<S: RefScheme> Mapping<S> {
-    /// What the record itself is charged: its fields, and about as much again for what they own.
+    /// The budget's charge for the record itself: its fields, and about as much again for what they own.
     pub(super) const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
 
-    /// An empty mapping of `backend`'s file, which is called `path` in errors. The registry knows it by `id`,
-    /// which the backend was asked for once, and `number`.
+    /// An empty mapping of `backend`'s file, which is called `path` in errors. The registry knows it by `id`, which the
+    /// backend has told once, and by `number`.
     pub(crate) fn new(
         (shared, keeper): (Arc<Shared<S>>, Arc<dyn Keeper>),
         backend: Box<dyn Backend>,
@@ -110,7 +110,7 @@ impl<S: RefScheme> Mapping<S> {
                 .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}")));
         }
         let order = page_size.order();
-        // Room for a few pages besides the index, or nothing could ever be replaced.
+        // Room for a few pages besides the index; without it no page could ever be replaced.
         let nr_blocks = shared.supply.pool().nr_blocks(order);
         if nr_blocks < MIN_PAGES {
             return Err(fail(ErrorKind::InvalidConfig).with_detail(format!(
@@ -166,7 +166,7 @@ impl<S: RefScheme> Mapping<S> {
             .map_err(|error| error.with_path(&self.path))
     }
 
-    /// What the mapping has for being written to, if it may be.
+    /// The state of the mapping for writes, if it may be written to.
     pub(crate) fn writes_if_any(&self) -> Option<&Writes> {
         self.writes.as_deref()
     }
@@ -178,13 +178,13 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Shows a new size to readers; the lock of the size is held.
     pub(crate) fn store_size(&self, size: u64) {
-        // ORDERING: Release; pairs with the acquire in `size`: who sees that the file has grown sees the
+        // ORDERING: Release; pairs with the acquire in `size`: a thread that sees that the file has grown sees the
         // pages that were written for it.
         self.size.store(size, Ordering::Release);
     }
 
-    /// Notes how much of the file the storage has; the writeback lock is held, or for a file that is not written to here the lock
-    /// of the size.
+    /// Notes how much of the file the storage has. The writeback lock is held; for a file that is not written to here, the
+    /// lock of the size.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.fill_size.store(size, Ordering::Release);
@@ -202,7 +202,7 @@ impl<S: RefScheme> Mapping<S> {
         &self.users
     }
 
-    /// Who shows its pages at addresses.
+    /// The user that shows its pages at addresses.
     pub(crate) fn user(&self) -> &User {
         &self.user
     }
@@ -213,7 +213,7 @@ impl<S: RefScheme> Mapping<S> {
         &self.shared.supply
     }
 
-    /// What claims of the file's slots need.
+    /// The parts of the cache that claims of the file's slots need.
     #[inline]
     pub(crate) fn claims(&self) -> &Claims<S> {
         &self.shared.supply.claims
@@ -232,7 +232,7 @@ impl<S: RefScheme> Mapping<S> {
         &self.path
     }
 
-    /// Who has all the files.
+    /// The owner of all files.
     pub(crate) fn keeper(&self) -> &Arc<dyn Keeper> {
         &self.entry.keeper
     }
@@ -258,15 +258,15 @@ impl<S: RefScheme> Mapping<S> {
     /// The size of the file in bytes, as far as the cache knows.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `store_size`. Who sees that the file has
+        // ORDERING: Acquire; pairs with the release in `store_size`. A thread that sees that the file has
         // grown sees that the page with the zeros past its old end is gone.
         self.size.load(Ordering::Acquire)
     }
 
-    /// The size of the file that a fill goes by.
+    /// The file's size for fills.
     pub(crate) fn fill_size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `store_fill_size`. What matters is the fence between
-        // this load and the claim, see `read::fill`.
+        // ORDERING: Acquire; pairs with the release in `store_fill_size`. The fence between this load and the
+        // claim is what matters, see `read::fill`.
         self.fill_size.load(Ordering::Acquire)
     }
 
@@ -276,7 +276,7 @@ impl<S: RefScheme> Mapping<S> {
         Error::new(kind, op).with_path(&self.path)
     }
 
-    /// What this mapping has for being written to.
+    /// The state of this mapping for writes.
     pub(crate) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         self.writes_if_any()
             .ok_or_else(|| self.error(ErrorKind::ReadOnly, op))
@@ -300,7 +300,7 @@ impl<S: RefScheme> Mapping<S> {
     ///
     /// # Errors
     ///
-    /// If this thread is in a hook of the file: who has the lock of the size may be waiting for it.
+    /// If this thread is in a hook of the file: the holder of the lock of the size may be waiting for the hook's end.
     pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<MutexGuard<'_, ()>, Error> {
         self.check_no_hook(writes, op)?;
         Ok(lock(&self.resize))
@@ -318,7 +318,7 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// The most pages to read in one transfer: bounded in bytes, and to a sixteenth of the pool.
+    /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool.
     pub(crate) fn most_pages(&self) -> usize {
         let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
@@ -349,7 +349,7 @@ impl<S: RefScheme> Mapping<S> {
         Some((claim, place))
     }
 
-    /// Claims the slot of `page`, waiting for whoever has it; none if the page is not in the cache.
+    /// Claims the slot of `page`, and waits while another thread has the claim; none if the page is not in the cache.
     pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
         let mut backoff = Backoff::new();
         loop {
@@ -367,7 +367,7 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Waits until the slot of `page`, which was seen changing, may have changed.
+    /// Waits until the slot of `page`, which was seen busy, may have changed.
     pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {
         match self.index().look(page) {
             Some(seen) if seen.slot.is_busy() => seen.wait_while_busy(self.claims()),
@@ -375,8 +375,8 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Brings what the file and the cache know of dirty pages into line with a change of a page's state; the caller has
-    /// claimed the page's slot.
+    /// Brings the records of dirty pages, in the file and in the cache, into line with a change of a page's state. The caller
+    /// has claimed the page's slot.
     pub(crate) fn note_state(
         &self,
         writes: &Writes,
@@ -392,16 +392,16 @@ impl<S: RefScheme> Mapping<S> {
         self.entry.keeper.make_room(error)
     }
 
-    /// Keeps the number of frames that are not clean within its limit: a writer that would exceed it writes
-    /// pages back first, of this file or of others. No lock of any file is held, since that takes others.
+    /// Keeps the number of unclean frames within its limit: a writer that would exceed it first writes
+    /// pages back, of this file or of others. No lock of any file is held, since that takes others.
     pub(crate) fn throttle(&self) {
         if self.shared.pressure.unclean.is_over() {
             self.entry.keeper.make_clean();
         }
     }
 
-    /// Does `what`, and once more if it failed for lack of frames: pages that are not clean may have been in the way,
-    /// also where fewer than the limit are not. No lock of any file is held.
+    /// Does `what`, and repeats it once if it failed for lack of frames: unclean pages may have been in the way,
+    /// even when fewer than the limit are unclean. No lock of any file is held.
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Taking pages out: of a range, past the end of a file, and of a file that nobody keeps open.
+//! Taking pages out: of a range, past the end of a file, and of a file that has no share left.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -11,13 +11,13 @@ use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 
-/// What happens to a page that the storage does not have, or that is about to be replaced, when pages are taken
+/// The treatment of a page that the storage does not have, or that a guard is about to replace, when pages are taken
 /// out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclean {
     /// It stays.
     Keep,
-    /// It goes, and what was written to it with it.
+    /// It goes, and its unwritten bytes with it.
     Drop,
 }
 
@@ -26,11 +26,11 @@ pub(crate) enum Unclean {
 pub(crate) struct Remover<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Remover<'_, S> {
-    /// Takes the cached pages from `first` up to `end` out. Pages that are pinned live on under
+    /// Takes the cached pages from `first` up to `end` out. Pinned pages live on under
     /// their guards; fills in progress are waited for.
     pub(crate) fn remove(self, first: PageNr, end: PageNr, unclean: Unclean) {
         // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering: the caller has
-        // changed the file or its size, and we look for claims; they have claimed, and look at the size
+        // changed the file or its size, and we look for claims; a fill has claimed, and looks at the size
         // and the file; one must see the other).
         fence(Ordering::SeqCst);
         let end = end.min(self.0.index().capacity());
@@ -57,10 +57,10 @@ impl<S: RefScheme> Remover<'_, S> {
         }
     }
 
-    /// Takes a page out; false if somebody has claimed it, maybe for as long as a transfer takes.
+    /// Takes a page out; false if another thread has claimed it, maybe for as long as a transfer takes.
     fn try_remove_page(self, page: PageNr, unclean: Unclean) -> bool {
         let mut backoff = Backoff::new();
-        // A round is repeated when another thread has claimed the slot since it was looked at, or marked the page.
+        // A round is repeated when another thread has claimed the slot since it was loaded, or has marked the page.
         while let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             let position = Leaf::<S>::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
@@ -83,7 +83,7 @@ impl<S: RefScheme> Remover<'_, S> {
         true
     }
 
-    /// Makes a claimed page clean, so that it can be taken out; false if it is to be kept.
+    /// Makes a claimed page clean, so that it can be taken out; false if the page has to stay.
     fn forget_state(self, page: PageNr, claim: &Claim<'_, S>, unclean: Unclean) -> bool {
         let (Some(writes), Some(frame)) = (self.0.writes_if_any(), claim.frame()) else {
             return true;
@@ -96,23 +96,23 @@ impl<S: RefScheme> Remover<'_, S> {
         self.0.note_state(writes, page, before, PageState::CLEAN);
         PageState::CLEAN.store(record);
         if before.is_locked() {
-            // Who waits for the lock is to look for the page again.
+            // A thread that waits for the lock has to look for the page again.
             self.0.claims().waits.wake(record.state());
         }
         true
     }
 
-    /// Drops what lies in whole pages past `end`, the file's size.
+    /// Drops the whole pages past `end`, the file's size.
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
     }
 
-    /// Gives back what no pin needs. No share is left; the mapping is not torn down yet because it is pinned, and evictions
-    /// of leaves do not come any more.
+    /// Gives back everything that pins do not need. No share is left; the mapping still exists because it is pinned, and
+    /// evictions of leaves no longer visit it.
     ///
-    /// If there is a share again, the file has been opened anew: its pages are that handle's then, and this ends. It waits
-    /// for nothing but a few steps of others, since there are no transfers where there is no share.
+    /// If there is a share again, the file has been opened anew: its pages belong to that handle then, and this ends. It waits
+    /// only for a few steps of other threads, since there are no transfers where there is no share.
     pub(crate) fn give_back(self) {
         let mut from = 0;
         while let Some(leaf) = self.0.index().next_leaf(from) {
@@ -123,7 +123,7 @@ impl<S: RefScheme> Remover<'_, S> {
                     if self.0.users().has_share() {
                         return;
                     }
-                    // What could not be made durable is kept to the end.
+                    // Bytes that could not be made durable are kept to the end.
                     if self.try_remove_page(page, Unclean::Keep) {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! What the files of a cache share.
+//! The part of the cache that its files share.
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
@@ -8,7 +8,7 @@ use crate::base::home::Home;
 use crate::dirty::pressure::Pressure;
 use crate::supply::parts::Supply;
 
-/// What the files of a cache share: each room below has its part.
+/// The part of the cache that its files share; each room below has a part of it.
 #[derive(Debug)]
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) home: Home,
@@ -28,7 +28,7 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// A number for who locks a page.
+    /// A number for a guard that locks a page.
     pub(crate) fn next_holder(&self) -> u64 {
         // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
         self.next_holder.fetch_add(1, Ordering::Relaxed)

@@ -10,11 +10,11 @@ use crate::supply::charge::Charges;
 use crate::supply::leaves::Leaves;
 
 impl<S: RefScheme> Drop for Mapping<S> {
-    /// Gives all frames back. No handle is left, so nothing is filled or pinned any more; evictions may
+    /// Gives all frames back. No handle is left, so nothing is filled or pinned any more. Evictions may
     /// be under way, and are waited for. The last handle has made everything durable.
     fn drop(&mut self) {
         if !self.shared().home.is_here() {
-            // Nothing that another thread of the parent was changing will ever be done.
+            // Changes that another thread of the parent was making will never be finished.
             return;
         }
         let mut from = 0;

@@ -1,4 +1,4 @@
-//! Who shows a file's pages at addresses, and keeps copies of them.
+//! The user that shows a file's pages at addresses, and keeps copies of them.
 
 use std::any::Any;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 
 use pagewell_sync::{Mutex, lock};
 
-/// Who shows a file's pages at addresses, and wants to know when it gets shorter.
+/// A user that shows a file's pages at addresses, and is told when the file gets shorter.
 pub trait FileUser: Any + Send + Sync {
     /// The file has become shorter: it has `size` bytes now.
     ///
-    /// It is called with the lock of the file's size held, so it may use the file by no other means than the tries of
+    /// It is called with the lock of the file's size held, so it may use the file only by the tries of
     /// [`MappedFile`](crate::MappedFile).
     fn cut(&self, size: u64);
 }
@@ -26,7 +26,7 @@ impl fmt::Debug for User {
 }
 
 impl User {
-    /// The user; if there is none, what `make` makes, which is it from then on. It is not kept.
+    /// The user. If there is none, `make` makes it. It is not kept alive.
     pub(crate) fn get_or_make(
         &self,
         make: Option<impl FnOnce() -> Arc<dyn FileUser>>,
@@ -40,7 +40,7 @@ impl User {
         })
     }
 
-    /// Tells the user that the file has `size` bytes now, which are fewer than before. The lock of the size is held.
+    /// Tells the user that the file has become shorter, and has `size` bytes now. The lock of the size is held.
     pub(crate) fn tell_cut(&self, size: u64) {
         let user = lock(&self.0).as_ref().and_then(Weak::upgrade);
         if let Some(user) = user {

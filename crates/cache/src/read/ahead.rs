@@ -1,8 +1,8 @@
 //! Readahead: how many pages to read when one is missing.
 //!
 //! A handle that misses the page right after the last one that it read in is reading in sequence; it
-//! reads twice as many pages each time, up to [`MOST_BYTES`]. Any other miss reads what was asked
-//! for. The state is a hint, of the handle, and touched by misses only.
+//! reads twice as many pages each time, up to [`MOST_BYTES`]. Any other miss reads the requested
+//! pages. The state is a hint. It belongs to the handle, and only misses touch it.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use crate::base::page::PageNr;
 /// The most that is read ahead, in bytes.
 const MOST_BYTES: usize = 128 << 10;
 
-/// Where a handle's sequence is.
+/// The position of a handle in its sequence.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     /// The page after the last that was read in.
@@ -25,7 +25,7 @@ pub(crate) struct Sequence {
 impl Sequence {
     /// A handle that has read nothing, of a file with this page size in a pool of `nr_frames`.
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
-        // Reading ahead must not push out what the reader is about to come to: a sixteenth of the pool.
+        // Readahead must not push out pages that the reader is about to reach: a sixteenth of the pool.
         let pool = nr_frames * pagewell_frame::FRAME_BYTES / 16;
         Self {
             next: AtomicU64::new(u64::MAX),
@@ -34,9 +34,9 @@ impl Sequence {
         }
     }
 
-    /// How many pages to read, from the missing `page` on, when the read itself wants `wanted` of them.
+    /// How many pages to read, from the missing `page` on, when the read itself needs `wanted` of them.
     pub(crate) fn on_miss(&self, page: PageNr, wanted: usize) -> usize {
-        // ORDERING: Relaxed, all of them; a hint. Threads that share a handle may garble it, and read a
+        // ORDERING: Relaxed, all of them; a hint. Threads that share a handle may garble it, and then read a
         // little more or less than they might.
         let wanted = wanted as u64;
         let window = if page == self.next.load(Ordering::Relaxed) {

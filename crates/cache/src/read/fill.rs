@@ -2,12 +2,12 @@
 //!
 //! Protocol. Get a permit ([`crate::supply::permits`]) and allocate a frame. Claim the page's empty slot, so that
 //! concurrent misses of one page read it once: the others wait for the claim to end. Read into the frame,
-//! cut off what is past the end of the file, publish the frame, end the claim. Missing neighbours that the
+//! zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
 //! caller wants too are claimed and read in the same transfer, as far as that needs no waiting (C3 of
 //! [`crate::index::claim`]).
 //!
-//! Failure. An error leaves every slot as it was and frees the frames; those who waited try for
-//! themselves. A transfer of several pages that fails is repeated for the first page alone, so that an
+//! Failure. An error leaves every slot as it was and frees the frames; waiting threads then try
+//! themselves. A failed transfer of several pages is repeated for the first page alone, so that an
 //! unreadable page does not make its neighbours unreadable.
 
 use pagewell_frame::refcount::RefScheme;
@@ -31,30 +31,30 @@ use crate::supply::transfers::NodeSet;
 /// A fill may have to make a leaf.
 const LEAF_FRAMES: usize = 1;
 
-/// What came of a fill.
+/// The outcome of a fill.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Fill<'m, S: RefScheme> {
     /// The page was read; a reference to its frame, and how many bytes of it are the file's.
     Filled(FrameRef<'m, S>, usize),
-    /// Someone else has claimed or filled the page: look again.
+    /// Another thread has claimed or filled the page: look again.
     Raced,
-    /// Someone is cutting the file, or has just done it: look again when that is over.
+    /// Another thread is cutting the file, or has just cut it: look again when the cut is over.
     Cut,
 }
 
 /// A page that is about to be read.
 #[derive(Debug)]
 struct Pending<'m, S: RefScheme> {
-    // Dropped in this order: the frame is free before somebody who waits for the slot wants one.
+    // Dropped in this order: the frame is free before a thread that waits for the slot wants one.
     frame: UniqueFrame<'m, S>,
     claim: Claim<'m, S>,
-    /// The frame of the leaf, and the position in it, that the slot is at.
+    /// The slot's place: the frame of its leaf, and the position in the leaf.
     place: (u64, u64),
     /// How many bytes of the page the storage has.
     len: usize,
-    /// How many bytes of the page the file has: more, if the file is written to and the storage does not know
-    /// of all of it yet. The others are zeros.
+    /// How many bytes of the page the file has: more, if the file is written to and the storage does not have
+    /// all of it yet. The additional bytes are zeros.
     readable: usize,
 }
 
@@ -76,8 +76,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
         }
 
-        // 1. A permit, a frame, the leaf, and last the claim: nothing is waited for with the claim in hand
-        // but the storage, and for permits with nothing in hand.
+        // 1. A permit, a frame, the leaf, and last the claim. With the claim in hand this waits only for the
+        // storage; it waits for permits with nothing in hand.
         let page_frames = self.0.order().frames() as usize;
         let mut permit = self.0.supply().in_flight.permit(page_frames + LEAF_FRAMES);
         let frame = Allocator(self.0.supply())
@@ -109,12 +109,12 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             };
             batch.push(pending);
         }
-        // The size is to be that of after the claims: whoever changes it stores it first, and then
+        // The size must be the one after the claims: a thread that changes it first stores it, and then
         // waits for the claims of the pages that it makes wrong.
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: we claim, and
         // look at the size and the file; they change either, and look for claims; one must see the other).
         fence(Ordering::SeqCst);
-        // Loaded once: a file that has grown since is one whose storage has not been asked for so much.
+        // Loaded once: if the file has grown since, the storage is still asked only for this much.
         let size = self.0.fill_size();
         let readable = self.readable_size(size);
         for (pending, page) in batch.iter_mut().zip(page..) {
@@ -125,7 +125,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             && first.len == 0
             && first.readable != 0
         {
-            // The storage has nothing of it yet.
+            // The storage has no byte of it yet.
             batch.truncate(1);
             return Ok(self.publish_zeros(batch.pop()));
         }
@@ -134,7 +134,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
         }
 
-        // 3. Read them all, or failing that the first.
+        // 3. Read them all; if that fails, the first.
         let nr_read = match self.transfer(&batch, page) {
             Ok(nr_read) => nr_read,
             Err(error) if batch.len() == 1 => return Err(self.failed(error)),
@@ -152,7 +152,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             return Err(self.0.error(ErrorKind::Truncated, Op::Read));
         }
 
-        // 4. Publish what was read; what is left over in `batch` is given back.
+        // 4. Publish the pages that were read. The rest of `batch` is given back.
         batch.truncate(nr_read);
         self.0.supply().counters.add(Event::Fill, nr_read as u64);
         let mut batch = batch.into_iter();
@@ -169,7 +169,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// How far the file can be read whose storage has `fill_size` bytes: if it is written to, that may be further.
+    /// How far the file can be read if its storage has `fill_size` bytes: further, if the file is written to.
     fn readable_size(self, fill_size: u64) -> u64 {
         match self.0.writes_if_any() {
             Some(_) => fill_size.max(self.0.size()),
@@ -177,10 +177,10 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Whether the file has been, or is being, cut to less than `fill_size` bytes by who tells us so: a transfer that was
-    /// to read so much may fall short, and nothing is wrong with the file.
+    /// Whether a cut through this cache has made the file shorter than `fill_size` bytes, or is under way: then a transfer of
+    /// that many bytes may fall short although nothing is wrong with the file.
     fn is_being_cut(self, fill_size: u64) -> bool {
-        // In this order: when the cut is over the size is there.
+        // In this order: when the cut is over, the new size is stored.
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
     }
 
@@ -198,7 +198,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Claims `page` and finds a frame for it, unless it is there already or either takes waiting.
+    /// Claims `page` and finds a frame for it, unless it is cached already or either takes waiting.
     fn try_prepare(self, page: PageNr) -> Option<Pending<'m, S>> {
         let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
@@ -212,7 +212,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         })
     }
 
-    /// Reads the pages of `batch`, which are neighbours from `first` on; returns how many were read
+    /// Reads the pages of `batch`, which are neighbours from `first` on; returns how many it read
     /// whole. Fewer than all means that the file has become shorter.
     fn transfer(self, batch: &[Pending<'_, S>], first: PageNr) -> std::io::Result<usize> {
         let bufs: Vec<RacyBytes<'_>> = batch
@@ -234,7 +234,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             }
             read -= pending.len;
             nr_read += 1;
-            // What is past the end of the file reads as zeros, whatever was in the frame before.
+            // Bytes past the end of the file read as zeros, whatever the frame had before.
             let bytes = pending.frame.bytes();
             bytes.zero(pending.len, bytes.len() - pending.len);
         }

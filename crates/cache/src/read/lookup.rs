@@ -1,17 +1,17 @@
 //! The referenced lookup: from a page to a reference to its frame, filling the page if it is missing.
 //!
-//! Place. Pins, the referenced read, and whatever the optimistic read gives up on.
+//! Place. Pins, the referenced read, and every read that the optimistic read gives up.
 //!
 //! Protocol. Load the slot; take a reference to the frame that the slot names; check
-//! that it is unchanged; then the reference is to the page. It is not one if the check fails, since
-//! the frame may have been reused between the load and the `try_get`: it is dropped again, and
-//! whoever drops the last one frees the frame.
+//! that the slot is unchanged. If it is, the reference is to the page. If not, the frame may have been reused
+//! between the load and the `try_get`: the reference is dropped again, and
+//! the thread that drops the last one frees the frame.
 //!
 //! The bytes of a frame with a reference do not change (a page is written before it is
 //! published), so a copy under the reference needs no validation of its own.
 //!
-//! Progress. A round is repeated only after another thread has changed the slot or is about to: a fill
-//! and a cut of the file are waited for asleep, everything else lasts a few steps.
+//! Progress. A round is repeated only after another thread has changed the slot or is about to. For a fill
+//! and a cut of the file the lookup sleeps; everything else lasts a few steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -26,17 +26,17 @@ use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
 
-/// How many rounds a claimed slot is watched before the thread sleeps: an eviction's claim is over
-/// in a moment, a fill's is not.
+/// How many rounds a thread watches a claimed slot before it sleeps: an eviction's claim ends
+/// in a moment, a fill's does not.
 const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 /// A page, held.
 #[derive(Debug)]
 pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) reference: FrameRef<'m, S>,
-    /// The size of the file at a moment when this was its page, or less: what the page holds from this position
-    /// of the file on is not the file's. (The size of a later moment may be that of a file that has been
-    /// shorter in between, or longer, which this page knows nothing of.)
+    /// The size of the file at a moment when this was its page, or less: the page's bytes from this position
+    /// of the file on are not the file's. (A later size may be that of a file that has been
+    /// shorter or longer in between, of which this page knows nothing.)
     pub(crate) end: u64,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Found<'m, S: RefScheme> {
 pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Lookup<'m, S> {
-    /// A reference to the frame of `page`. If it is missing, it is filled, along with missing neighbours
-    /// up to as many pages in all as `ahead` says, which is asked once and only then.
+    /// A reference to the frame of `page`. A missing page is filled, along with missing neighbours
+    /// up to `ahead` pages in all; `ahead` is called once, and only for a fill.
     pub(crate) fn get(
         self,
         page: PageNr,
@@ -95,9 +95,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// [`get`](Self::get) once more, if it has failed with `error` for lack of frames, and pages that are not clean
-    /// were in the way. No lock of any file is held. Apart, and called where `get` is, so that lookups that succeed
-    /// are compiled as if there were no second one: an outcome that is passed on through memory costs seven
+    /// Repeats [`get`](Self::get) if it has failed with `error` for lack of frames, and unclean pages
+    /// were in the way. No lock of any file is held. This is a function apart, called where `get` is, so that successful
+    /// lookups are compiled as if there were no second one: to pass an outcome on through memory costs seven
     /// nanoseconds.
     #[cold]
     #[inline(never)]
@@ -111,13 +111,13 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         self.get(page, ahead)
     }
 
-    /// A reference to the frame that was `seen` in the slot, if it still is the page's.
+    /// A reference to the frame that was `seen` in the slot, if it is still the page's.
     pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m, S>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.0.pool().try_get(frame) {
             TryGetFrame::Taken(reference) => {
-                // `try_get` acquires, so these loads come after the reference was taken, and both acquire, so
-                // they stay in this order: the size is one that the file had while this was its page.
+                // `try_get` acquires, so these loads come after the reference was taken. Both acquire, so
+                // they stay in this order: the file had this size while this was its page.
                 let end = self.0.size();
                 let is_pages = seen.is_unchanged();
                 Ok(is_pages.then_some(Found { reference, end }))

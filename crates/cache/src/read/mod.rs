@@ -1,13 +1,13 @@
 //! Reading pages: hits, lookups, fills and pins.
 //!
-//! Owns. The optimistic and the referenced read ([`reader`]), from a page to a reference to its frame ([`lookup`]), reading
-//! missing pages ([`fill`]) and how many at a time ([`ahead`]), pins ([`pin`]).
+//! Owns. The optimistic and the referenced read ([`reader`]), the lookup from a page to a reference to its frame ([`lookup`]),
+//! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pin`]).
 //!
-//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. What is not clean is in its way only when there are no frames: then the file's
-//! keeper is asked.
+//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Unclean pages are in its way only when there are no frames: then it asks the
+//! file's keeper.
 //!
 //! Promises. A read within one page gives its bytes as they were at one moment. A hit writes nothing that threads share. A page
-//! is read from the storage once, however many want it.
+//! is read from the storage once, however many threads want it.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;

@@ -15,8 +15,8 @@ use crate::read::raw;
 
 /// A pinned page of a file: derefs to its bytes, which do not change while the guard exists.
 ///
-/// Borrows from the [`File`](crate::File) that it is of. A page that is pinned is not evicted; if it is
-/// invalidated meanwhile, the guard keeps the bytes that it has.
+/// Borrows from its [`File`](crate::File). A pinned page is not evicted; if it is
+/// invalidated meanwhile, the guard keeps its bytes.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
     reference: FrameRef<'f, S>,
     len: usize,
@@ -25,7 +25,7 @@ pub struct PageGuard<'f, S: RefScheme = LockBit> {
 /// A pinned page that owns a share of its file: as [`PageGuard`], without the borrow.
 pub struct OwnedPageGuard<S: RefScheme = LockBit> {
     mapping: Arc<Mapping<S>>,
-    /// The reference to this frame is the guard's.
+    /// The guard owns the reference to this frame.
     frame: FrameNr,
     len: usize,
 }
@@ -92,7 +92,7 @@ impl<S: RefScheme> Drop for OwnedPageGuard<S> {
     fn drop(&mut self) {
         let reference = raw::guards_reference(self.mapping.pool(), self.frame);
         if !self.mapping.shared().home.is_here() {
-            // Dropping the last one would wait for locks that nobody lets go of in a child.
+            // Dropping the last handle would wait for locks that nobody releases in a child.
             reference.into_raw();
         }
     }

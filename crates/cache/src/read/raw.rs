@@ -1,4 +1,4 @@
-//! The unsafe steps of reads and pins, each as a safe function whose callers' duties are invariants of this room.
+//! The unsafe steps of reads and pins, each as a safe function. Invariants of this room are the duties of their callers.
 
 #![allow(unsafe_code)] // See above.
 
@@ -14,7 +14,7 @@ pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 
-/// A reference that a guard kept as a bare number.
+/// The reference that a guard keeps as a bare number.
 pub(crate) fn guards_reference<S: RefScheme>(
     pool: &FramePool<S>,
     frame: FrameNr,
@@ -36,8 +36,8 @@ pub(super) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize
 #[cfg(not(loom))]
 pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
     let start = pool.bytes(frame, len).as_ptr();
-    // SAFETY: the range is of the pool, as was just checked, and the only caller hands the slice out for
-    // as long as it has a reference to the page, which is the reason that nobody writes it (see
+    // SAFETY: the range is of the pool, as was just checked. The only caller hands the slice out for
+    // as long as it has a reference to the page, and while there is a reference nobody writes the page (see
     // `page_slice`).
     unsafe { std::slice::from_raw_parts(start, len) }
 }

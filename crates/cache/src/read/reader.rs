@@ -5,33 +5,33 @@
 //! Nothing shared is written, and no reference is taken.
 //!
 //! ```text
-//! reader                                       who takes the page out, and who reuses its frame
+//! reader                                       a thread that takes the page out, and one that reuses its frame
 //! 1 load the slot            (acquire)         a claim the slot              (`busy`)
 //! 2 give up unless it is hot                   b freeze the frame, or drop its reference
 //! 3 load the file's size; give up beyond it    c end the claim: new version  (release)
-//! 4 copy the bytes                             d free the frame; someone allocates it (locks)
+//! 4 copy the bytes                             d free the frame; a thread allocates it (locks)
 //! 5 fence(Acquire)                             e fence(Release)              (`UniqueFrame::bytes`)
 //! 6 load the slot again: unchanged?            f write other bytes
 //! ```
 //!
-//! If step 4 copies any byte that step f wrote, the fences synchronise (5 with e), so step 6 sees what
-//! step c stored, or something later: `busy`, or another version. So a read that finds the slot
-//! unchanged has copied none of them. The frame's memory stays mapped, so a copy that will turn out stale is
-//! harmless while it lasts; so does the array of slots, for as long as the mapping.
+//! If step 4 copies any byte that step f wrote, the fences synchronise (5 with e), so step 6 sees the
+//! word that step c stored, or a later one: `busy`, or another version. So a read that finds the slot
+//! unchanged has copied none of them. The frame's memory stays mapped, so a copy that turns out stale is
+//! harmless while it lasts. The array of slots stays mapped too, for as long as the mapping exists.
 //!
 //! The answer covers the whole copy: the bytes are those of the page at any moment between steps 1 and 6. A
-//! read of several pages is validated page by page, and so is atomic for each page and not for all of them.
+//! read of several pages is validated page by page. So it is atomic for each page, not for all of them.
 //!
 //! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
 //! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
-//! file's size; the slot has changed. There is no second try: what makes the check fail is that the page
+//! file's size; the slot has changed. There is no second try: the check fails because the page
 //! was taken out, and then there is nothing to try again.
 //!
 //! # The referenced read
 //!
-//! Every page is looked up with a reference ([`crate::read::lookup`]), copied, and let go: two
-//! read-modify-writes of the frame's count for each page. It is the baseline that the optimistic read
-//! is measured against.
+//! Every page is looked up with a reference ([`crate::read::lookup`]), copied, and released: two
+//! read-modify-writes of the frame's count for each page. This is the baseline of the optimistic
+//! read.
 //!
 //! Proved by `loom_read_vs_evict_and_reuse`, `loom_read_vs_fill`, `loom_read_vs_replacement`; by the
 //! litmus tests `optimistic-read*`; by the mutants of `verify/mutants`.
@@ -45,11 +45,11 @@ use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::raw;
 
-/// The longest read that is tried in line: what [`pagewell_sync::bytes`] copies without a call, which would
+/// The longest read that is tried inline: [`pagewell_sync::bytes`] copies so much without a call. A call would
 /// make the function around it save its registers.
 const SHORT_BYTES: usize = 64;
 
-/// What came of an optimistic read within one page.
+/// The outcome of an optimistic read within one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum FastRead {
@@ -59,7 +59,7 @@ pub(crate) enum FastRead {
     Fallback,
 }
 
-/// Which way a read takes.
+/// The way that a read takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPath {
     /// Optimistic, and by reference where that gives up.
@@ -73,11 +73,11 @@ pub(crate) enum ReadPath {
 pub(crate) struct Reader<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Reader<'_, S> {
-    /// Fills `buf` with the bytes from `pos` on, if it is a short read that is a hit. Otherwise
+    /// Fills `buf` with the bytes from `pos` on, if it is a short read that hits. Otherwise
     /// [`read_pages`](Self::read_pages) has to decide, and `buf` may have been written to.
     ///
-    /// Calls nothing and needs few registers, so that it adds little to the function that it becomes a part
-    /// of.
+    /// It calls nothing and needs few registers, so it adds little to the function into which it is
+    /// inlined.
     #[inline(always)]
     pub(crate) fn read_short(self, buf: &mut [u8], pos: u64) -> FastRead {
         if buf.len() > SHORT_BYTES {
@@ -86,7 +86,7 @@ impl<S: RefScheme> Reader<'_, S> {
         self.read_page_optimistic(pos, buf)
     }
 
-    /// The page that byte `pos` of the file is in, and where in it.
+    /// The page with byte `pos` of the file, and the byte's position in it.
     #[inline]
     fn split(self, pos: u64) -> (PageNr, usize) {
         let off = pos as usize & (self.0.page_size() - 1);
@@ -95,7 +95,7 @@ impl<S: RefScheme> Reader<'_, S> {
 
     /// Fills `buf` from within one page, or gives up. The numbers are those of the module's text.
     ///
-    /// Every instruction counts here: on random reads, how many of them overlap is decided by how many fit
+    /// Every instruction counts here: the number of random reads that overlap depends on how many fit
     /// into the processor's window (`docs/adr/0004-hit-path.md`).
     #[inline(always)]
     pub(crate) fn read_page_optimistic(self, pos: u64, buf: &mut [u8]) -> FastRead {
@@ -103,7 +103,7 @@ impl<S: RefScheme> Reader<'_, S> {
         if off + buf.len() > self.0.page_size() {
             return FastRead::Fallback;
         }
-        // Loaded before the first atomic access, or the compiler must load them again after it.
+        // Loaded before the first atomic access; otherwise the compiler must load them again after it.
         let view = self.0.index().view();
         // 1.
         let Some(seen) = self.0.index().look(page) else {
@@ -113,7 +113,7 @@ impl<S: RefScheme> Reader<'_, S> {
         if !seen.slot.is_hot() {
             return FastRead::Fallback;
         }
-        // 3. After the slot, so that a page that is there is within the size, or the size is newer. (The sum
+        // 3. After the slot. So a page that is there is within the size, or the size is newer. (The sum
         // cannot overflow: an index has no slots beyond `MAX_FILE_BYTES`.)
         if pos + buf.len() as u64 > self.0.size() {
             return FastRead::Fallback;
@@ -122,7 +122,7 @@ impl<S: RefScheme> Reader<'_, S> {
         let frame = seen.slot.frame();
         raw::copy_page(view, frame, off, buf);
         // 5.
-        // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the frame's bytes
+        // ORDERING: Acquire fence; pairs with the release fence of the thread that overwrites the frame's bytes
         // (`UniqueFrame::bytes`), through the bytes. It also keeps the loads below from being done
         // before the copy. Without it `optimistic-read-broken-no-reader-fence` is "Sometimes".
         fence(Ordering::Acquire);
@@ -134,8 +134,8 @@ impl<S: RefScheme> Reader<'_, S> {
         }
     }
 
-    /// Reads any number of pages, the way `path` says; `ahead` says how many pages to fill from a
-    /// missing page on, given how many the read itself has still to read.
+    /// Reads any number of pages, the way `path` says. `ahead` says how many pages to fill from a
+    /// missing page on, given the number of pages that the read itself still needs.
     pub(crate) fn read_pages(
         self,
         buf: &mut [u8],
@@ -174,8 +174,8 @@ impl<S: RefScheme> Reader<'_, S> {
                 Err(error) => {
                     // A copy that failed its check may have left foreign bytes behind.
                     chunk.fill(0);
-                    // What was read before the failure counts; the next read reports it. That the file
-                    // has just been found to end before this page is no failure.
+                    // Bytes read before the failure count; the next read reports it. If the file
+                    // has just been found to end before this page, that is no failure.
                     if done == 0 && error.kind() != ErrorKind::OutOfRange {
                         return Err(error);
                     }

@@ -1,4 +1,4 @@
-//! The frames of a cache, for what shares them: memory spaces, say.
+//! The frames of a cache, for users that share them, such as memory spaces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::files::state::Files;
 use crate::supply::alloc::Allocator;
 use crate::write::moves;
 
-/// The frames of a cache. Whoever allocates from its pool takes them from the pages of files; the cache's capacity bounds
+/// The frames of a cache. An allocation from its pool leaves fewer frames to the pages of files; the cache's capacity bounds
 /// both.
 pub struct CacheFrames<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
@@ -27,16 +27,16 @@ impl<S: RefScheme> CacheFrames<S> {
         self.files.supply().pool()
     }
 
-    /// Makes room: a block of `order` that may be at `place`, for which pages of files are evicted if none is free.
+    /// Makes room: returns a block of `order` at `place`, and evicts pages of files for it if none is free.
     ///
-    /// Where pages are evicted follows the place. For [`Place::Only`] it is that node alone, whatever is free elsewhere. For
-    /// [`Place::Prefer`] a block is taken of any node first, if one is free, as near as can be; then pages of that node are
-    /// evicted, and those of others if it has none that can be. Of a node alone a few more are evicted along with the
-    /// first. Pages that were referenced lately go last, and those that are pinned, or not clean, not at all.
+    /// The place says where pages are evicted. For [`Place::Only`] it is that node alone, whatever is free elsewhere. For
+    /// [`Place::Prefer`] a free block of any node comes first, the nearest one; if there is none, pages of that node are
+    /// evicted; if none of these can be, pages of the others. For a node alone a few more pages are evicted along with the
+    /// first. Pages that were referenced lately go last. Pinned or unclean pages do not go at all.
     ///
     /// None when nothing could be evicted there for about a tenth of a second, during which no page was on its way into a
-    /// frame there: a page that is held for a moment is waited for. If there are no clean pages there, held or not, none at
-    /// once. [`make_clean`](Self::make_clean) may help then, if there are others.
+    /// frame there; so it waits for a page that is held for a moment. If there are no clean pages there, held or not, none at
+    /// once. If there are unclean ones, [`make_clean`](Self::make_clean) may help then.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()
@@ -46,22 +46,22 @@ impl<S: RefScheme> CacheFrames<S> {
         Allocator(self.files.supply()).alloc_at(order, place).ok()
     }
 
-    /// Makes pages clean that are in frames of `place`, so that they can be evicted for a block of `order`: those of a file
-    /// that is written back in the background are given to the storage, and made durable; for a block of several frames, of
-    /// all such files. Whether any page was made clean. If not, the next sync of each file tells why.
+    /// Makes pages in frames of `place` clean, so that they can be evicted for a block of `order`: gives the pages of one file
+    /// that is written back in the background to the storage, and makes them durable; for a block of several frames, those of
+    /// all such files. Returns whether any page was made clean. If not, the next sync of each file tells why.
     ///
-    /// To be called with no lock in hand that a hook of the program may want. It waits for the storage, and calls hooks;
-    /// called by a hook it does nothing.
+    /// The caller must hold no lock that a hook of the program may want: this waits for the storage, and calls hooks.
+    /// Called by a hook it does nothing.
     pub fn make_clean(&self, order: Order, place: Place) -> bool {
         Cleaner(&self.files).make_clean_at(order, place)
     }
 
-    /// Moves the page of a file that is in `frame` to `to`, a block of its size, whatever its state; returns the block
-    /// that it was in.
+    /// Moves the page of a file in `frame` to `to`, a block of its size, whatever its state; returns the old
+    /// block.
     ///
     /// # Errors
     ///
-    /// `to`, when there is no page of that size in the frame, or somebody holds it, or has it pinned to be changed.
+    /// `to`, when there is no page of that size in the frame, or another thread holds it, or has it pinned to be changed.
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,

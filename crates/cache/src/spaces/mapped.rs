@@ -41,13 +41,13 @@ use crate::write::moves::{self, PageMove};
 use crate::write::page::{Attempt, Bound, PageWriter};
 use crate::writeback::barrier::Barriers;
 
-/// What came of a try.
+/// The outcome of a try.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Tried {
     /// It was done.
     Done,
-    /// The file ends before, and nothing was done.
+    /// The file ends before the access, and nothing was done.
     PastEnd,
     /// Nothing was done: this has to be waited for first.
     NotNow(Wait),
@@ -61,19 +61,19 @@ pub struct Wait(Why);
 enum Why {
     /// The page is not cached.
     Missing,
-    /// Somebody is changing the page's place.
+    /// Another thread is changing the page's place.
     Raced,
-    /// Somebody has the page pinned to be changed; it was in this frame.
+    /// The page is pinned to be changed; it was in this frame.
     Locked(FrameNr),
-    /// Somebody holds the page, so it has to be written to another frame.
+    /// The page is held by others, so it has to be written to another frame.
     NeedsFrame,
-    /// What was written to the page belongs before a barrier, and is to be durable first.
+    /// The page has bytes from before a barrier, which have to be durable first.
     OfEarlierGroup,
     /// Too many frames are not clean.
     TooManyUnclean,
 }
 
-/// What waiting has got for the next try of an edit.
+/// Things that a wait has prepared for the next try of an edit.
 #[derive(Debug)]
 pub struct Spare<'f, S: RefScheme> {
     frame: Option<UniqueFrame<'f, S>>,
@@ -143,8 +143,8 @@ impl<S: RefScheme> MappedFile<S> {
         self.mapping.is_same(&other.mapping)
     }
 
-    /// The one user of the file, or if there is none what `make` makes, which is it from then on. None if the user is
-    /// of another type. The file does not keep it.
+    /// The one user of the file. If there is none yet, `make` makes it. None if the user is
+    /// of another type. The file does not keep it alive.
     pub fn user_or_else<U: FileUser>(&self, make: impl FnOnce() -> Arc<U>) -> Option<Arc<U>> {
         let user = self.mapping.user().get_or_make(Some(|| {
             let made: Arc<dyn FileUser> = make();
@@ -170,15 +170,15 @@ impl<S: RefScheme> MappedFile<S> {
         )
     }
 
-    /// Fills `buf` with the bytes from `pos` on, which are of one page, if that is a hit. If not, `buf` may have been
+    /// Fills `buf` with the bytes from `pos` on, which are of one page, if that hits. If not, `buf` may have been
     /// written to.
     #[inline(always)]
     pub fn try_read_hit(&self, pos: u64, buf: &mut [u8]) -> bool {
         Reader(&self.mapping).read_page_optimistic(pos, buf) == FastRead::Done
     }
 
-    /// Fills `buf` with the bytes from `pos` on, which are of one page; with zeros past the end of the file, if it ends
-    /// within the page.
+    /// Fills `buf` with the bytes from `pos` on, which are of one page. If the file ends within the page, the bytes past
+    /// its end are zeros.
     ///
     /// # Errors
     ///
@@ -196,8 +196,8 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Copies page number `page` to `to`, which has the size of one; zeros past the end of the file, if it ends within
-    /// the page.
+    /// Copies page number `page` to `to`, which has a page's size. If the file ends within the page, the bytes past its
+    /// end are zeros.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `work` with a reference to a page that is cached, and how many of its bytes are the file's: one at least.
+    /// Calls `work` with a reference to a cached page, and the number of its bytes that are the file's: one at least.
     fn with_page<'f>(
         &'f self,
         page: u64,
@@ -257,9 +257,9 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Has the `len` bytes from `pos` on, which are of one page, changed by `change`, as a write to the file with this
-    /// log sequence number (0 for none). All of them must be within the file. `change` may be called again after it was
-    /// called on bytes that nobody gets to see.
+    /// Lets `change` change the `len` bytes from `pos` on, which are of one page, as a write to the file with this
+    /// log sequence number (0 for none). All of them must be within the file. `change` may be called again, if the first
+    /// call was on bytes that no reader gets to see.
     ///
     /// # Errors
     ///
@@ -305,11 +305,11 @@ impl<S: RefScheme> MappedFile<S> {
         not_now(why)
     }
 
-    /// Waits for what a try needs; what has to be kept for the next try is put into `spare`. No lock is held.
+    /// Waits for what a try needs; puts things that have to be kept for the next try into `spare`. No lock is held.
     ///
     /// # Errors
     ///
-    /// What a read, or a write, of the file can fail with; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends
+    /// The errors of a read, or a write, of the file; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends
     /// before the page.
     pub fn wait<'f>(
         &'f self,
@@ -340,12 +340,12 @@ impl<S: RefScheme> MappedFile<S> {
         Ok(())
     }
 
-    /// Gets page number `page` into the cache, if it is not there, and keeps it there; missing pages after it come along, up
-    /// to `nr_pages` in all. No lock is held.
+    /// Gets page number `page` into the cache, if it is not cached, and keeps it there. Missing pages after it are read along,
+    /// up to `nr_pages` in all. No lock is held.
     ///
     /// # Errors
     ///
-    /// What a read of the file can fail with; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the
+    /// The errors of a read of the file; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the
     /// page.
     pub fn hold(&self, page: u64, nr_pages: usize) -> Result<HeldPage<'_, S>, Error> {
         let mapping = &*self.mapping;

@@ -1,4 +1,4 @@
-//! Allocating: a block that is free, or else what reclaim finds.
+//! Allocating: a free block, or one that reclaim finds.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
@@ -9,12 +9,12 @@ use crate::supply::reclaim::effort::Patience;
 use crate::supply::reclaim::nodes::{alloc_free, simplest};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
-/// Allocates blocks, and evicts pages for them if need be.
+/// Allocates blocks, and evicts pages for them if necessary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Allocator<'s, S> {
-    /// A block of `order`; pages are evicted for it if need be.
+    /// A block of `order`; pages are evicted for it if necessary.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         match self.0.pool().alloc(order) {
             Some(unique) => Ok(unique),
@@ -22,8 +22,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         }
     }
 
-    /// A block of `order`, if it can be had without evicting pages that were referenced lately. When there
-    /// is none free, pages that are passed over lose their marks, as with any round of the hand.
+    /// A block of `order`, if there is one without evicting pages that were referenced lately. When none
+    /// is free, pages that the hand passes lose their marks, as in any round.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.0
             .pool()
@@ -31,7 +31,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// As [`alloc`](Self::alloc), at `place`, which is one of the pool.
+    /// As [`alloc`](Self::alloc), at `place`, which must be one of the pool's.
     pub(crate) fn alloc_at(
         self,
         order: Order,
@@ -48,7 +48,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         Ok(block)
     }
 
-    /// A block on this node and no other, if one is free.
+    /// A free block on this node and no other, if there is one.
     pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,

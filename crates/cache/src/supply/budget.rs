@@ -1,7 +1,7 @@
-//! The memory that the cache uses outside of its frames, counted in frames all the same.
+//! The memory that the cache uses outside of its frames, counted in frames too.
 //!
-//! What belongs to an open file but is not in a frame (its record, the part of its index's root that is
-//! in use) is charged here in bytes. For every [`FRAME_BYTES`] charged, or begun, one frame of the
+//! Parts of an open file that are not in a frame (its record, the used part of its index's root)
+//! are charged here in bytes. For every [`FRAME_BYTES`] charged, or begun, one frame of the
 //! pool is withheld: allocated, its memory given back to the system, and used for nothing. So the
 //! cache as a whole stays within its capacity.
 //!
@@ -14,7 +14,7 @@ use pagewell_sync::{Mutex, lock};
 use crate::index::claims::Claims;
 use crate::supply::raw;
 
-/// What is charged, and the frames withheld for it.
+/// The bytes charged, and the frames withheld for them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     state: Mutex<State>,
@@ -40,8 +40,8 @@ impl Budget {
         withheld
     }
 
-    /// Charges `bytes`, if that takes no more frames than are withheld already, and those in `spare`; whether it did. What it
-    /// takes of `spare` is withheld from then on.
+    /// Charges `bytes`, if the frames withheld already, and those in `spare`, suffice for that; returns whether it did. The
+    /// frames that it takes out of `spare` are withheld from then on.
     pub(super) fn try_charge<S: RefScheme>(
         &self,
         bytes: usize,
@@ -58,7 +58,7 @@ impl Budget {
         true
     }
 
-    /// Takes back a charge of `bytes`; what is withheld for it is free then.
+    /// Takes back a charge of `bytes`; the frames withheld for it become free.
     pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);

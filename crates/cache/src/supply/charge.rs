@@ -1,4 +1,4 @@
-//! Charging the budget: frames are found for what is used outside of them.
+//! Charging the budget: finding frames to withhold for memory used outside of them.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -12,11 +12,11 @@ use crate::supply::parts::Supply;
 pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Charges<'s, S> {
-    /// Charges `bytes`; pages are evicted for them if need be.
+    /// Charges `bytes`; pages are evicted for them if necessary.
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
-        // Frames that are allocated here are this call's own until the charge is met by them: calls at
-        // the same time must neither use each other's, nor leave any of them behind. Those that turn out
-        // not to be needed are freed when this is dropped, which is after the budget's lock is released.
+        // Frames that are allocated here belong to this call until they meet the charge: calls at
+        // the same time must neither use each other's frames, nor leave any behind. Frames that turn out
+        // unnecessary are freed when this is dropped, after the release of the budget's lock.
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;
@@ -69,9 +69,9 @@ mod tests {
         assert_eq!(supply.pool().stats().nr_available(), 16);
     }
 
-    /// Eight files that were opened at the same moment left a cache with 61 of 64 frames: each charge had
-    /// withheld a frame, one would have done for all, and only a charge that failed gave back what was
-    /// too much. Frames that a charge does not need now never become withheld.
+    /// Eight files that were opened at the same moment left a cache with 61 of 64 frames. Each charge had
+    /// withheld a frame, though one would have done for all, and only a failed charge gave the
+    /// surplus back. Now a frame that a charge does not need is never withheld.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

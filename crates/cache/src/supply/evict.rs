@@ -1,8 +1,8 @@
-//! Evicting one page, or one leaf whose slots are all empty: whatever the record of a frame says, checked against the slot.
+//! Evicting one page, or one leaf whose slots are all empty: the record of a frame names it, and the slot is checked.
 //!
-//! Protocol. The record of a page's frame says which slot of which leaf names it. Who evicts takes a reference to the leaf,
-//! checks that it is one, checks the slot, and claims it ([`crate::index::claim`]). So it needs no access to the mapping, and
-//! nothing that a closing file could take away under it. It waits for nothing: what is claimed by others is passed over.
+//! Protocol. The record of a page's frame says which slot of which leaf names it. The eviction takes a reference to the leaf,
+//! checks that it is a leaf, checks the slot, and claims it ([`crate::index::claim`]). So it needs no access to the mapping, nor to
+//! anything that a closing file could take away meanwhile. It waits for nothing, and passes over slots that others have claimed.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, TryGetFrame, UniqueFrame};
@@ -15,14 +15,14 @@ use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 
-/// Evicts what a frame holds.
+/// Evicts the content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Evictor<'s, S> {
-    /// Evicts what `frame` holds, if that can be done at once.
+    /// Evicts the content of `frame`, if that can be done at once.
     pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
-        // What the record says is a hint until something is held; each branch checks it.
+        // The record is a hint until something is held; each branch checks it.
         match self.0.pool().meta(frame).kind().0 {
             FrameKind::Page => self.try_evict_page(frame, marks),
             FrameKind::Leaf => self.try_evict_leaf(frame),
@@ -51,9 +51,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         Some(unique)
     }
 
-    /// The slot that names the page in `frame`: its leaf, where it is in it, and what it says.
+    /// The slot that names the page in `frame`: its leaf, its position there, and its word.
     pub(crate) fn slot_of(self, frame: FrameNr) -> Option<(Leaf<'s, S>, usize, Slot)> {
-        // What the record says is a hint until the slot says the same.
+        // The record is a hint until the slot says the same.
         let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
         let position = usize::try_from(position).ok()?;
@@ -64,8 +64,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // ORDERING: Acquire; the compare-and-swap of a claim would do, but a slot that has changed should
-        // be seen before it is tried.
+        // ORDERING: Acquire; the compare-and-swap of a claim would do, but a changed slot should
+        // be noticed before it is tried.
         let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
         (slot.state() == State::Present(frame)).then_some((leaf, position, slot))
     }
@@ -80,7 +80,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // Held, the leaf keeps its owner; the mapping may be going away, and then takes the leaf with it.
+        // While it is held, the leaf keeps its owner. The mapping may be going away, and then takes the leaf with it.
         let (number, position) = leaf.reference.meta().owner();
         let position = usize::try_from(position).ok()?;
         let owners = self.0.owners.get()?.upgrade()?;

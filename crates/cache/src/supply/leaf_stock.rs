@@ -2,9 +2,9 @@
 //!
 //! The memory of a leaf's frame is given back to the system (see [`crate::index::file_index`]), which takes a huge page
 //! apart if the frame is in one. A large file that is read from start to end takes a leaf into use after every
-//! 512 pages; taken one at a time, their frames would lie in between the pages, and take every huge page
-//! apart. So a few frames are allocated at once, which are neighbours as long as memory is not fragmented,
-//! and kept until they are wanted.
+//! 512 pages. If their frames were taken one at a time, they would lie in between the pages, and take every huge page
+//! apart. So a few frames are allocated at once and kept until they are needed; as long as memory is not fragmented,
+//! they are neighbours.
 //!
 //! Locks. The stock's lock is taken with no other lock held.
 
@@ -34,7 +34,7 @@ impl LeafStock {
         Some(raw::withheld(claims, frame))
     }
 
-    /// Stocks up with free frames, as far as there are any: a thousandth of the pool at the most; small pools keep no stock.
+    /// Stocks up with free frames, as far as there are any: a thousandth of the pool at the most. Small pools keep no stock.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
         let nr_more = (claims.pool.nr_frames() / 1024).clamp(1, MOST) - 1;
         let mut more = Vec::with_capacity(nr_more);

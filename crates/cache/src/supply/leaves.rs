@@ -16,11 +16,11 @@ use crate::supply::parts::Supply;
 pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Leaves<'s, S> {
-    /// Gets hold of the leaf of `page` in the index of file number `owner`, and takes it into use if it is not.
+    /// Gets hold of the leaf of `page` in the index of file number `owner`, and takes the leaf into use if it is not in use.
     ///
     /// # Errors
     ///
-    /// When no frame can be had for it.
+    /// When there is no frame for it.
     pub(crate) fn leaf_or_new(
         self,
         index: &Index<S>,
@@ -29,7 +29,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     ) -> Result<Leaf<'s, S>, OutOfFrames> {
         let claims = &self.0.claims;
         let leaf = Leaf::<S>::of(page);
-        // A round is repeated when somebody else has taken the leaf into use since it was looked for.
+        // A round is repeated when another thread has taken the leaf into use since this one looked.
         loop {
             if let Some(found) = index.leaf_nr(claims, leaf) {
                 return Ok(found);
@@ -42,7 +42,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// Charges the part of the root that `leaf`'s entry is in, if that was not done before.
+    /// Charges the part of the root with the entry of `leaf`, unless that was done before.
     fn charge(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         if index.is_charged(leaf) {
             return Ok(());
@@ -50,13 +50,13 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         let charges = Charges(self.0);
         charges.charge(index.charge_bytes(leaf))?;
         if index.note_charged(leaf) {
-            // Someone else charged it meanwhile.
+            // Another thread has charged it meanwhile.
             charges.uncharge(index.charge_bytes(leaf));
         }
         Ok(())
     }
 
-    /// Takes all charges of an index back, which must be empty, and not be used any more.
+    /// Takes all charges of an index back. The index must be empty and no longer in use.
     pub(crate) fn uncharge(self, index: &Index<S>) {
         let bytes = index.charged_bytes();
         if bytes != 0 {
@@ -64,7 +64,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// A frame whose record is to be a leaf's, and whose memory the leaf's slots use up elsewhere.
+    /// A frame for a leaf's record; the leaf's slots use as much memory elsewhere.
     fn alloc_frame(self) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {

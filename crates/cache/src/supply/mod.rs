@@ -1,16 +1,16 @@
-//! Frames for who needs them: allocating, evicting, and what bounds both.
+//! Free frames: allocating, evicting, and the bounds of both.
 //!
 //! Owns. Everything that decides where a free frame comes from: permits of fills ([`permits`]), transfers that will make frames
-//! evictable ([`transfers`]), what is used outside of frames ([`budget`], [`charge`]), frames for leaves ([`leaf_stock`],
-//! [`leaves`]), eviction of one page or leaf ([`evict`]), the order in which pages go ([`policy`]), rounds until something was
-//! found ([`reclaim`]), and the way in ([`alloc`]). Its state is one value ([`Supply`](parts::Supply)).
+//! evictable ([`transfers`]), memory used outside of frames ([`budget`], [`charge`]), frames for leaves ([`leaf_stock`],
+//! [`leaves`]), eviction of one page or leaf ([`evict`]), the order in which pages go ([`policy`]), rounds until one finds
+//! something ([`reclaim`]), and the entry ([`alloc`]). Its state is one value ([`Supply`](parts::Supply)).
 //!
-//! Calls `base` and `index`. A leaf belongs to a file, which this room does not know: whoever has the files is asked through
+//! Calls `base` and `index`. A leaf belongs to a file, which this room does not know: it asks the owner of the files through
 //! [`LeafOwners`](owners::LeafOwners).
 //!
-//! Promises. What is not clean, pinned or locked is not evicted. Nothing here waits for a claim or for the
-//! program, nor for the storage but in a permit and in rounds during transfers; a request ends with a block or with the reason that there is none. Pages, index and records together stay within
-//! the capacity.
+//! Promises. Unclean, pinned or locked pages are not evicted. Nothing here waits for a claim or for the program. It waits for the
+//! storage only in a permit and in rounds during transfers. A request ends with a block, or with the reason that there is
+//! none. Pages, index and records together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

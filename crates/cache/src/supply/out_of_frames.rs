@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Why no frames could be had, though they were waited for.
+/// The reason that there are no frames, after a wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutOfFrames {
     /// Every frame is in use.
     InUse,
-    /// Frames could be had, but not so many in a row.
+    /// There are frames, but not so many in a row.
     Fragmented {
         /// How many frames in a row were wanted.
         nr_wanted: u32,

@@ -1,4 +1,4 @@
-//! Who has the files that leaves belong to.
+//! The owner of the files that leaves belong to.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use pagewell_frame::refcount::RefScheme;
 use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
 
-/// Who has the files that leaves belong to: registered by a room above, asked by the eviction of a leaf.
+/// The owner of the files that leaves belong to. A room above registers it, and the eviction of a leaf asks it.
 pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
-    /// Takes `held`, leaf number `leaf` of the file with this number, out of its index, if the file is open and none of the
-    /// leaf's slots is in use. Waits for nothing. The frame is the caller's then.
+    /// Takes `held`, leaf number `leaf` of the file with this number, out of its index, if the file is open and no slot of the
+    /// leaf is in use. Waits for nothing. The frame then belongs to the caller.
     fn take_leaf<'s>(
         &self,
         claims: &'s Claims<S>,

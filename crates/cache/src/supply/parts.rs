@@ -1,4 +1,4 @@
-//! What supply is made of.
+//! The parts of supply.
 
 use std::sync::{OnceLock, Weak};
 
@@ -14,7 +14,7 @@ use crate::supply::permits::InFlight;
 use crate::supply::policy::clock::Clock;
 use crate::supply::transfers::Transfers;
 
-/// The state of supply. What is done with it is in types of its own: [`Allocator`](super::alloc::Allocator) and the others.
+/// The state of supply. Its operations are types of their own: [`Allocator`](super::alloc::Allocator) and the others.
 #[derive(Debug)]
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
@@ -25,7 +25,7 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
-    /// Who has the files that leaves belong to; none before there is a file.
+    /// The owner of the files that leaves belong to; none before there is a file.
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 

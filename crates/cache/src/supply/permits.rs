@@ -1,15 +1,15 @@
 //! How many frames may be on their way into the cache at once.
 //!
-//! A fill has frames that nobody can evict: the page's, its neighbours', the leaf's. Were there no bound,
-//! many fills together could hold the whole pool, each of them waiting for one more frame. So a fill takes
-//! a permit first, while it holds nothing else, and sleeps until there is one. Together they are for
+//! A fill has frames that nobody can evict: the page's, its neighbours', the leaf's. Without a bound,
+//! many fills together could hold the whole pool, each of them waiting for one more frame. So a fill first takes
+//! a permit, while it holds nothing else, and sleeps until there is one. All permits together are for
 //! three quarters of the pool; a fill that needs more than that goes alone.
 //!
 //! Locks. The lock is taken with no other lock held.
 
 use pagewell_sync::{Condvar, Mutex, lock};
 
-/// The frames for which permits are out.
+/// The number of frames for which permits are out.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     state: Mutex<State>,
@@ -40,7 +40,7 @@ impl InFlight {
         }
     }
 
-    /// A permit for `nr_frames`; waits until they are within the bound, or nobody else has any.
+    /// A permit for `nr_frames`; waits until they are within the bound, or no other permit is out.
     pub(crate) fn permit(&self, nr_frames: usize) -> Permit<'_> {
         let mut state = lock(&self.state);
         while state.nr_frames != 0 && state.nr_frames + nr_frames > self.most {

@@ -1,4 +1,4 @@
-//! The unsafe step of supply, as a safe function whose callers' duties are invariants of this room.
+//! The unsafe step of supply, as a safe function. Invariants of this room are the duties of its callers.
 
 #![allow(unsafe_code)] // See above.
 

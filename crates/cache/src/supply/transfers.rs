@@ -61,7 +61,7 @@ impl Transfers {
     /// Counts a transfer to frames of `nodes` until the answer is dropped.
     pub(crate) fn begin(&self, nodes: NodeSet) -> Transfer<'_> {
         for count in self.counts(nodes) {
-            // ORDERING: Relaxed, here and below; who waits for frames only wants to know whether it is worth to wait on.
+            // ORDERING: Relaxed, here and below; a thread that waits for frames only asks whether waiting on is worthwhile.
             count.fetch_add(1, Ordering::Relaxed);
         }
         Transfer {
@@ -72,7 +72,7 @@ impl Transfers {
 
     /// Whether there are any to frames of `nodes`.
     pub(crate) fn are_any(&self, nodes: NodeSet) -> bool {
-        // ORDERING: Relaxed; a hint. A transfer that has just ended is missed: then its frame was published or freed
+        // ORDERING: Relaxed; a hint. If a transfer that has just ended is missed, its frame was published or freed
         // meanwhile, and the next round finds it.
         self.counts(nodes)
             .any(|count| count.load(Ordering::Relaxed) != 0)

@@ -13,7 +13,7 @@ use crate::write::page::{Bound, PageWriter};
 pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Writer<'_, S> {
-    /// Writes `buf` from byte `pos` of the file on; returns how many bytes were written: all, unless
+    /// Writes `buf` from byte `pos` of the file on; returns how many bytes it wrote: all, unless
     /// something failed after the first page.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
@@ -21,12 +21,12 @@ impl<S: RefScheme> Writer<'_, S> {
         let mut done = 0;
         let mut has_made_room = false;
         while done < buf.len() {
-            // With no lock in hand.
+            // No lock is held here.
             self.0.throttle();
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
             match result {
-                // If nothing was written the file was cut meanwhile: the rest makes it longer again.
+                // If nothing was written, the file was cut meanwhile; writing the rest makes it longer again.
                 Ok(()) => {}
                 Err(error) => {
                     let error = match error {
@@ -47,7 +47,7 @@ impl<S: RefScheme> Writer<'_, S> {
         Ok(done)
     }
 
-    /// Writes `buf` from byte `pos` on, or a part of it that begins there; returns how many bytes were written
+    /// Writes `buf` from byte `pos` on, or a part of it that begins there; returns how many bytes it wrote
     /// before something failed.
     fn write_some(
         self,
@@ -59,7 +59,7 @@ impl<S: RefScheme> Writer<'_, S> {
         if pos + buf.len() as u64 <= self.0.size() {
             return PageWriter(self.0).write_pages(writes, buf, pos, lsn, Bound::Within);
         }
-        // So many pages at once as are surely there, since nobody is throttled with the lock in hand.
+        // At most as many pages at once as the cache surely has room for, since no writer is throttled with the lock in hand.
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];

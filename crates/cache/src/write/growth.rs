@@ -2,23 +2,23 @@
 //!
 //! # Protocol
 //!
-//! Writes past the end hold the lock of the file's size. Pages are there before the size says so; the page that the old
-//! end is in comes last, and the size is stored before its claim ends (`write_growing`). A gap
+//! Writes past the end hold the lock of the file's size. Pages are there before the size says so. The page with the old
+//! end comes last, and the size is stored before its claim ends (`write_growing`). A gap
 //! between the old end and the first byte written has no pages: past the end that the storage has
 //! ([`crate::writeback::size`]), a page that is not cached is zeros.
 //!
 //! A cut, with the lock of the size and the writeback lock held:
-//! 1. The storage cuts the file. Until it has, the file has its old size for everybody, so a cut that fails was none. A fill whose
+//! 1. The storage cuts the file. Until then everybody sees the old size, so a cut that fails has no effect. A fill whose
 //!    transfer falls short meanwhile sleeps until the cut is over ([`Writes::cutting`]). A storage that panics, or does not tell
 //!    whether it has cut the file, is taken to have cut it.
 //! 2. Store the size, then the size that fills go by. In this order: a fill that finds a page past the end of the storage makes it
-//!    zeros, and whoever reads these zeros must see that the file is shorter.
-//! 3. Take out the pages past the new end (`Remover::remove`), and tell the file's user, who keeps copies.
+//!    zeros, and a reader of these zeros must see that the file is shorter.
+//! 3. Take out the pages past the new end (`Remover::remove`), and tell the file's user, which keeps copies.
 //!
 //! # Locks
 //!
-//! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
-//! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
+//! The lock of the size comes before the writeback lock. No writer is throttled with the lock of the size in hand, since throttling
+//! takes the locks of other files. A hook, which runs with the writeback lock in hand, may write to other files.
 //!
 //! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`;
 //! the litmus tests `write-vs-truncate*`, `append-vs-read*`.
@@ -36,7 +36,7 @@ use crate::write::page::{Bound, PageWriter};
 use crate::writeback::barrier::Barriers;
 use crate::writeback::size::StorageSize;
 
-/// What becomes of whole pages that were written when a later one fails.
+/// The treatment of whole pages that were written when a later one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Kept,
@@ -50,7 +50,7 @@ pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 impl<S: RefScheme> Grower<'_, S> {
     /// Writes `buf` from byte `pos` on and makes the file longer. The lock of the size is held.
     ///
-    /// The page that the old end is in comes last, and the size is stored before its claim ends. Otherwise it could be
+    /// The page with the old end comes last, and the size is stored before its claim ends. Otherwise the page could be
     /// given to the storage up to the old end, and be taken for written.
     pub(crate) fn write_growing(
         self,
@@ -74,7 +74,7 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (0, past);
         }
-        // The pages are there; who sees the size sees them.
+        // The pages are there: a thread that sees the size sees them.
         let size = old.max(pos + (in_last + nr_past) as u64);
         if in_last == 0 {
             if nr_past != 0 {
@@ -88,15 +88,15 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (nr, result);
         }
-        // Where the old end is that of a page, no page has stored it.
+        // If the old end is the end of a page, no page has stored the size.
         self.0.store_size(size);
         (in_last + nr_past, past)
     }
 
-    /// Writes `buf` at the end of the file; returns where that was.
+    /// Writes `buf` at the end of the file; returns its offset.
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
         let writes = self.0.writes(Op::Write)?;
-        // With no lock in hand.
+        // No lock is held here.
         self.0.throttle();
         self.0.with_room(|| self.try_append(writes, buf, lsn))
     }
@@ -105,12 +105,12 @@ impl<S: RefScheme> Grower<'_, S> {
         let _resize = self.0.lock_size(writes, Op::Write)?;
         let pos = self.0.size();
         self.checked_end(pos, buf.len())?;
-        // All or nothing: what was placed past the end is dropped.
+        // All or nothing: pages placed past the end are dropped.
         let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
         result.map(|()| pos)
     }
 
-    /// Where a write of `len` bytes at `pos` ends, if the file can have that.
+    /// The end of a write of `len` bytes at `pos`, if the file can have that.
     pub(crate) fn checked_end(self, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
@@ -123,13 +123,13 @@ impl<S: RefScheme> Grower<'_, S> {
         })
     }
 
-    /// Makes what lies between the end of the file and `pos` zeros in the page that the end is in; what lies in other
-    /// pages is zeros to fills. The lock of the size is held.
+    /// Zeros the bytes between the end of the file and `pos` in the page with the end; fills see the bytes in other
+    /// pages as zeros. The lock of the size is held.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
         let tail = old % page_size;
-        // What a page has past the end of the file means nothing until now. A page that is not cached is read
+        // Until now a page's bytes past the end of the file mean nothing. A page that is not cached is read
         // anew, with zeros there.
         let is_cached = self
             .0
@@ -139,13 +139,13 @@ impl<S: RefScheme> Grower<'_, S> {
         if tail != 0 && is_cached {
             let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
             let edit = Edit::bytes(tail as usize, &zeros, 0);
-            // Nobody can cut the file: the lock of its size is held.
+            // The file cannot be cut: the lock of its size is held.
             let _ = PageWriter(self.0).write_page(writes, old / page_size, edit, Bound::Growing)?;
         }
         Ok(())
     }
 
-    /// Gives the file a new size. What is cut off is gone; what is added is zeros.
+    /// Gives the file a new size. Bytes past it are gone; new bytes are zeros.
     pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
         let writes = self.0.writes(Op::Resize)?;
         self.0.with_room(|| self.try_resize(writes, new))
@@ -164,15 +164,15 @@ impl<S: RefScheme> Grower<'_, S> {
             self.zero_tail(writes, new)
                 .map_err(|error| error.with_op(Op::Resize))?;
         }
-        // No page is on its way to the storage, where it would make the file longer again.
+        // With this lock no page is on its way to the storage, where it would make the file longer again.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
         if storage.is_split {
-            // The storage is told the size now, so what is to be durable before that is made so now.
+            // The storage is told the size now, so everything that must be durable before is made durable now.
             Barriers(self.0)
                 .settle_earlier(writes, &mut storage)
                 .map_err(|error| error.with_op(Op::Resize))?;
         }
-        // A cut has to be told only of what the storage has; growth is told now, so that it fails now.
+        // A cut is told only if the storage has the bytes; growth is told now, so that it fails now.
         let is_right = storage.is_size_known
             && if new < old {
                 self.0.fill_size() <= new
@@ -189,8 +189,8 @@ impl<S: RefScheme> Grower<'_, S> {
                 }
             })
         };
-        // A cut that the storage may have done is one: what it has past the new end is not known any more. A change that it
-        // has not done is none: nothing was dropped, and nobody has seen another size.
+        // A cut that the storage may have done counts as done: its bytes past the new end are unknown now. A change that it
+        // has not done counts as none: nothing was dropped, and nobody has seen another size.
         let is_changed = match &set {
             Ok(()) => true,
             Err(not_set) => new <= old && not_set.may_be_set,
@@ -199,7 +199,7 @@ impl<S: RefScheme> Grower<'_, S> {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
             Remover(self.0).drop_past_end(new);
-            // The lock of the size keeps the file from growing again; whoever shows its pages may have to wait.
+            // The lock of the size keeps the file from growing again; the file's user may have to wait.
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);

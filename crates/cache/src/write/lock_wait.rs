@@ -18,9 +18,9 @@ pub(crate) fn wait_while_locked<S: RefScheme>(mapping: &Mapping<S>, page: PageNr
     };
     mapping.claims().waits.wait_while(record.state(), |state| {
         let before = in_frame();
-        // ORDERING: Acquire; whoever unlocks stores, and wakes. And so that the slot is looked at again after it: if
-        // that is as it was, the frame was the page's all the time, and its word meant this. Otherwise it may have been
-        // something else, or another page, of which nobody wakes us, or whose holder waits for us.
+        // ORDERING: Acquire; the thread that unlocks stores, and wakes. Acquire also keeps the second load of the slot after
+        // this: if the slot is unchanged, the frame was the page's all the time, and its word meant this. Otherwise the frame
+        // may be something else, or another page: nobody wakes us for that one, or its holder waits for us.
         let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
         is_locked && before.is_some() && in_frame() == before
     });

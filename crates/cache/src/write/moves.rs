@@ -2,14 +2,14 @@
 //!
 //! Protocol.
 //! 1. Find the frame, with nothing in hand.
-//! 2. Claim the slot. Freeze the page's frame at a count of one: nobody holds the page, or it is not moved. So no pin and
+//! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread holds the page, it is not moved. So no pin and
 //!    no transfer ever sees it leave, and no writer is at work on it.
 //! 3. Copy the bytes; publish the new frame with the page's state and log sequence number; end the claim with the new
 //!    frame and a new version.
 //! 4. Free the old frame, which was frozen all along.
 //!
-//! It is a write that changes nothing ([`super::page`]), so the same argument holds for readers. The sets of dirty and
-//! written pages go by the page's number, and do not change. A page that is pinned to be changed stays: those who wait
+//! A move is a write that changes nothing ([`super::page`]), so the same argument holds for readers. The sets of dirty and
+//! written pages go by the page's number, and do not change. A page that is pinned to be changed stays: threads that wait
 //! for it wait at its frame's record.
 //!
 //! Proved by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`, `loom_move_vs_evict`,
@@ -27,10 +27,10 @@ use crate::supply::alloc::Allocator;
 use crate::supply::evict::Evictor;
 use crate::supply::parts::Supply;
 
-/// How often a page is tried that somebody holds: most hold it for a moment only.
+/// How often a page that others hold is tried: most hold it only for a moment.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// What came of moving a page.
+/// The outcome of moving a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
@@ -43,9 +43,9 @@ pub enum PageMove {
     NotCached,
     /// The node has no frame for it.
     NodeFull,
-    /// Somebody has it pinned, or it is on its way to the storage.
+    /// It is pinned, or on its way to the storage.
     Pinned,
-    /// Somebody was changing its place all the while.
+    /// Other threads were changing its place all the while.
     Busy,
 }
 
@@ -92,11 +92,11 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
     failure
 }
 
-/// Moves the page in `frame` to `to`, a block of its size; returns the block that it was in.
+/// Moves the page in `frame` to `to`, a block of its size; returns the old block.
 ///
 /// # Errors
 ///
-/// `to`, when there is no page in the frame, or somebody holds it.
+/// `to`, when there is no page in the frame, or another thread holds it.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,

@@ -11,20 +11,20 @@
 //! 5 unfreeze; end the claim: new version        load the slot again: unchanged?
 //! ```
 //!
-//! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences; so a read within
+//! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences. So a read within
 //! one page has all of a write or nothing of it.
 //!
-//! If the frame cannot be frozen, somebody holds a reference: a pin, a referenced read, a transfer to the
-//! storage. Then the page moves: the writer copies it to a new frame, writes there, and puts that into the
-//! slot. So pins and transfers never see bytes change, and nobody waits for them. That is decided by the count
-//! alone, as an eviction is: a pin either has its reference before the freeze, which fails, or its `try_get`
+//! If the frame cannot be frozen, there is another reference: a pin, a referenced read, a transfer to the
+//! storage. Then the page moves: the writer copies it to a new frame, writes there, and puts the new frame into the
+//! slot. So pins and transfers never see bytes change, and nobody waits for them. The count alone decides that,
+//! as for an eviction: a pin either has its reference before the freeze, which fails, or its `try_get`
 //! fails. No fence between the count and the slot is needed (`docs/adr/0007-*`).
 //!
 //! New frames are found with no claim in hand: finding one may evict, and wait.
 //!
 //! # What is not read
 //!
-//! A page that is missing is read in first, unless all of its bytes that the file has are written, or the
+//! A missing page is read in first, unless all of its bytes that the file has are written, or the
 //! storage has none of it.
 //!
 //! Writes past the end are in [`super::growth`], page locks in [`super::page_lock`].
@@ -53,36 +53,36 @@ use crate::writeback::barrier::Barriers;
 /// Whether a write may make the file longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// No: what it writes to is within the file, or it is too late.
+    /// No: it writes within the file, or comes too late.
     Within,
-    /// Yes: the lock of the file's size is held, so nobody cuts it.
+    /// Yes: the lock of the file's size is held, so the file cannot be cut.
     Growing,
-    /// The same; with the page that the old end is in, this becomes the size.
+    /// The same; with the page of the old end, this becomes the size.
     GrowingTo(u64),
 }
 
-/// What came of writing within a page.
+/// The outcome of writing within a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Wrote {
     Done,
-    /// Nothing: the file ends before, it was cut meanwhile.
+    /// Nothing: the file was cut meanwhile, and ends before.
     Cut,
 }
 
-/// What came of one attempt to write to a page.
+/// The outcome of one attempt to write to a page.
 #[must_use]
 pub(crate) enum Attempt {
     Done,
     /// The file was cut.
     Cut,
-    /// Somebody else was changing the slot: look again.
+    /// Another thread was changing the slot: look again.
     Raced,
-    /// The page is held, and has to move to a frame that there is none for yet.
+    /// The page is held, and has to move, but there is no frame for it yet.
     NeedsFrame,
     /// The page is locked; it was in this frame.
     Locked(FrameNr),
-    /// The page is of the earlier group, which is to be durable first.
+    /// The page is of the earlier group, which has to be durable first.
     OfEarlierGroup,
     /// The page is not cached.
     Missing,
@@ -93,7 +93,7 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
-    /// Writes `buf` from byte `pos` on; returns how many bytes were written before the file was found cut, or
+    /// Writes `buf` from byte `pos` on; returns how many bytes it wrote before the file was found cut, or
     /// something failed.
     pub(crate) fn write_pages(
         self,
@@ -151,7 +151,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             _ => {}
                         }
                     } else {
-                        // Read-modify-write. What is read may be gone again when we look; then once more.
+                        // Read-modify-write. If the page is gone again at the next look, this is repeated.
                         drop(
                             Lookup(self.0)
                                 .get(page, || 1)
@@ -173,7 +173,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             })
     }
 
-    /// Whether nothing of a missing page has to be read to write `edit` to it.
+    /// Whether `edit` can be written to a missing page without reading any of it.
     fn is_whole(self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.0.page_size() as u64;
         let of_file = self
@@ -243,21 +243,21 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         edit.apply(&unique);
         self.0.note_state(writes, page, state, after);
         self.grow(page, bound);
-        // Dropping the slot's reference leaves the old frame to who holds it.
+        // Dropping the slot's reference leaves the old frame to its other holders.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
-    /// Whether the file ends before the end of an edit that is to be within it. The slot is claimed.
+    /// Whether the file ends before the end of an edit that must be within it. The slot is claimed.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: we claim, and look at the
-        // size; whoever cuts the file stores the size, and looks for claims; one must see the other).
+        // size; a thread that cuts the file stores the size, and looks for claims; one must see the other).
         fence(Ordering::SeqCst);
         bound == Bound::Within
             && page * self.0.page_size() as u64 + edit.range().end as u64 > self.0.size()
     }
 
-    /// Puts a page that is missing into the cache with the bytes of `edit`, and zeros around them.
+    /// Puts a missing page into the cache with the bytes of `edit`, and zeros around them.
     fn try_create_page(
         self,
         writes: &Writes,
@@ -279,8 +279,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if self.is_cut(page, edit, bound) {
             return Ok(Attempt::Cut);
         }
-        // Looked at again with the claim in hand: the file may have grown, so that the edit is not all of
-        // the page any more. And whoever shrinks the file removes the page after us.
+        // Checked again with the claim in hand: the file may have grown, so that the edit is not all of
+        // the page any more. A thread that shrinks the file removes the page after us.
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }
@@ -301,7 +301,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         Ok(Attempt::Done)
     }
 
-    /// Stores the size with the page that the old end is in, whose slot is claimed.
+    /// Stores the size with the page of the old end, whose slot is claimed.
     fn grow(self, page: PageNr, bound: Bound) {
         if let Bound::GrowingTo(size) = bound
             && page == self.0.size() >> self.0.page_shift()

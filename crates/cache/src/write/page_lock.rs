@@ -1,7 +1,7 @@
 //! Page locks: a page that is pinned to be changed keeps other writers waiting until it is replaced.
 //!
-//! The lock is in the page's state, which is in its frame's record and changes under the claim of its slot. Who waits for
-//! it sleeps by that word ([`super::lock_wait`]); a page that is locked is neither moved nor evicted.
+//! The lock is in the page's state, which is in its frame's record and changes under the claim of its slot. A thread that waits for
+//! it sleeps by that word ([`super::lock_wait`]). A locked page is neither moved nor evicted.
 //!
 //! Proved by the models of `models/locked_pages.rs`.
 
@@ -23,7 +23,7 @@ use crate::writeback::barrier::Barriers;
 pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageLocks<'m, S> {
-    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame. The
+    /// Locks a page of the file for [`replace_locked`](Self::replace_locked); returns a copy of its bytes, and a frame. The
     /// caller keeps barriers from being made until the page is unlocked.
     pub(crate) fn lock_page(
         self,
@@ -58,7 +58,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             if len == 0 {
                 return Err(self.0.error(ErrorKind::OutOfRange, Op::Pin));
             }
-            // The slot's reference keeps the frame while the claim lasts, and nobody else writes to it.
+            // The slot's reference keeps the frame while the claim lasts, and no other thread writes to it.
             let mut bytes = vec![0; len].into_boxed_slice();
             self.0
                 .pool()
@@ -70,7 +70,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
     }
 
-    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it. If the page is not there any more, because the
+    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it. If the page is gone, because the
     /// file was cut or the page discarded, there is nothing to replace.
     pub(crate) fn replace_locked(
         self,

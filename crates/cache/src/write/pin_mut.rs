@@ -1,4 +1,4 @@
-//! A page to be changed where it is, as a guard that gives access to a copy of its own.
+//! A page pinned to be changed: a guard with a copy of the page's bytes.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -16,19 +16,19 @@ use crate::write::page_lock::PageLocks;
 /// A page that is about to be replaced: derefs to a copy of its bytes, which becomes the page when the guard is
 /// dropped.
 ///
-/// Until then everybody else reads the page as it was, and whoever wants to write to it waits: also the thread that
-/// has the guard, which therefore must not.
+/// Until then all readers see the old page, and a thread that wants to write to it waits. So the thread that
+/// has the guard must not write to it.
 pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
     mapping: &'f Mapping<S>,
     page: PageNr,
     /// The number of the lock.
     holder: u64,
-    /// Memory of the guard's own, and not the frame: stale optimistic readers may be copying from any frame, which
-    /// a plain slice does not allow for.
+    /// Memory of the guard's own, and not the frame: stale optimistic readers may be copying from any frame, and
+    /// a plain slice does not allow that.
     bytes: Box<[u8]>,
     /// The log sequence number of the change.
     lsn: u64,
-    /// Set aside, so that dropping the guard cannot fail: used if somebody holds the page then.
+    /// Set aside, so that dropping the guard cannot fail: used if others hold the page then.
     spare: Option<UniqueFrame<'f, S>>,
     /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,
@@ -52,8 +52,8 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         })
     }
 
-    /// Gives the change a log sequence number, which a hook is told before the page is given to the storage
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)): the highest one of each page.
+    /// Gives the change a log sequence number. Before the page is given to the storage, the hook gets the highest number of
+    /// that page ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     pub fn set_lsn(&mut self, lsn: u64) {
         self.lsn = lsn;
     }
@@ -76,7 +76,7 @@ impl<S: RefScheme> DerefMut for PageGuardMut<'_, S> {
 impl<S: RefScheme> Drop for PageGuardMut<'_, S> {
     fn drop(&mut self) {
         if !self.mapping.shared().home.is_here() {
-            // In a child this changes nothing, and its locks may never be let go of.
+            // In a child this changes nothing, and its locks may never be released.
             std::mem::forget(self.undecided.take());
             std::mem::forget(self.spare.take());
             return;

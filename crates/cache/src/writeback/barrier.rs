@@ -15,7 +15,7 @@ use crate::writeback::give::{Giver, Next};
 pub(crate) struct Barriers<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Barriers<'_, S> {
-    /// Ends the current group: what is written from now on is given to the storage when all that was written before is
+    /// Ends the current group: later writes are given to the storage when all earlier ones are
     /// durable.
     pub(crate) fn barrier(self) -> Result<(), Error> {
         let writes = self.0.writes(Op::Flush)?;
@@ -28,14 +28,14 @@ impl<S: RefScheme> Barriers<'_, S> {
         Ok(())
     }
 
-    /// Makes the earlier group durable, for who wants to write to a page of it. The lock of the file's size may be held.
+    /// Makes the earlier group durable, for a writer to a page of it. The lock of the file's size may be held.
     pub(crate) fn settle_groups(self, writes: &Writes) -> Result<(), Error> {
         let mut storage = self.0.lock_storage(writes, Op::Write)?;
         self.settle_earlier(writes, &mut storage)
             .map_err(|error| error.with_op(Op::Write))
     }
 
-    /// Makes what is left of the earlier group durable.
+    /// Makes the rest of the earlier group durable.
     pub(crate) fn settle_earlier(
         self,
         writes: &Writes,
@@ -45,7 +45,7 @@ impl<S: RefScheme> Barriers<'_, S> {
         loop {
             storage.passed_over = None;
             Giver(self.0).give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
-            // All that was given before may be durable already.
+            // All that was given to the storage may be durable already.
             if storage.is_split && !storage.is_synced {
                 Durable(self.0)
                     .sync_storage(writes, storage, Sync::Data)
@@ -67,7 +67,7 @@ impl<S: RefScheme> Barriers<'_, S> {
                             "page {page}, which is to be written before others"
                         )));
                 }
-                // A write that was under way during the barrier has stored its state since. There are only so many.
+                // A write that was under way during the barrier has stored its state since. There are only so many of these.
                 (Some(_), None) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Dropping pages, and what was written to them since they were written back.
+//! Dropping pages, with the bytes written to them since their last writeback.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::writeback::durable::{Durable, Sync};
 
-/// Drops the cached pages in `pages`, and what was written to them since they were written back.
+/// Drops the cached pages in `pages`, with the bytes written to them since their last writeback.
 pub(crate) fn discard<S: RefScheme>(
     mapping: &Mapping<S>,
     pages: Range<PageNr>,
 ) -> Result<(), Error> {
     let writes = mapping.writes(Op::Invalidate)?;
-    // No page is on its way to the storage, where it would be changed after others have read it.
+    // With this lock no page is on its way to the storage, where it would change after others have read it.
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;
-    // What the storage was given, or may have taken though it failed, is still to be made durable; once the page is
-    // gone it could not be given again.
+    // Bytes that the storage was given, or may have taken though it failed, must still be made durable; once the page is
+    // gone they could not be given again.
     let was_given = writes.written.next(pages.start, pages.end).is_some();
     if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
         Durable(mapping)

@@ -14,13 +14,13 @@ use crate::writeback::states::States;
 /// What a sync has to make durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// The bytes, and what it takes to read them.
+    /// The bytes, and the metadata needed to read them.
     Data,
-    /// That, and what else the system keeps of the file.
+    /// These, and all other metadata that the system keeps of the file.
     All,
 }
 
-/// Changes the state of all pages that are written when it is dropped, also by a panic.
+/// Changes the state of all written pages when it is dropped, also by a panic.
 struct Settle<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
@@ -65,8 +65,8 @@ impl<S: RefScheme> Durable<'_, S> {
         Ok(())
     }
 
-    /// Asks the storage to begin with a sync of `bytes`, which it was given. After an error, or a panic, all pages that are
-    /// written are dirty, and nothing may be concluded, as from a sync that failed.
+    /// Asks the storage to begin with a sync of `bytes`, which it was given. After an error, or a panic, all written pages
+    /// are dirty, and nothing may be concluded, as after a failed sync.
     pub(super) fn begin_sync(
         self,
         writes: &Writes,

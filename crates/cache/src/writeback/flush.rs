@@ -19,7 +19,7 @@ use crate::writeback::size::StorageSize;
 pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Flusher<'_, S> {
-    /// Gives the dirty pages in `pages` to the storage, but for those that are held; returns how many
+    /// Gives the dirty pages in `pages` to the storage, except those that are held; returns how many
     /// pages it took. It may not have made them durable.
     pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Flush)?;
@@ -27,14 +27,14 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.flush_locked(writes, &mut storage, pages, Next::Nothing)
     }
 
-    /// Makes everything that was written before durable.
+    /// Makes all earlier writes durable.
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// As [`sync`](Self::sync), unless it turns out, once it is this caller's turn, that there is nothing to make
+    /// As [`sync`](Self::sync), unless this caller finds, when its turn comes, that there is nothing to make
     /// durable, or that others have done enough.
     pub(crate) fn sync_unless(self, what: Sync, is_enough: impl Fn() -> bool) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
@@ -45,7 +45,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// Whether there is nothing that the storage is not known to keep.
+    /// Whether the storage is known to keep everything.
     fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
         storage.is_synced
             && storage.is_size_known
@@ -54,8 +54,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             && writes.written.next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable when the last handle goes. If that fails nobody is left to be told but the
-    /// program's standard error.
+    /// Makes everything durable when the last handle goes. If that fails, only the program's standard error is
+    /// left to be told.
     pub(crate) fn save_at_the_end(self) {
         if let Err(error) = self.sync_unless(Sync::All, || false) {
             eprintln!(
@@ -66,11 +66,11 @@ impl<S: RefScheme> Flusher<'_, S> {
     }
 
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
-        // Of before: pages that make the file longer from now on are not waited for.
+        // The size of before: pages that make the file longer from now on are not waited for.
         let size = self.0.size();
         storage.passed_over = None;
         self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
-        // Those that were held when they were looked at: they may have been released since.
+        // A page that was held when the flush came by: it may have been released since.
         let held = storage.passed_over;
         if storage.is_split && self.0.fill_size() != size {
             // The size is that of the current group.
@@ -82,7 +82,7 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
         match held {
             None => {
-                // All that a sync has failed for was written again.
+                // Everything for which a sync has failed was written again.
                 storage.is_doubtful = false;
                 Ok(())
             }
@@ -101,7 +101,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         pages: Range<PageNr>,
         next: Next,
     ) -> Result<usize, Error> {
-        // They stay the same while the writeback lock is held.
+        // The groups stay the same while the writeback lock is held.
         let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
         let nr_earlier =
             Giver(self.0).give_dirty(writes, storage, pages.clone(), (earlier, next))?;

@@ -21,12 +21,12 @@ use crate::writeback::states::States;
 /// The most bytes that are given to the storage in one request.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What follows when pages were given to the storage.
+/// The step that follows when pages were given to the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing now: what is written to them until then need not be written twice.
+    /// Nothing now: pages that are written to until that step need not be written twice.
     Nothing,
-    /// A sync. The storage begins with what it was given while the rest is given to it.
+    /// A sync. The storage begins with the pages that it was given while the rest is given to it.
     Sync,
 }
 
@@ -34,11 +34,11 @@ pub(super) enum Next {
 struct Outgoing<'m, S: RefScheme> {
     page: PageNr,
     reference: FrameRef<'m, S>,
-    /// How many bytes of it the file has.
+    /// How many of its bytes are the file's.
     len: usize,
 }
 
-/// Neighbouring pages on their way to the storage. Unless it took them, they are dirty again when this is dropped,
+/// Neighbouring pages on their way to the storage. Unless it took them, dropping this makes them dirty again,
 /// also by a panic.
 struct Batch<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
@@ -56,7 +56,7 @@ impl<S: RefScheme> Drop for Batch<'_, S> {
 }
 
 impl<S: RefScheme> Batch<'_, S> {
-    /// Asks the program's hook. The first page that it refuses is taken out, and those after it.
+    /// Asks the program's hook. The first page that it refuses is taken out, with those after it.
     fn ask_hook(&mut self) -> io::Result<()> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
@@ -86,8 +86,8 @@ impl<S: RefScheme> Batch<'_, S> {
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Giver<'m, S> {
-    /// Gives the dirty pages of `group` in `pages` to the storage, but for those that are held; returns how many it
-    /// took. After an error it goes on with the others, and tells the first one.
+    /// Gives the dirty pages of `group` in `pages` to the storage, except those that are held; returns how many it
+    /// took. After an error it goes on with the others, and returns the first error.
     pub(super) fn give_dirty(
         self,
         writes: &Writes,
@@ -98,17 +98,17 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         let mut nr_taken = 0;
         let mut from = pages.start;
         let mut first_error = None;
-        // Who makes the file longer all the time does not keep this from ending.
+        // A writer that makes the file longer all the time does not keep this from ending.
         let end = self.0.nr_pages().min(pages.end);
         while let Some(first) = writes.dirty(group).next(from, end) {
             let (mut batch, gathered) = self.gather(writes, storage, first..end, group);
             let asked = batch.ask_hook();
-            // After the last page that is given, or after the one that is not.
+            // Go on after the last page that is given, or after the one that is refused.
             let nr_given = batch.outgoing.len() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
-            // G3, whatever comes of it. A write that was under way during the barrier may have stored its state after
-            // what was before was durable.
+            // G3, whatever the storage answers. A write that was under way during the barrier may have stored its state after
+            // the earlier group was made durable.
             storage.is_split |= nr_given != 0 && group == writes.groups.earlier();
             let given = self.give(storage, &mut batch, next);
             if given.is_ok() {
@@ -165,17 +165,17 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         };
         let record = self.0.pool().meta(frame);
         let before = PageState::of(record);
-        // What is past the end is there because the file is just growing, or is being cut.
+        // A page past the end is in a file that is just growing, or being cut.
         let len = self.0.len_of(page, self.0.size());
         if !before.is_dirty() || before.group() != group || len == 0 {
             return Ok(None);
         }
-        // With the claim in hand: what is written to the page after it was held is not in it yet then.
+        // With the claim in hand, which keeps writers out: no write that follows a later hold is in the page.
         if writes.is_held(page) {
             storage.passed_over = Some(page);
             return Ok(None);
         }
-        // The slot's reference keeps the frame; it is full only if somebody pins it without end.
+        // The slot's reference keeps the frame. The count is full only if a program pins the page without end.
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             return Err(io::Error::other(format!(
                 "page {page} has as many references as it can count"
@@ -192,7 +192,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }))
     }
 
-    /// The rest of step 2 of the protocol; step 3 is where the batch is dropped.
+    /// The rest of step 2 of the protocol; dropping the batch is step 3.
     fn give(self, storage: &mut Storage, batch: &mut Batch<'_, S>, next: Next) -> io::Result<()> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());

@@ -1,17 +1,17 @@
-//! The size at which the storage has a file that is written to: how it is kept in step with the file's.
+//! The size at which the storage has a file that is written to, and how it is kept in step with the file's size.
 //!
-//! The storage has less than the file while pages past its end are dirty, and what lies between is zeros to who
-//! reads it (`read::fill`). A call that failed may have changed the size all the same; then the storage is asked,
+//! The storage has less than the file while pages past its end are dirty; readers see the gap as zeros
+//! (`read::fill`). A failed call may have changed the size all the same. Then the storage is asked,
 //! and if it does not answer, its size is set before it is given anything else. A backend that panics in such a call has not
-//! answered: the panic goes on when everything is in step with that.
+//! answered: the panic goes on once everything is in step with that.
 //!
 //! Invariants, with the writeback lock held, and the size known.
 //! - S1: fills go by the size that the storage has. So no byte that was cut off is read, now or after the file has
 //!   been opened again.
 //! - S2: the storage has more than the file only after a growth that failed, until the next sync.
 //!
-//! With the size not known, the storage may have more than fills go by: what was cut off. It is cut before it is given
-//! anything, and no failure of that makes fills go by it again.
+//! If the size is not known, the storage may have more than fills go by: bytes that were cut off. It is cut before it is given
+//! anything, and no failure of that makes fills go by these bytes again.
 //!
 //! Proved by: `crates/pagewell/tests/durability.rs`.
 
@@ -29,13 +29,13 @@ use crate::mapping::record::Mapping;
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct SizeNotSet {
-    /// Whether it has the size that was asked for all the same, or does not tell.
+    /// Whether the storage may have the requested size all the same: it has that size, or does not tell.
     pub(crate) may_be_set: bool,
     why: Failure,
 }
 
 impl SizeNotSet {
-    /// The storage's error; if it was a panic, that goes on.
+    /// The storage's error; a panic goes on.
     pub(crate) fn error_or_unwind(self) -> io::Error {
         match self.why {
             Failure::Error(error) => error,
@@ -51,9 +51,9 @@ enum Failure {
     Panic(Box<dyn Any + Send>),
 }
 
-/// Calls the storage, and comes back when it panics.
+/// Calls the storage, and catches its panic.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
-    // Nothing of ours is changed in the call, and what a backend has of its own it has seen unwind.
+    // The call changes nothing of ours, and a backend has seen its own state unwind.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Failure::Error),
         Err(panic) => Err(Failure::Panic(panic)),
@@ -76,7 +76,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.know_size(storage)?;
         storage.is_synced = false;
         storage.is_size_known = false;
-        // Unless it succeeds, also if it panics.
+        // Stays so unless the call succeeds, also if it panics.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
@@ -95,10 +95,10 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Sets the size of the storage. After an error the size that fills go by is the one that it has, as far as what it
-    /// has is the file's.
+    /// Sets the size of the storage. After an error fills go by the size that the storage has, as far as its bytes
+    /// are the file's.
     ///
-    /// `when_set` is called when the storage has the size, or may have it, and before fills go by that.
+    /// `when_set` is called when the storage has the size, or may have it, and before fills go by that size.
     pub(crate) fn set_storage_size(
         self,
         storage: &mut Storage,
@@ -143,22 +143,22 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 self.0.store_fill_size(size);
                 storage.is_size_known = true;
             }
-            // More than fills go by, and it had that before: it was cut off, and the storage is to cut it still.
+            // More than fills go by, and its size was unknown before: these bytes were cut off, and the storage still has to cut them.
             Some(now) if now > self.0.fill_size() && !was_known => {}
-            // More, and it did not have it before: zeros. Less, and not what was asked for: somebody else has cut the
-            // file, and who reads there is told.
+            // More, and its size was known before: zeros. Less, and not the requested size: somebody else has cut the
+            // file, and a reader of the missing bytes is told.
             Some(now) => {
                 self.0.store_fill_size(self.0.fill_size().max(now));
                 storage.is_size_known = true;
             }
-            // What it surely has. A cut that may be done is one.
+            // The size that it has for certain. A cut that may have been done counts as done.
             None => self.0.store_fill_size(self.0.fill_size().min(size)),
         }
         Err(SizeNotSet { may_be_set, why })
     }
 
-    /// Sees to it that the storage has the file at the size that fills go by, if that is not known. What it may have
-    /// past that is cut off, or was never the file's, or is dirty.
+    /// Sets the storage's size to the one that fills go by, if it is not known. Bytes that the storage may have
+    /// past it were cut off, or were never the file's, or are dirty.
     fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.is_synced = false;
@@ -168,7 +168,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Sees to it that the storage has the file at its size: at `size` at least, which the file had a moment ago.
+    /// Makes sure that the storage has the file at its size: at least `size`, which the file had a moment ago.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();
@@ -178,7 +178,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 .map_err(SizeNotSet::error_or_unwind);
         }
         // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
-        // storage: so this cuts nothing that is the file's.
+        // storage. So this cuts nothing of the file.
         let size = self.0.size();
         if fill > size {
             self.set_storage_size(storage, size, || {})

@@ -1,4 +1,4 @@
-//! The states of pages that are on their way to the storage, and what becomes of them.
+//! The states of pages on their way to the storage.
 
 use pagewell_frame::refcount::RefScheme;
 
@@ -12,9 +12,9 @@ use crate::mapping::record::Mapping;
 pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> States<'_, S> {
-    /// Changes the state of all pages that are written.
+    /// Changes the state of all written pages.
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
-        // Nothing past the end is given to the storage, and what is cut off is not written any more.
+        // Nothing past the end is given to the storage, and pages that are cut off are not written any more.
         let (mut from, end) = (0, self.0.nr_pages());
         while let Some(page) = writes.written.next(from, end) {
             from = page + 1;
@@ -30,7 +30,7 @@ impl<S: RefScheme> States<'_, S> {
         after: impl Fn(PageState) -> PageState,
     ) {
         let Some(claim) = self.0.claim_present(page) else {
-            // It was dropped meanwhile, by a truncation: nothing of it is to be written or to be kept.
+            // A truncation dropped it meanwhile: nothing of it is to be written or kept.
             return;
         };
         let Some(frame) = claim.frame() else {

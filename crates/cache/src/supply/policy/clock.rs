@@ -1,8 +1,8 @@
-//! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): hands that go round over the frames, and marks that a
-//! hand takes.
+//! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): hands that go round over the frames, and marks that
+//! they take off.
 //!
-//! Hands. Requests for any place share one hand over all frames; each node has another one for those that look there. A page
-//! that both hands come by loses its mark to one, and is evicted by the other earlier than either alone would.
+//! Hands. Requests for any place share one hand over all frames; each node has a hand of its own for requests on that node. If both
+//! hands pass a page, it loses its mark to one, and is evicted by the other earlier than either alone would.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order};
@@ -15,7 +15,7 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Among which frames a lap goes.
+/// The frames that a lap goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
     All,
@@ -25,12 +25,12 @@ pub(crate) enum Among {
     Others(usize),
 }
 
-/// Where the hands are.
+/// The positions of the hands.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// Of the laps over all frames.
+    /// For laps over all frames.
     hand: AtomicUsize,
-    /// Of those over the frames of one node.
+    /// For laps over the frames of one node.
     of_nodes: Box<[AtomicUsize]>,
 }
 
@@ -51,8 +51,8 @@ impl Clock {
 
     /// One round of the hand, by places for blocks of `order`: the first frame of each.
     ///
-    /// With marks respected, a place that another request's round has just come to is skipped, as its
-    /// marks were taken by that; else every place is in the round once.
+    /// With marks respected, a place that another request's round has just visited is skipped, since
+    /// that round has taken its marks. Otherwise every place is in the round once.
     pub(crate) fn lap<S: RefScheme>(
         &self,
         pool: &FramePool<S>,

@@ -1,23 +1,23 @@
 //! Reclaim of blocks: frames in a row, for pages larger than a frame.
 //!
 //! To evict pages one by one until some of them happen to be neighbours could take all of them. So a
-//! request first looks for a place where it is sure to succeed, as far as one can be among other threads,
+//! request first looks for a place where it is sure to succeed, as far as that is possible among other threads,
 //! and evicts only there:
 //!
 //! 1. Look at the places of a block of the wanted order, from the hand on, without changing more than marks.
 //!    A place is fit if each frame in it is free, or has a page or a leaf that nobody holds (and, in gentle
 //!    rounds, that is not marked).
-//! 2. Take what is free in a fit place, so that nobody else allocates it.
+//! 2. Take the free frames of a fit place, so that no other thread allocates them.
 //! 3. Evict the rest, frame by frame.
 //! 4. Make one block of all the parts.
 //!
-//! If somebody pins a page of the place between 1 and 3, or takes a frame of it, what was evicted in vain is
-//! freed, straight to its node, and the next place is tried: [`TRIES`] of them in a round.
+//! If another thread pins a page of the place between 1 and 3, or takes a frame of it, the frames evicted in vain are
+//! freed, straight to their node, and the next place is tried: [`TRIES`] of them in a round.
 //!
-//! What cannot move. A leaf in use stays where it is as long as it has pages, wherever those are, and a
-//! frame that the budget withholds stays withheld. When no place is fit for anything less, a leaf is freed by
+//! What cannot move. A leaf in use stays in place as long as it has pages, wherever those are, and a
+//! frame that the budget withholds stays withheld. When no place is fit otherwise, a leaf is freed by
 //! evicting all its pages: leaves are in every place only where each has few pages. Withheld frames are few (one
-//! for some open files, or for a root of 512 leaves) and are reckoned as pinned.
+//! for some open files, or for a root of 512 leaves) and count as pinned.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -35,12 +35,12 @@ use crate::supply::reclaim::effort::{Effort, Shortage};
 /// How many places a round tries that looked fit and were not.
 const TRIES: u32 = 4;
 
-/// What a place is good for.
+/// What a place can be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     /// Everything in it is free or can be evicted at once.
     Fit,
-    /// It will be fit when frames that somebody is filling now are pages.
+    /// It will be fit when frames that are being filled now are pages.
     Soon,
     Unfit,
 }
@@ -50,7 +50,7 @@ enum Look {
 pub(super) struct BlockFinder<'s, S: RefScheme>(pub(super) &'s Supply<S>);
 
 impl<'s, S: RefScheme> BlockFinder<'s, S> {
-    /// Goes round until a block of `order`, which is not zero, was put together.
+    /// Goes round until it has put a block of `order`, which is not zero, together.
     pub(super) fn find(
         self,
         order: Order,
@@ -97,8 +97,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// What the place of a block of `order` at `first` is good for, and how many frames in it are free or
-    /// can be evicted. Takes the marks off its pages if it is fit but for them and they are respected.
+    /// What the place of a block of `order` at `first` can be used for, and how many frames in it are free or
+    /// can be evicted. If marks are respected, and only marks keep the place from being fit, takes them off its pages.
     fn look(
         self,
         first: FrameNr,
@@ -109,7 +109,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         if !self.0.pool().may_be_block(first, order) {
             return (Look::Unfit, 0);
         }
-        // Records change under our eyes; what is wrong is found out when the place is taken.
+        // Records change meanwhile; taking the place finds out what has changed.
         let mut is_fit = true;
         let mut is_filling = false;
         let mut has_used_leaves = false;
@@ -150,8 +150,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         (look, nr_loose)
     }
 
-    /// The heads of the blocks in the place of a block of `order` at `first`, with their kinds and how many
-    /// frames each has in the place.
+    /// The heads of the blocks in the place of a block of `order` at `first`, with their kinds and the number of
+    /// their frames in the place.
     fn heads(
         self,
         first: FrameNr,
@@ -186,7 +186,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         were_any
     }
 
-    /// Takes what is in the place of a block of `order` at `first`, and makes a block of it.
+    /// Takes the frames in the place of a block of `order` at `first`, and makes a block of them.
     fn take_place(
         self,
         first: FrameNr,
@@ -233,7 +233,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 }
                 State::Busy => false,
             });
-            // The root has a reference, we have one, and so has whoever is about to change a slot.
+            // One reference is the root's, one is ours, and a thread that is about to change a slot has one more.
             can_go && leaf.reference.meta().count() == nr_pages + 2
         })
     }
@@ -245,7 +245,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 State::Present(page) => Evictor(self.0).try_evict(page, Marks::Ignored),
                 State::Empty | State::Busy => None,
             });
-            // Not to the front caches: the pages may be in the place, where they are wanted.
+            // Not to the front caches: the pages may be in this place, where their frames are needed.
             self.0.pool().free_to_nodes(pages.collect());
         }
     }
@@ -263,9 +263,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     }
 }
 
-/// What a slot of a leaf says at the moment.
+/// The present word of a slot of a leaf.
 fn state_of<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize) -> State {
-    // ORDERING: Acquire; who goes on to evict the page checks its record against the slot again, and would
-    // see it as it was published.
+    // ORDERING: Acquire; a thread that goes on to evict the page checks its record against the slot again, and then
+    // sees the record as it was published.
     Slot::from_bits(leaf.slot(position).load(Ordering::Acquire)).state()
 }

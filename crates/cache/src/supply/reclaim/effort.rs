@@ -1,4 +1,4 @@
-//! How hard a round tries, and what came of one that found nothing.
+//! How hard a round tries, and the outcome of a round that found nothing.
 
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::policy::clock::Marks;
@@ -9,16 +9,16 @@ pub(super) const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
 /// After how many rounds a request for a block also takes leaves in use out of the index.
 const SPARING_ROUNDS: u32 = GENTLE_ROUNDS + 1;
 
-/// What came of a round that found nothing.
+/// The outcome of a round that found nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shortage {
     pub(super) reason: OutOfFrames,
-    /// Whether there will be more to find once transfers that are under way have ended.
+    /// Whether there will be more to find when the transfers under way have ended.
     pub(super) until_transfers_end: bool,
 }
 
 impl Shortage {
-    /// What has come of both.
+    /// The outcome of both rounds.
     pub(super) fn and(self, other: Self) -> Self {
         let reason = match (self.reason, other.reason) {
             (
@@ -40,12 +40,12 @@ impl Shortage {
     }
 }
 
-/// How long a request goes on that finds nothing.
+/// How long a request that finds nothing goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// As long as it is not sure that every frame is in use.
+    /// Until it is sure that every frame is in use.
     Always,
-    /// No longer than there are pages that could be evicted but for who holds them, or frames that may become such pages.
+    /// Only while there are pages that could be evicted if nobody held them, or frames that may become such pages.
     WhileHopeful,
 }
 

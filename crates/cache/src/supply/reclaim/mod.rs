@@ -1,9 +1,9 @@
 //! Making frames free when there are none left.
 //!
-//! Owns. Rounds over the frames until something was found, and when they end ([`reclaimer`]); how hard a round tries
+//! Owns. Rounds over the frames until one finds something, and their end ([`reclaimer`]); how hard a round tries
 //! ([`effort`]); blocks of several frames ([`block`]); frames on certain nodes ([`nodes`]).
 //!
-//! Calls the policy for what is next, and [`super::evict`] to evict it.
+//! Calls the policy for the next frame, and [`super::evict`] to evict its content.
 
 mod block;
 pub(crate) mod effort;

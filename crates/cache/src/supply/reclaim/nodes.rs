@@ -1,16 +1,17 @@
-//! Reclaim for who wants frames on certain nodes: memory spaces whose areas have a policy.
+//! Reclaim on certain nodes, for memory spaces whose areas have a policy.
 //!
-//! Which nodes. A request for any place looks among all frames. One that prefers a node looks among its frames first, and
-//! among those of the others when a round has found nothing there; one that is for a node alone looks nowhere else,
-//! since what is free elsewhere is of no use to it. So what has to be evicted is evicted where it helps.
+//! Which nodes. A request for any place looks among all frames. A request that prefers a node looks among its frames first, and
+//! among those of the others when a round has found nothing there. A request for a node alone looks nowhere else,
+//! since frames elsewhere are of no use to it. So pages are evicted only where that helps.
 //!
-//! Dirty pages are not evicted by anybody; nor does reclaim write them back, as it may run with locks in hand that a
-//! program's hook takes. Who has none has pages made clean there (`Cleaner::make_clean_at`) when it has found nothing, and asks again.
+//! Dirty pages are never evicted. Reclaim does not write them back either, since it may run with locks in hand that a
+//! program's hook takes. If it has found nothing, a caller without locks has pages made clean there (`Cleaner::make_clean_at`), and
+//! asks again.
 //!
 //! Progress. As for any request ([`super::reclaimer`]): a request for a node alone ends when `ROUNDS` rounds over its frames
-//! have found nothing, of which those do not count during which a transfer fills frames *of that node*. Transfers
-//! to other nodes, of which there may always be some, do not keep it from ending. Where all frames have pages
-//! that are dirty, or of spaces, it ends after the first rounds, since to wait is no use: pages do not become clean by that.
+//! have found nothing. A round does not count if a transfer fills frames *of that node* meanwhile. Transfers
+//! to other nodes, of which there may always be some, do not keep it from ending. Where every frame has a
+//! page that is dirty, or of a space, it ends after the first rounds: pages do not become clean by waiting.
 
 use std::ops::Range;
 
@@ -41,7 +42,7 @@ pub(crate) fn alloc_free<S: RefScheme>(
     pool.alloc_by(&request).ok()
 }
 
-/// The same place, said in the simplest way: where there is one node it is everywhere.
+/// The same place in its simplest form: where there is only one node it is everywhere.
 pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place {
     if pool.nr_nodes() == 1 {
         return Place::Anywhere;
@@ -49,7 +50,7 @@ pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place
     place
 }
 
-/// Where the rounds of a request for `place` go: there first, and then, if there is one, there.
+/// Where the rounds of a request for `place` go: the first place, and then the second, if there is one.
 pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     match place {
         Place::Prefer(node) => (Among::Node(node), Some(Among::Others(node))),
@@ -66,8 +67,8 @@ pub(super) fn nodes_for(place: Place) -> NodeSet {
     }
 }
 
-/// Whether there is a page at `place` that could be evicted if nobody held it, or a frame that somebody may be about to
-/// make one of, as far as can be seen.
+/// Whether there seems to be a page at `place` that could be evicted if nobody held it, or a frame that a thread may be about
+/// to make such a page.
 #[cold]
 pub(super) fn is_hopeful<S: RefScheme>(supply: &Supply<S>, place: Place) -> bool {
     let withheld = supply.budget.withheld();

@@ -1,19 +1,19 @@
-//! Rounds over the frames, until one has found what was wanted.
+//! Rounds over the frames, until one finds what the request needs.
 //!
 //! Policy. A hand goes round over all frames in the order of the policy ([`crate::supply::policy::clock`]). A page that was
-//! referenced since the hand last came by loses its mark and stays; one that was not is evicted. Leaves whose slots are all empty go
+//! referenced since the hand last came by loses its mark and stays; any other page is evicted. Leaves whose slots are all empty go
 //! too. For a block of several frames the hand goes by blocks ([`super::block`]); for a certain node it stays on that node
 //! ([`super::nodes`]).
 //!
-//! Rounds. A request makes rounds of one look at each frame, until it has what it wants. The first
-//! [`GENTLE_ROUNDS`] respect the marks, and requests at the same time share them: each step of the hand is
-//! one request's. Later rounds ignore the marks, and go over every frame themselves, wherever the
-//! hand of the others is: a request that reports that every frame is in use has looked at every frame.
+//! Rounds. A request makes rounds of one look at each frame, until it has its block. The first
+//! [`GENTLE_ROUNDS`] respect the marks, and simultaneous requests share them: each step of the hand belongs to
+//! one request. Later rounds ignore the marks, and go over every frame themselves, wherever the
+//! shared hand is. So a request that reports that every frame is in use has looked at every frame.
 //!
-//! Progress and failure. A frame may be held only for a moment (a read in progress, a fill), so a request
-//! whose round finds nothing waits a little and goes round again, until [`ROUNDS`] rounds have found
-//! nothing. Rounds do not count while frames are on their way in from the storage, since those can be
-//! evicted once they are there: how long that takes is the storage's matter. For a block that is so only
+//! Progress and failure. A frame may be held only for a moment (a read in progress, a fill). So after a
+//! round that finds nothing a request waits a little and goes round again, until [`ROUNDS`] rounds have found
+//! nothing. Rounds do not count while frames are on their way in from the storage, since their pages can be
+//! evicted once they are there; how long that takes depends on the storage. For a block that holds only
 //! if such frames are all that is missing somewhere. Nothing here waits for a claim.
 
 use std::time::Duration;
@@ -36,9 +36,9 @@ const ROUNDS: u32 = if cfg!(loom) { 2 } else { 64 };
 /// How long a request pauses after a round that found nothing; the first few only yield.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How many frames more are evicted on a node for who can use no other: the next of its requests find them free, and need not
-/// stop other threads to look into their front caches before they come here. Who only prefers a node gets no more than the
-/// one: those left over would draw requests that prefer other nodes.
+/// How many frames more are evicted on a node for a request that can use no other. The next requests for the node find them free, and
+/// need not stop other threads to look into their front caches before they come here. A request that only prefers a node gets just its
+/// one frame: frames left over would draw requests that prefer other nodes.
 const MORE: usize = 15;
 
 /// How many frames are looked at for that.
@@ -62,7 +62,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         loop {
             let effort = Effort::of_round(round);
             if effort == Effort::Thorough {
-                // Frames in stock are of use to the next leaf, or to us.
+                // The next leaf, or this request, can use frames in stock.
                 self.0.leaf_stock.drain(&self.0.claims);
             }
             let mut shortage = match self.go_round(order, effort, first) {
@@ -75,7 +75,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                     Err(others) => shortage = shortage.and(others),
                 }
             }
-            // Others may have freed frames, or the front caches may hold parts of a block.
+            // Other threads may have freed frames, or the front caches may hold parts of a block.
             if let Some(unique) = alloc_free(self.0.pool(), order, place) {
                 return Ok(unique);
             }
@@ -167,12 +167,12 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let evicted = lap
             .take(LOOKS_FOR_MORE)
             .filter_map(|frame| Evictor(self.0).try_evict(frame, Marks::Respected));
-        // To the node, where who is bound to it looks.
+        // To the node, where requests that are bound to it look.
         self.0.pool().free_to_nodes(evicted.take(MORE).collect());
     }
 }
 
-/// Lets others finish what they hold frames for.
+/// Lets other threads finish the work for which they hold frames.
 fn pause(round: u32) {
     if cfg!(loom) {
         let mut backoff = pagewell_sync::thread::Backoff::new();

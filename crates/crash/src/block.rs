@@ -1,11 +1,11 @@
-//! Blocks that say which version they are, so that old, new, torn and foreign bytes are told apart.
+//! Blocks that name their version, so that old, new, torn and foreign bytes are told apart.
 
 use pagewell_testkit::rng::mix;
 
 /// Bytes of a block, which divides every page.
 pub const BLOCK: usize = 512;
 
-/// What was found where a block should be.
+/// The content found at a block's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
     /// Nothing was written there.
@@ -16,7 +16,7 @@ pub enum Block {
     Foreign,
 }
 
-/// Block number `nr` in this version: all that follows the version follows from it.
+/// Block number `nr` in this version: the version determines all bytes after it.
 #[must_use]
 pub fn block(nr: u64, version: u64) -> [u8; BLOCK] {
     let mut bytes = [0; BLOCK];
@@ -29,7 +29,7 @@ pub fn block(nr: u64, version: u64) -> [u8; BLOCK] {
 }
 
 impl Block {
-    /// What `bytes` are as block number `nr`.
+    /// Interprets `bytes` as block number `nr`.
     #[must_use]
     pub fn of(nr: u64, bytes: &[u8]) -> Self {
         if bytes.len() == BLOCK && bytes.iter().all(|byte| *byte == 0) {
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(Block::of(4, &block(3, 7)), Block::Foreign);
         assert_eq!(Block::of(3, &block(3, 7)[..BLOCK - 1]), Block::Foreign);
         assert_eq!(Block::of(3, &[]), Block::Foreign);
-        // The first bytes of the versions differ; those after them, to the end of the number, do not.
+        // The first bytes of the versions differ; the bytes after them, to the end of the number, do not.
         for torn_at in [1, 8, 9, 100, 256, BLOCK - 8] {
             let mut torn = block(3, 7);
             torn[torn_at..].copy_from_slice(&block(3, 8)[torn_at..]);

@@ -1,7 +1,7 @@
-//! What is done to a file, step by step, as data.
+//! The steps done to a file, as data.
 //!
-//! A history follows from its seed, on every machine. One that fails is made shorter by leaving steps
-//! out for as long as it still fails.
+//! A seed determines a history, on every machine. A history that fails is shortened: steps are left
+//! out as long as it still fails.
 
 use pagewell::io::Operation;
 use pagewell_testkit::Rng;
@@ -15,10 +15,10 @@ pub const MOST_BYTES: usize = 18 * PAGE;
 /// The most steps of a history.
 const MOST_STEPS: usize = 30;
 
-/// A file, and what is done to it.
+/// A file, and the steps done to it.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The seed of the device, and of what is left to chance at the end.
+    /// The seed of the device, and of random choices at the end.
     pub seed: u64,
     /// How large the pages are: the smallest, shifted left by this.
     pub page_order: u32,
@@ -28,7 +28,7 @@ pub struct History {
     pub log: Log,
     /// How many bytes the file has to begin with.
     pub len: usize,
-    /// What is done.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
@@ -77,7 +77,7 @@ pub enum Step {
     Unpin {
         pin: usize,
     },
-    /// Changes a page in place, and does another step before the change is there.
+    /// Changes a page in place, and does another step before the change is published.
     PinMut {
         page: u64,
         seed: u8,
@@ -106,21 +106,21 @@ pub enum Step {
     },
     /// Ends all holds.
     Release,
-    /// Makes `nr` calls fail, the first `after` of their kind excepted.
+    /// Makes `nr` calls fail, after the first `after` of their kind.
     Break {
         what: What,
         way: Way,
         after: u8,
         nr: u8,
     },
-    /// Makes the next sync of the device fail, with what it should have made durable forgotten.
+    /// Makes the next sync of the device fail and forget the changes that it should have made durable.
     FailSync,
     /// Turns the power off at a later call.
     PowerOffAfter {
         nr: u64,
         then: Off,
     },
-    /// Turns the power off, if it is not, and on.
+    /// Turns the power off, unless it is off already, and on again.
     Crash {
         seed: u64,
     },
@@ -142,7 +142,7 @@ pub enum Sync {
     All,
 }
 
-/// What happens when the power has gone off.
+/// The consequence of a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Off {
     /// It comes on again after the step: a crash.
@@ -204,7 +204,7 @@ impl History {
         history
     }
 
-    /// A shorter history that fails too, by leaving out what does not matter; and why it fails.
+    /// A shorter history that fails too, without steps that do not matter; and why it fails.
     pub fn shrunk<E>(self, why: E, mut run: impl FnMut(&Self) -> Result<(), E>) -> (Self, E) {
         let (mut shortest, mut why) = (self, why);
         let mut part = shortest.steps.len().next_power_of_two();
@@ -238,7 +238,7 @@ impl History {
     }
 }
 
-/// One of several, each as often as its weight says.
+/// One of several choices, each as often as its weight says.
 fn weighted(rng: &mut Rng, weights: &[u64]) -> usize {
     let mut left = rng.below(weights.iter().sum());
     for (at, weight) in weights.iter().enumerate() {
@@ -251,7 +251,7 @@ fn weighted(rng: &mut Rng, weights: &[u64]) -> usize {
 }
 
 fn pos(rng: &mut Rng) -> usize {
-    // Around page boundaries is where things go wrong; anywhere is where nobody has thought of it.
+    // Most faults are around page boundaries; positions anywhere find those that nobody expects.
     match weighted(rng, &[2, 3, 2]) {
         0 => rng.index(201),
         1 => {
@@ -327,7 +327,7 @@ fn simple(rng: &mut Rng) -> Step {
     }
 }
 
-/// What is broken: most often what there are most calls of.
+/// The kind of call that fails: most often one of the frequent kinds.
 const KINDS: [What; 11] = [
     What::Write,
     What::Write,

@@ -1,18 +1,18 @@
-//! Random histories of a file over losses of power, and what must survive them.
+//! Random histories of a file over losses of power, and the checks of what survives.
 //!
-//! For the tests of the facade and for `pagewell crash-test`, which run the same histories against the
-//! same checks. Unlike the testkit it uses the library that it tests, and only what users see of it.
+//! The tests of the facade and `pagewell crash-test` run the same histories against the
+//! same checks. Unlike the testkit, this crate uses the library that it tests, and only its public interface.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`history`] | what is done to a file, step by step, as data: from a seed, and made shorter |
-//! | [`run`](mod@run) | does it, on a cache and a device that loses what was not synced |
+//! | [`history`] | the steps done to a file, as data: from a seed, and shortened |
+//! | [`run`](mod@run) | runs the steps, on a cache and a device that loses unsynced data |
 //! | `program` | a program that has the file open, and its death |
-//! | [`model`] | what the file holds, and may hold after a loss of power or of the process |
+//! | [`model`] | the content of the file, and the contents possible after a loss of power or of the process |
 //! | [`log`] | a write-ahead log beside the file, whose order is checked too |
 //! | [`plug`] | a backend whose program may die |
-//! | [`script`] | a backend of which each call may be made to fail |
-//! | [`block`](mod@block) | blocks that say which version they are |
+//! | [`script`] | a backend each of whose calls can be made to fail |
+//! | [`block`](mod@block) | blocks that name their version |
 //!
 //! Proved by: `--break` of the command and the tests beside it: with a sync that does nothing, or a log
 //! that is not synced first, the same histories must fail.
@@ -35,5 +35,5 @@ pub use program::stored;
 pub use run::{Broken, Tally, run};
 pub use script::{EIO, ENOSPC, Script, Way, errno};
 
-/// The smallest page, and what the system writes as a whole when the process dies.
+/// The smallest page, and the unit that the system writes as a whole when the process dies.
 pub const PAGE: usize = 4096;

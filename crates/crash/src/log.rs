@@ -1,10 +1,10 @@
 //! A write-ahead log beside the file.
 //!
-//! Each write is recorded first; before a page is given to the storage, the log is made durable up to the
-//! highest record that belongs to the page ([`Log::before_write`], the hook). So of the file nothing
-//! survives of which the log has no record.
+//! Each write is first recorded. Before a page is given to the storage, the log is made durable up to the
+//! highest record that belongs to the page ([`Log::before_write`], the hook). So no byte of the file
+//! survives without a record in the log.
 //!
-//! A record is its number and a check of it. After a loss of power the log ends before the first one that
+//! A record is its number and a checksum. After a loss of power the log ends before the first record that
 //! is missing or torn.
 
 use std::io;
@@ -21,13 +21,13 @@ const RECORD: usize = 16;
 #[derive(Debug)]
 pub struct Log<S: RefScheme> {
     file: File<S>,
-    /// The number of the last record that was written, and of the last one that is durable.
+    /// The number of the last written record, and of the last durable one.
     written: AtomicU64,
     durable: AtomicU64,
     hook: Hook,
 }
 
-/// What is done before a page is given to the storage.
+/// The action before a page is given to the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// The log is made durable.
@@ -38,11 +38,11 @@ pub enum Hook {
 
 // ORDERING: the numbers are Relaxed throughout. One thread writes records, and the hook runs on it.
 impl<S: RefScheme> Log<S> {
-    /// The log in `file`, which is cut where it ends; and its last record's number.
+    /// Opens the log in `file`, cuts it after its last whole record, and returns that record's number too.
     ///
     /// # Errors
     ///
-    /// What the file says.
+    /// The error of the file.
     pub fn recover(file: File<S>, hook: Hook) -> Result<(Self, u64), Error> {
         let mut bytes = vec![0; file.size() as usize];
         let n = file.read_at(&mut bytes, 0)?;
@@ -64,7 +64,7 @@ impl<S: RefScheme> Log<S> {
     ///
     /// # Errors
     ///
-    /// What the file says; nothing is recorded then.
+    /// The error of the file; nothing is recorded then.
     pub fn record(&self) -> Result<u64, Error> {
         let lsn = self.written.load(Ordering::Relaxed) + 1;
         self.file.append(&record(lsn))?;
@@ -76,7 +76,7 @@ impl<S: RefScheme> Log<S> {
     ///
     /// # Errors
     ///
-    /// What the file says.
+    /// The error of the file.
     pub fn sync(&self) -> Result<(), Error> {
         let written = self.written.load(Ordering::Relaxed);
         self.file.sync_data()?;
@@ -88,7 +88,7 @@ impl<S: RefScheme> Log<S> {
     ///
     /// # Errors
     ///
-    /// What the file says.
+    /// The error of the file.
     pub fn before_write(&self, lsn: u64) -> io::Result<()> {
         if self.hook == Hook::Syncs && lsn > self.durable() {
             self.sync()?;

@@ -1,42 +1,42 @@
-//! What a file holds, and may hold after a loss of power or of the process.
+//! The content of a file, and the contents possible after a loss of power or of the process.
 //!
 //! The model keeps the file's bytes as they were at the last sync that succeeded, and after every
 //! change since: its *versions*.
 //!
-//! - After a loss of power each byte is that of one of them, and so is the size, or it is on the way
+//! - After a loss of power each byte is that of one of the versions. The size is that of a version too, or on the way
 //!   from one to another ([`Model::may_have`], [`Model::may_be`]).
-//! - After the death of the process alone, the system has what it was given: of each page of its own
+//! - After the death of the process alone, the system has everything that it was given: of each of its pages
 //!   one version, untorn ([`Model::may_have_pages`]).
 //!
 //! A version also has the number of the last record of the write-ahead log that belongs to it. If the
-//! log comes first, as it should, no byte of a version survives whose record does not.
+//! log comes first, as it should, no byte of a version survives without its record.
 
 use crate::PAGE;
 
-/// What the file held at some moment.
+/// The content of the file at some moment.
 #[derive(Clone, Debug)]
 struct Version {
     bytes: Vec<u8>,
     lsn: u64,
 }
 
-/// A file, and what may become of it.
+/// A file, and the contents that may become of it.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What it holds.
+    /// The present content.
     now: Vec<u8>,
-    /// What it held at the last sync that succeeded, and after each change since.
+    /// The content at the last successful sync, and after each change since.
     since: Vec<Version>,
     sizes: Sizes,
     records: Records,
 }
 
-/// Which sizes the storage may have besides those of the file.
+/// The sizes that the storage may have besides those of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// Those at which a page ends, on the way from one size of the file to another.
+    /// Ends of pages, on the way from one size of the file to another.
     OfPages,
-    /// Any on the way: a write was cut short.
+    /// Any size on the way: a write was cut short.
     Any,
 }
 
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// What the file holds.
+    /// The present content.
     #[must_use]
     pub fn now(&self) -> &[u8] {
         &self.now
@@ -91,7 +91,7 @@ impl Model {
         self.sizes = sizes;
     }
 
-    /// `bytes` were written from `pos` on, which belong to record `lsn` of the log.
+    /// `bytes` were written from `pos` on, with record `lsn` of the log.
     pub fn write(&mut self, pos: usize, bytes: &[u8], lsn: u64) {
         if bytes.is_empty() {
             return;
@@ -108,7 +108,7 @@ impl Model {
         self.changed(lsn);
     }
 
-    /// The file was found to hold `bytes`: something was discarded, or a change was not made after all.
+    /// The file was found to have `bytes`: something was discarded, or a change was not made after all.
     pub fn found(&mut self, bytes: Vec<u8>) {
         self.now = bytes;
         self.records = Records::Some;
@@ -122,9 +122,9 @@ impl Model {
         self.since.len()
     }
 
-    /// Whether the storage may have `bytes`, from `pos` on, if it was given nothing there since there were
-    /// `nr_versions` of them, but may have cut it and made it longer by zeros. Contents without zeros make
-    /// this sharp.
+    /// Whether the storage may have `bytes` from `pos` on, if it was given nothing there since there were
+    /// `nr_versions` versions, but may have cut the file and made it longer by zeros. Contents without zeros make
+    /// this check sharp.
     #[must_use]
     pub fn may_have_kept(&self, pos: usize, bytes: &[u8], nr_versions: usize) -> bool {
         let kept = &self.since[..nr_versions.min(self.since.len())];
@@ -148,7 +148,7 @@ impl Model {
         self.since.last().map_or(0, |version| version.lsn)
     }
 
-    /// A sync has succeeded: all that was written is durable.
+    /// A sync has succeeded: everything written is durable.
     pub fn synced(&mut self) {
         let lsn = match self.records {
             Records::All => self.last_lsn(),
@@ -159,7 +159,7 @@ impl Model {
         self.sizes = sizes;
     }
 
-    /// Whether `bytes`, from `pos` on, may be what the storage has, if of the log the records up to
+    /// Whether the storage may have `bytes` from `pos` on, if the log's records up to
     /// `logged` have survived.
     #[must_use]
     pub fn may_have(&self, pos: usize, bytes: &[u8], logged: u64) -> bool {
@@ -194,8 +194,8 @@ impl Model {
         sizes().any(|was| was == size) || (is_between && is_on_the_way)
     }
 
-    /// The first byte of the first page of `bytes`, which the storage has from byte `pos` of the file on,
-    /// that is not one version of the page; none if all are. `pos` begins a page.
+    /// Looks for the first page of `bytes`, which the storage has from byte `pos` of the file on,
+    /// that is not one version of the page, and returns its first byte; none if all pages are. `pos` begins a page.
     ///
     /// A version is one that the page had when it was given to the storage, cut where the file was cut
     /// since, with zeros after that.

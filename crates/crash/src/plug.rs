@@ -1,9 +1,9 @@
 //! A backend whose program may die.
 //!
-//! The cache of a program that was killed, or lost its power, does nothing any more. That of a simulated
-//! program lies in the memory of the test, and is dropped in good order, which makes everything durable:
-//! so before it is dropped it is unplugged. What it asks for then reaches nobody, and is answered as if
-//! it had been done.
+//! The cache of a program that was killed, or lost its power, does nothing any more. The cache of a simulated
+//! program lies in the memory of the test, and is dropped in good order, which makes everything durable.
+//! So it is unplugged before it is dropped: its calls then reach no backend, and are answered as if
+//! they had been done.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Plug {
 impl Plug {
     /// The program is dead: none of its calls reaches a backend any more.
     pub fn pull(&self) {
-        // ORDERING: Relaxed; who pulls it while calls are being made does not mind which of them arrive.
+        // ORDERING: Relaxed; a thread that pulls it during calls does not care which of them arrive.
         self.is_pulled.store(true, Ordering::Relaxed);
     }
 

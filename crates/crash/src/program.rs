@@ -33,23 +33,23 @@ pub(crate) fn text(error: impl std::fmt::Debug) -> String {
     format!("{error:?}")
 }
 
-/// A pinned page, and what its bytes were then.
+/// A pinned page, and its bytes at the time of the pin.
 pub(crate) struct Pin<S: RefScheme> {
     pub(crate) guard: OwnedPageGuard<S>,
     pub(crate) copy: Vec<u8>,
 }
 
-/// A page that the storage is not to be given.
+/// A page that must not be given to the storage.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) page: u64,
-    /// How many versions of the file there were.
+    /// The number of versions of the file at that time.
     pub(crate) nr_versions: usize,
 }
 
-/// A program that has the file open: what it is made of until it dies.
+/// A program that has the file open: its parts until it dies.
 pub(crate) struct Program<S: RefScheme> {
-    // Dropped in this order: what is pinned, the file, its log, the cache.
+    // Dropped in this order: the pins, the file, its log, the cache.
     pub(crate) pins: Vec<Pin<S>>,
     pub(crate) held: Vec<Held>,
     pub(crate) file: File<S>,
@@ -69,7 +69,7 @@ pub(crate) struct Setup {
 }
 
 impl<S: RefScheme> Program<S> {
-    /// Opens the file and its log; returns the number of the last record of that, too.
+    /// Opens the file and its log; returns the number of the log's last record, too.
     pub(crate) fn start(device: &VolatileDevice, setup: &Setup) -> Result<(Self, u64), Error> {
         let cache = Cache::builder()
             .capacity(FRAMES * FRAME_COST)
@@ -103,7 +103,7 @@ impl<S: RefScheme> Program<S> {
         Ok((program, last))
     }
 
-    /// Dies: none of its calls reaches the device any more. Its cache must be in order still.
+    /// Dies: none of its calls reaches the device any more. Its cache must still be in order.
     pub(crate) fn die(mut self) -> Result<(), String> {
         self.plug.pull();
         self.release()?;
@@ -144,7 +144,7 @@ pub(crate) fn open_on(device: &VolatileDevice, name: &str) -> VolatileFile {
 ///
 /// # Errors
 ///
-/// What the storage says.
+/// The error of the storage.
 pub fn stored(backend: impl Backend) -> Result<Vec<u8>, Error> {
     let cache = Cache::builder().capacity(FRAMES * FRAME_COST).build()?;
     let file = cache.open_backend(backend, "stored")?;

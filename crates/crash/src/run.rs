@@ -1,11 +1,11 @@
-//! Does a history, on a cache and a device that loses what was not synced, and checks it.
+//! Runs a history, on a cache and a device that loses unsynced data, and checks it.
 //!
-//! What must hold. While the power is on, a read gives what was written last, whatever failed in
-//! between; an error comes only of something that was made to fail. After a loss of power the file is
-//! opened through another cache, as by a program that starts anew: each byte is as it was at the last
-//! sync that succeeded, or as it was at any moment since, but of a page that was held, before that; the
-//! size is one that the file had since, or one on the way to it; the log has every record that it was
-//! synced with, and the file nothing that the log has no record of.
+//! The checks. While the power is on, a read gives the bytes written last, whatever failed in
+//! between; errors come only from calls that were made to fail. After a loss of power the file is
+//! opened through another cache, as by a program that starts anew. Each byte is then as at the last
+//! successful sync, or as at any moment since; for a page that was held, only moments before the hold count. The
+//! size is one that the file had since, or one on the way to it. The log has every record that it was
+//! synced with, and the file has nothing without a record in the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,10 +25,10 @@ use crate::script::{Script, Way};
 /// The most pins at a time.
 const MOST_PINS: usize = 4;
 
-/// What buffers are filled with before a read.
+/// The byte that fills buffers before a read.
 const UNTOUCHED: u8 = 0xA5;
 
-/// What is broken on purpose, so that the checks can be seen to fail.
+/// A part that is broken on purpose, so that the checks can be seen to fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Broken {
     /// Nothing.
@@ -40,7 +40,7 @@ pub enum Broken {
     Log,
 }
 
-/// What was done in histories that went well.
+/// Counts of what histories that went well did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Losses of power.
@@ -62,16 +62,16 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// Does a history, and checks it.
+/// Runs a history, and checks it.
 ///
 /// # Errors
 ///
-/// A sentence that says what does not hold.
+/// A sentence that names the violated check.
 pub fn run<S: RefScheme>(history: &History, broken: Broken) -> Result<Tally, String> {
     let mut run = Run::<S>::new(history, broken)?;
     let result = run.all(history);
     run.setup.script.heal();
-    // Also after a failure: then nothing is made durable any more, and nobody complains that it is not.
+    // Also after a failure: then nothing is made durable any more, and no loss is reported.
     let in_order = run.program.die();
     result.and(in_order)?;
     Ok(run.tally)
@@ -82,10 +82,10 @@ struct Run<S: RefScheme> {
     setup: Setup,
     device: VolatileDevice,
     nr_faults: Arc<AtomicU32>,
-    /// Whether the device may fail of itself.
+    /// Whether the device may fail by itself.
     may_fail: bool,
     has_sync_failed: bool,
-    /// What happens when the power goes off.
+    /// The consequence of a loss of power.
     off: Off,
     model: Model,
     tally: Tally,
@@ -152,7 +152,7 @@ impl<S: RefScheme> Run<S> {
         self.check()
     }
 
-    /// What holds after every step.
+    /// The checks after every step.
     fn check(&self) -> Result<(), String> {
         for pin in &self.program.pins {
             check!(*pin.guard == *pin.copy, "a pinned page has changed");
@@ -229,7 +229,7 @@ impl<S: RefScheme> Run<S> {
     }
 
     fn is_power_off(&self) -> bool {
-        // Asked behind the script.
+        // Asked past the script.
         self.program.backend.inner().size().is_err()
     }
 
@@ -254,14 +254,14 @@ impl<S: RefScheme> Run<S> {
         });
     }
 
-    /// Whether something has failed since this was asked last, or may have.
+    /// Whether something has failed, or may have, since the last call of this.
     fn has_failed(&mut self) -> bool {
         let nr = self.nr_faults.swap(0, Ordering::Relaxed);
         self.tally.nr_faults += u64::from(nr);
         nr != 0 || self.may_fail
     }
 
-    /// The answer, or none for an error that had to be expected.
+    /// The answer, or none for an error that is expected.
     fn allow<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, String> {
         match result {
             Ok(answer) => Ok(Some(answer)),
@@ -271,7 +271,7 @@ impl<S: RefScheme> Run<S> {
     }
 
     /// Records a write in the log, if there is one; returns the record's number, or none if the write
-    /// must not be done.
+    /// must not be made.
     fn record(&mut self) -> Result<Option<u64>, String> {
         match &self.program.log {
             None => Ok(Some(0)),
@@ -282,7 +282,7 @@ impl<S: RefScheme> Run<S> {
         }
     }
 
-    /// The same, with the log made durable: for changes that no hook is asked about.
+    /// The same, with the log made durable: for changes for which no hook is called.
     fn record_and_sync(&mut self) -> Result<Option<u64>, String> {
         let Some(lsn) = self.record()? else {
             return Ok(None);
@@ -317,7 +317,7 @@ impl<S: RefScheme> Run<S> {
     fn append(&mut self, len: usize, seed: u8) -> Result<(), String> {
         let end = self.model.len();
         if self.program.log.is_some() {
-            // An append has no number that the hook would be told.
+            // An append has no number to tell the hook.
             return self.write(end.min(MOST_BYTES), len, seed);
         }
         let bytes = content(u64::from(seed), len.min(MOST_BYTES.saturating_sub(end)));
@@ -392,7 +392,7 @@ impl<S: RefScheme> Run<S> {
         if pos >= self.model.len() {
             return Ok(());
         }
-        // A page that is changed in place has no number that the hook would be told.
+        // A page that is changed in place has no number to tell the hook.
         let Some(lsn) = self.record_and_sync()? else {
             return Ok(());
         };
@@ -405,7 +405,7 @@ impl<S: RefScheme> Run<S> {
         check!(self.model.now()[pos..].starts_with(&was), "other bytes");
         let new = content(u64::from(seed), was.len() / 2);
         guard[..new.len()].copy_from_slice(&new);
-        // What would wait for the guard, or drop the page on purpose, is left out.
+        // Steps that would wait for the guard, or drop the page on purpose, are left out.
         if matches!(
             then,
             Step::Read { .. }
@@ -438,7 +438,7 @@ impl<S: RefScheme> Run<S> {
         self.has_sync_failed = result.is_err();
         if self.allow(result)?.is_some() {
             self.model.synced();
-            // What is held was not dirty, then.
+            // So the held page was not dirty.
             for held in &mut self.program.held {
                 held.nr_versions = self.model.nr_versions();
             }
@@ -447,7 +447,7 @@ impl<S: RefScheme> Run<S> {
         Ok(())
     }
 
-    /// What was discarded is as the storage has it: then that is what the file holds.
+    /// After a discard the file has the bytes of the storage.
     fn discard(&mut self, pos: usize, len: usize) -> Result<(), String> {
         let result = self.file().discard(pos as u64..(pos + len) as u64);
         if result.is_err() && std::mem::replace(&mut self.has_sync_failed, true) {
@@ -479,7 +479,7 @@ impl<S: RefScheme> Run<S> {
         Ok(())
     }
 
-    /// The power is off and on again: the program dies, and another one opens what has survived.
+    /// The power goes off and on: the program dies, and another one opens what has survived.
     fn crash(&mut self, seed: u64) -> Result<(), String> {
         let after = self.device.crash(seed);
         self.setup.script.heal();

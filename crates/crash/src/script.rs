@@ -1,11 +1,11 @@
-//! What goes wrong on a storage, decided anew as a test goes.
+//! Faults of a storage, decided anew during a test.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pagewell::io::{Backend, Fault, FaultBackend, Operation};
 
-/// The error of a device that cannot do it.
+/// The error of a device that cannot do the call.
 pub const EIO: i32 = 5;
 /// The error of a device that is full.
 pub const ENOSPC: i32 = 28;
@@ -30,7 +30,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// What becomes of a call that fails this way.
+    /// The outcome of a call that fails this way.
     #[must_use]
     pub fn fault(self, operation: &Operation) -> Fault {
         match (self, operation) {
@@ -45,7 +45,7 @@ impl Way {
     }
 }
 
-/// What is to go wrong, which the holder of a share can change at any time.
+/// The faults to come, which the holder of a share can change at any time.
 #[derive(Clone, Default)]
 pub struct Script {
     now: Arc<Mutex<Option<Box<Decide>>>>,
@@ -54,7 +54,7 @@ pub struct Script {
 type Decide = dyn FnMut(&Operation) -> Fault + Send;
 
 impl Script {
-    /// From now on `decide` says what becomes of each call; it is asked about one at a time.
+    /// From now on `decide` decides the outcome of each call; it is asked about one call at a time.
     pub fn set(&self, decide: impl FnMut(&Operation) -> Fault + Send + 'static) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(decide));
     }

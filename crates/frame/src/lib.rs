@@ -1,7 +1,7 @@
 //! Page frames: memory in frames of 4 KiB, a metadata record and a reference count for each, and the
 //! pool that allocates them.
 //!
-//! A room names only rooms above it in this table; its head says what it owns, what it calls and what it promises.
+//! A room names only rooms above it in this table. Its head says what it owns, what it calls and what it promises.
 //!
 //! | room | what |
 //! |---|---|
@@ -12,20 +12,20 @@
 //! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, poisoning, counting |
 //! | `alloc` | allocating blocks, by node and watermark; making room for a block out of its parts |
 //! | `raw` | blocks owned by number, and contiguous ranges freed by the block |
-//! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: what the holder of a frame has in hand |
+//! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: the handles of frames |
 //!
 //! # The life of a frame
 //!
 //! 1. Free: on a list of its node's buddy allocator or in a front cache. The lock bit of its count is
-//!    set, so that a late `try_get` fails.
+//!    set, so a late `try_get` fails.
 //! 2. Allocated: named by one [`UniqueFrame`]. The lock bit is still set: the holder writes the
 //!    frame's bytes and its record, and nobody can take a reference.
-//! 3. Published: the count is stored and with it the lock bit cleared. From now on anyone who finds
-//!    the frame may take a reference ([`FramePool::try_get`]), and whoever drops the last one frees
+//! 3. Published: storing the count clears the lock bit. From now on any thread that finds
+//!    the frame may take a reference ([`FramePool::try_get`]), and the thread that drops the last one frees
 //!    the frame, be it the owner or a passer-by.
 //!    A block can also be owned by its number, and be split into single frames, each with a reference of
 //!    its own; a contiguous range of these is freed in one walk, as the largest blocks that fit.
-//! 4. Frozen: whoever wants the frame back while others may look for it sets the lock bit with one
+//! 4. Frozen: a thread that wants the frame back while others may look for it sets the lock bit with one
 //!    compare-and-swap from the expected count, which makes the frame a [`UniqueFrame`] again.
 
 #![deny(unsafe_code)]

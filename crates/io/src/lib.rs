@@ -1,13 +1,13 @@
 //! Storage backends: where the bytes of a cached file come from and go to.
 //!
-//! A room names only rooms above it in this table; its head says what it owns, what it calls and what it promises.
+//! A room names only rooms above it in this table. Its head says what it owns, what it calls and what it promises.
 //!
 //! | room | what |
 //! |---|---|
 //! | `backend` | the [`Backend`] trait and its contract |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
 //! | `file` | [`FileBackend`]: a file, through the operating system's own cache |
-//! | `doubles` | for tests: [`FaultBackend`], another backend whose calls fail, fall short, wait or are counted at will; [`VolatileDevice`], files of which a loss of power leaves only what was synced |
+//! | `doubles` | for tests: [`FaultBackend`], another backend whose calls fail, fall short, wait or are counted at will; [`VolatileDevice`], files of which a loss of power leaves only the synced data |
 
 #![deny(unsafe_code)]
 

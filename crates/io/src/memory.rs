@@ -1,6 +1,6 @@
-//! A file that is bytes in memory.
+//! A file whose bytes are in memory.
 //!
-//! - Owns: the bytes, and how many there may be.
+//! - Owns: the bytes, and the limit of their number.
 //! - Calls: `backend`.
 //! - Promises: the contract of [`Backend`]; each [`MemoryBackend`] is a file of its own.
 

@@ -1,4 +1,4 @@
-//! A full fence for two sides of which one runs far more often than the other.
+//! A full fence for two sides, one of which runs far more often than the other.
 //!
 //! What. Store buffering (each side stores, then loads what the other stores) is excluded by a full
 //! fence on both sides. Here the frequent side calls [`Fences::light`] and the rare side
@@ -14,7 +14,7 @@
 //! load B                 load A          at least one of them sees the other's store
 //! ```
 //!
-//! Where the system has no such call both are `SeqCst` fences. Under loom they always are.
+//! Where the system has no such call, both are `SeqCst` fences. Under loom they always are.
 //!
 //! Proved by: the models of [`crate::per_thread`], whose twin without the light fence fails.
 //!
@@ -31,20 +31,20 @@ pub struct Fences {
     has_membarrier: bool,
 }
 
-/// The rare side could not make sure: the system refused what it had promised when asked first (a
+/// The heavy fence failed: the system refused the call that it had granted before (a
 /// sandbox was set up since, say).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
 impl Fences {
-    /// Asks the system what it can do, and registers the process for it.
+    /// Asks the system for `membarrier(2)`, and registers the process for it.
     pub fn new() -> Self {
         Self {
             has_membarrier: imp::register(),
         }
     }
 
-    /// Only full fences, for systems without `membarrier(2)`, and for tests of what they do there.
+    /// Only full fences, for systems without `membarrier(2)`, and for tests of that case.
     pub fn symmetric() -> Self {
         Self {
             has_membarrier: false,
@@ -55,8 +55,8 @@ impl Fences {
     #[inline]
     pub fn light(self) {
         if self.has_membarrier {
-            // ORDERING: keeps the compiler from reordering across it; the processor is made to pass a
-            // full barrier by whoever calls `heavy`.
+            // ORDERING: keeps the compiler from reordering across it; a thread that calls `heavy` makes the
+            // processor pass a full barrier.
             std::sync::atomic::compiler_fence(Ordering::SeqCst);
         } else {
             // ORDERING: SeqCst; the partner is the fence of `heavy`.
@@ -68,9 +68,9 @@ impl Fences {
     ///
     /// # Errors
     ///
-    /// [`Refused`]: nothing is ordered, and the caller must do without what it wanted to look at.
+    /// [`Refused`]: nothing is ordered, and the caller must do without the other side's data.
     pub fn heavy(self) -> Result<(), Refused> {
-        // ORDERING: SeqCst; orders this thread's own accesses, and is the partner of `light` where that
+        // ORDERING: SeqCst; orders this thread's own accesses, and is the partner of `light` where `light`
         // is a fence too.
         fence(Ordering::SeqCst);
         if self.has_membarrier {

@@ -1,4 +1,4 @@
-//! A cell whose exclusive use somebody else guarantees; loom's, which checks it, in the models.
+//! A cell whose exclusive use its caller guarantees; in the models it is loom's, which checks that.
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
@@ -14,7 +14,7 @@ mod plain {
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-    /// The right to use the value, which the caller says it has by `deref`.
+    /// The right to use the value, which the caller asserts by `deref`.
     pub(crate) struct MutPtr<T>(*mut T);
 
     impl<T> UnsafeCell<T> {

@@ -1,15 +1,15 @@
-//! The synchronisation primitives that the rest of Pagewell is built from.
+//! The synchronisation primitives of Pagewell.
 //!
-//! This is the one crate that names the atomics of `std` or of `loom`: everything above it is written
-//! once and runs in both, so that the models explore the code that ships.
+//! Only this crate names the atomics of `std` or of `loom`. Everything above it is written
+//! once and runs in both, so the models explore the code that ships.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`asymmetric`] | a full fence for a frequent and a rare side, of which the rare one pays |
+//! | [`asymmetric`] | a full fence for a frequent and a rare side, which the rare side pays for |
 //! | [`atomic`] | the atomic types and fences |
 //! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
 //! | [`parking`] | waiting for a word to change |
-//! | [`per_thread`] | a value a thread, which others can still reach |
+//! | [`per_thread`] | one value for each thread, which others can still reach |
 //! | [`shard`] | the number of a thread; values that do not share cache lines |
 //! | [`thread`] | yielding |
 
@@ -35,9 +35,9 @@ pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockW
 
 /// Locks `mutex`; a panic of another holder does not poison it.
 ///
-/// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind
-/// (backends and hooks are called with no lock held, but for those of a file's size, of its writeback and of a round of the
-/// thread that writes back, and what these guard is in step before every call), so a poisoned mutex carries no information.
+/// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind, so a poisoned mutex
+/// carries no information. (Backends and hooks are called with no lock held but those of a file's size, of its writeback and of
+/// a round of the thread that writes back; the data that these guard is consistent before every call.)
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

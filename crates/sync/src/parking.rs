@@ -10,11 +10,11 @@
 //! 4 woken: from 3 on; else count itself out     d lock the bucket, wake everybody in it
 //! ```
 //!
-//! By the fences, either the waiter's look (3) sees the change (a), or the waker's look (c) sees the
+//! By the fences, either the waiter's load of the word (3) sees the change (a), or the waker's load of the count (c) sees the
 //! waiter counted in (1). In the second case the waker locks the bucket after the waiter has gone to sleep,
-//! which releases the lock, and wakes it. So waking costs one fence where nobody waits.
+//! which releases the lock, and wakes it. So if nobody waits, waking costs one fence.
 //!
-//! Words of one bucket share its wake-ups: a waiter that was woken for another word sleeps again.
+//! Words of one bucket share its wake-ups: a waiter that is woken for another word sleeps again.
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::{Condvar, Mutex, lock};
@@ -60,8 +60,8 @@ impl WaitTable {
         &self.buckets[(hash >> 32) % self.buckets.len()]
     }
 
-    /// Sleeps until `must_wait` says false. It is called with the bucket locked, so it may only look
-    /// at the word.
+    /// Sleeps until `must_wait` returns false. It is called with the bucket locked, so it may only load
+    /// the word.
     pub fn wait_while<T>(&self, word: &T, mut must_wait: impl FnMut(&T) -> bool) {
         let bucket = self.bucket(word);
         let mut guard = lock(&bucket.lock);
@@ -79,7 +79,7 @@ impl WaitTable {
         bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes everybody who waits for `word`. To be called after the word was changed.
+    /// Wakes all threads that wait for `word`. The caller has changed the word before.
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
         fence(Ordering::SeqCst);

@@ -1,10 +1,10 @@
-//! One value a thread, which its thread uses without any atomic read-modify-write, and which others
-//! can still reach when they must.
+//! One value for each thread. Its thread uses it without any atomic read-modify-write, and other threads
+//! can still reach it when they must.
 //!
-//! What. A lock that is biased to one thread. The owner announces itself with a plain store and looks
-//! whether anybody wants the values; that is all, as long as nobody does. Whoever wants them says so,
-//! makes every owner see it with one heavy fence for all of them ([`crate::asymmetric`]), and waits for
-//! those that are at work.
+//! What. A lock that is biased to one thread. The owner announces itself with a plain store and checks
+//! whether a visitor wants the values; while there is none, that is all. A visitor announces itself,
+//! makes every owner see that with one heavy fence for all of them ([`crate::asymmetric`]), and waits for
+//! the owners at work.
 //!
 //! Place. The front caches of the frame pool.
 //!
@@ -43,12 +43,12 @@
 //!
 //! # Progress and failure
 //!
-//! The owner is wait-free while there is no visitor. A visitor waits for owners at work, so what is done
-//! under the lock has to be short; and threads of real-time priorities must not starve an owner that
-//! a visitor waits for. If the heavy fence is refused the visitor visits its own value only.
+//! The owner is wait-free while there is no visitor. A visitor waits for owners at work, so work under
+//! the lock has to be short. Threads of real-time priorities must not starve an owner that
+//! a visitor waits for. If the heavy fence is refused, the visitor visits its own value only.
 //!
-//! Proved by: `tests/loom_per_thread.rs`, which the mutants of `verify/mutants` fail; `tests/per_thread.rs`, with both kinds
-//! of fences.
+//! Proved by: `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`; `tests/per_thread.rs`, with both
+//! kinds of fences.
 
 #![allow(unsafe_code)] // The value behind the lock.
 
@@ -62,13 +62,13 @@ use crate::shard::{Padded, own_number};
 use crate::thread::Backoff;
 use crate::{Mutex, lock};
 
-/// Which values a visitor is given.
+/// The values that a visitor is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Those of all threads.
     All,
-    /// This thread's own at the most: the system has refused the fence that it takes to reach the others', or
-    /// this thread is at work on its own already.
+    /// This thread's own at the most: the system has refused the fence that is needed to reach the others, or
+    /// this thread is already at work on its own.
     Own,
 }
 
@@ -90,7 +90,7 @@ struct Slot<T> {
 }
 
 // SAFETY: the values are handed out as `&mut` to one thread at a time (I3), so they have to be `Send`;
-// nothing gives out a `&T` to two threads.
+// no two threads get a `&T`.
 unsafe impl<T: Send> Sync for PerThread<T> {}
 
 impl<T> PerThread<T> {
@@ -114,7 +114,7 @@ impl<T> PerThread<T> {
     /// Does `work` on this thread's value.
     ///
     /// None, and nothing is done, if the thread has no value: there are more threads than values, its
-    /// thread-local variables are being destroyed, or it is at work on it already, further up the stack.
+    /// thread-local variables are being destroyed, or it is already at work on its value, further up the stack.
     #[inline]
     pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (slot, at_work, is_wanted) = self.announce()?;
@@ -124,16 +124,16 @@ impl<T> PerThread<T> {
         }
         let result = {
             let value = slot.value.get_mut();
-            // SAFETY: I3: this thread is the slot's owner and busy, and there is no visitor that would not
-            // wait for it; it is not at work on the value further up the stack, where it would be busy.
+            // SAFETY: I3: this thread is the slot's owner and busy, and every visitor waits for
+            // it. It is not at work on the value further up the stack, since it would be busy then.
             work(unsafe { value.deref() })
         };
         drop(at_work);
         Some(result)
     }
 
-    /// Says that this thread is at work on its value, until the answer is dropped, without giving it: for what visitors are
-    /// to wait for. None where [`with_mine`](Self::with_mine) does nothing, and while there is a visitor.
+    /// Announces that this thread is at work, until the answer is dropped, without giving out its value: for work that visitors
+    /// have to wait for. None where [`with_mine`](Self::with_mine) does nothing, and while there is a visitor.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<AtWork<'_>> {
         let (_, at_work, is_wanted) = self.announce()?;
@@ -163,7 +163,7 @@ impl<T> PerThread<T> {
     #[cold]
     fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let guard = lock(&self.visitor);
-        // Says that this thread is at work, to itself: `work` may come here again.
+        // Marks this thread as at work, for itself: `work` may come here again.
         // ORDERING: Relaxed; visitors are kept out by the mutex.
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
@@ -181,17 +181,17 @@ impl<T> PerThread<T> {
     #[inline]
     fn note_use(&self, number: usize) {
         // ORDERING: Relaxed, both; the light fence that follows orders it before the load of `wanted`, as
-        // it does `busy`.
+        // it orders `busy`.
         if number >= self.nr_used.load(Ordering::Relaxed) {
             self.nr_used.fetch_max(number + 1, Ordering::Relaxed);
         }
     }
 
-    /// Does `work` on the values of all threads at once, none of which is at work meanwhile: on each one that was
-    /// ever used.
+    /// Does `work` on the values of all threads at once: on each value that was ever used. No thread is at work on its own
+    /// meanwhile.
     ///
-    /// Where [`Reach::Own`] is said there is this thread's own value at the most: the system has refused the heavy
-    /// fence; or there is none, since this thread is visiting already, or at work on its own value, further up
+    /// With [`Reach::Own`] there is this thread's own value at the most: either the system has refused the heavy
+    /// fence; or there is no value, since this thread is already visiting, or at work on its own value, further up
     /// the stack.
     ///
     /// Visits of two `PerThread`s may not be nested crosswise: they would wait for each other. A child of
@@ -204,7 +204,7 @@ impl<T> PerThread<T> {
             return work(&mut [], Reach::Own);
         }
         let guard = lock(&self.visitor);
-        // This thread is at work, as far as it is concerned itself: `work` may come here again.
+        // This thread marks itself as at work, for itself: `work` may come here again.
         let at_work = own_busy.map(|busy| {
             // ORDERING: Relaxed; visitors are kept out by the mutex, and this one does not wait for itself.
             busy.store(true, Ordering::Relaxed);
@@ -220,8 +220,8 @@ impl<T> PerThread<T> {
             Ok(()) => Reach::All,
             Err(_) => Reach::Own,
         };
-        // ORDERING: Relaxed; an owner that did not see that it is wanted had noted the use before its
-        // light fence, and so it is seen after the heavy one (E1).
+        // ORDERING: Relaxed; an owner that did not see `wanted` has noted the use before its
+        // light fence, so the use is seen after the heavy one (E1).
         let nr_used = self.nr_used.load(Ordering::Relaxed).min(self.slots.len());
         let mut cells = Vec::new();
         for (number, slot) in self.slots[..nr_used].iter().enumerate() {
@@ -252,11 +252,11 @@ impl<T> PerThread<T> {
     }
 }
 
-/// The owner is at work. Says that it is not any more when it is dropped, also when the work unwinds.
+/// The owner is at work. Dropping this ends that, also when the work unwinds.
 #[derive(Debug)]
 pub struct AtWork<'s> {
     busy: &'s AtomicBool,
-    /// It stays with its thread (I2).
+    /// The value stays with its thread (I2).
     _not_send: PhantomData<*const ()>,
 }
 
@@ -278,7 +278,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// Says that nobody is wanted any more, also when the work unwinds.
+/// Dropping this clears `wanted` everywhere, also when the work unwinds.
 struct Visit<'p, T>(&'p [Padded<Slot<T>>]);
 
 impl<T> Drop for Visit<'_, T> {

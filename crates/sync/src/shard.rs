@@ -1,6 +1,6 @@
 //! The number of a thread, and values that do not share cache lines.
 //!
-//! Every thread has a number of its own while it lives, handed on after it has ended, so that numbers
+//! Every thread has a number of its own while it lives. The number is handed on after the thread has ended, so numbers
 //! stay small however many threads come and go.
 
 #[cfg(not(loom))]
@@ -62,8 +62,8 @@ mod imp {
         Some(number)
     }
 
-    /// This thread's number, which no other thread has until this one has ended: what the thread did with
-    /// it happens before what the next one does. None while the thread's local variables are destroyed.
+    /// This thread's number, which no other thread has until this one has ended: everything the thread did with
+    /// it happens before anything that the next one does. None while the thread's local variables are destroyed.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {
@@ -77,7 +77,7 @@ mod imp {
 mod imp {
     use std::sync::Mutex;
 
-    // Numbers are given in the order in which threads of an execution ask; a number's state is that of
+    // Numbers are given in the order in which threads of an execution ask. The state of the numbers belongs to
     // the execution, so loom's own lazy statics hold it.
     loom::lazy_static! {
         static ref NEXT: Mutex<usize> = Mutex::new(0);
@@ -99,7 +99,7 @@ mod imp {
 
 pub use imp::own_number;
 
-/// One value a cache line pair, so that two shards never share one (processors fetch lines in pairs).
+/// One value for each pair of cache lines, so that two shards never share one (processors fetch lines in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn numbers_of_ended_threads_are_handed_on() {
-        // Other tests run beside this one, so only the sum says something: far fewer numbers than threads.
+        // Other tests run beside this one, so only the sum is significant: far fewer numbers than threads.
         let mut highest = 0;
         for _ in 0..1000 {
             let number = std::thread::spawn(own_number).join().unwrap();

@@ -7,7 +7,7 @@ const SPINS: u32 = 6;
 /// A short wait for a step that another thread is about to finish: spins a little, then yields.
 ///
 /// Only for steps of a few instructions (a claim that is about to be released, a count that is frozen
-/// for a moment). Whatever can take as long as I/O waits in [`crate::parking`].
+/// for a moment). Waits that can take as long as I/O use [`crate::parking`].
 #[derive(Debug, Default)]
 pub struct Backoff {
     rounds: u32,

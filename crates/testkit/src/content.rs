@@ -1,11 +1,11 @@
-//! Bytes from a seed, and words that say where they belong.
+//! Bytes from a seed, and words that name their place.
 
 use crate::rng::{Rng, mix};
 
 /// Bytes of a word of a self-describing file.
 pub const WORD: usize = 8;
 
-/// `len` pseudo-random bytes, none of them 0: a zero among them was put there by someone else.
+/// `len` pseudo-random bytes, none of them 0: a zero among them comes from elsewhere.
 #[must_use]
 pub fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed);
@@ -21,7 +21,7 @@ pub fn content(seed: u64, len: usize) -> Vec<u8> {
 
 /// The word at byte `pos` (a multiple of 8) of file number `file` in its `version`th state.
 ///
-/// The version is kept in the clear in the low 16 bits, so that a reader who knows where a word is from
+/// The version is stored in the clear in the low 16 bits. So a reader who knows a word's place
 /// can tell its version, and then that the rest is right.
 #[must_use]
 pub const fn word(file: u64, pos: u64, version: u16) -> u64 {
@@ -41,8 +41,8 @@ pub fn write_words(bytes: &mut [u8], file: u64, pos: u64, version: u16) {
     }
 }
 
-/// Whether `bytes` are what file number `file` has from byte `pos` on, all of one version; which one
-/// that is, or none if no whole word is among them.
+/// Whether `bytes` are the bytes of file number `file` from byte `pos` on, all of one version. Returns that
+/// version, or none if no whole word is among them.
 ///
 /// # Errors
 ///

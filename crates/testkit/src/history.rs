@@ -1,9 +1,9 @@
-//! What a user of a page cache may do, step by step, as data.
+//! The steps that a user of a page cache may take, as data.
 //!
-//! A history says which files there are and what is done to them. It names handles and pins by
-//! number, modulo how many there are at that moment, so that every history makes sense and a history
-//! from which steps are taken out still does: that is what shrinking needs. Who runs it decides what each
-//! step means for the cache at hand.
+//! A history has files and steps. It names handles and pins by
+//! number, modulo how many there are at that moment. So every history makes sense, and a history
+//! from which steps are taken out still does; shrinking needs that. The runner decides what each
+//! step means for its cache.
 //!
 //! Histories come from a strategy (the model test) or from bytes ([`History::decode`], the fuzz target).
 
@@ -28,7 +28,7 @@ pub const MAX_READ_BYTES: u32 = 128 << 10;
 /// The most steps of a history that is decoded from bytes.
 pub const MAX_STEPS: usize = 96;
 
-/// A cache, some files, and what is done to them.
+/// A cache, some files, and steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     /// How many frames the cache has, from [`MIN_FRAMES`] to [`MAX_FRAMES`].
@@ -37,7 +37,7 @@ pub struct History {
     pub nr_nodes: u8,
     /// The files, from 1 to [`MAX_FILES`].
     pub files: Vec<FileSpec>,
-    /// What is done, in this order.
+    /// The steps, in this order.
     pub steps: Vec<Step>,
 }
 
@@ -48,11 +48,11 @@ pub struct FileSpec {
     pub len: u32,
     /// The order of the pages that it is usually opened with, up to [`MAX_PAGE_ORDER`].
     pub page_order: u8,
-    /// Where its bytes are.
+    /// The storage of its bytes.
     pub store: Store,
 }
 
-/// Where the bytes of a file are.
+/// The storage of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// In memory; reads can be made to fail.
@@ -84,7 +84,7 @@ impl Spot {
     }
 }
 
-/// How a read is done.
+/// The way of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// As users do it.
@@ -93,7 +93,7 @@ pub enum Way {
     Referenced,
 }
 
-/// What the cache is told after a file was changed behind its back.
+/// What the test tells the cache after it has changed a file behind the cache's back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
     /// Nothing.
@@ -106,16 +106,16 @@ pub enum Tell {
     Both,
 }
 
-/// What goes wrong with a read of the storage.
+/// A fault of a read of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breakage {
-    /// It fails.
+    /// The read fails.
     Fail,
     /// The file seems to end this many bytes after the start of the read.
     EndAfter(u16),
 }
 
-/// One step. Files, handles and pins are named by a number modulo how many there are.
+/// One step. It names files, handles and pins by a number modulo how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Open a file by one of its two names; with pages of another order than its usual one if given.
@@ -148,14 +148,14 @@ pub enum Step {
         /// In which way.
         way: Way,
     },
-    /// Pin the page that a position is in, until it is unpinned.
+    /// Pin the page at a position, until it is unpinned.
     Pin {
         /// Which handle.
         handle: u8,
         /// A position in the page.
         at: Spot,
     },
-    /// Pin the page that a position is in with a guard that borrows, while some more steps are done.
+    /// Pin the page at a position with a guard that borrows, during some more steps.
     PinDuring {
         /// Which handle.
         handle: u8,
@@ -192,7 +192,7 @@ pub enum Step {
     Write {
         /// Which file.
         file: u8,
-        /// From where; what is past the end is not written.
+        /// From where; bytes past the end are not written.
         from: Spot,
         /// How many.
         len: u16,
@@ -218,15 +218,15 @@ pub enum Step {
         file: u8,
         /// How.
         breakage: Breakage,
-        /// How many reads are done well before.
+        /// How many reads succeed before.
         after: u8,
-        /// How many reads go wrong then.
+        /// How many reads fail then.
         nr: u8,
     },
 }
 
 impl History {
-    /// The history that `bytes` stand for: every sequence of bytes stands for one.
+    /// The history that `bytes` encode: every sequence of bytes encodes one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
         let mut bytes = Bytes { rest: bytes };

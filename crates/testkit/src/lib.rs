@@ -1,15 +1,15 @@
-//! What the tests of Pagewell share: seeds, contents, bounded waits, histories and a naive model.
+//! The shared parts of Pagewell's tests: seeds, contents, bounded waits, histories and a naive model.
 //!
-//! Depends on none of the other crates, so that any of them can use it, and so that the model cannot
-//! share a mistake with what it is compared to.
+//! This crate depends on none of the other crates. So any of them can use it, and the model cannot
+//! share a mistake with the code that it checks.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`rng`] | a small deterministic generator |
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
-//! | [`mod@content`] | bytes from a seed; words that say where they belong |
+//! | [`mod@content`] | bytes from a seed; words that name their place |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
-//! | [`history`] | what a user of a page cache may do, step by step, as data |
+//! | [`history`] | the steps that a user of a page cache may take, as data |
 //! | [`model`] | what a read of a cached file may return, kept in plain vectors |
 
 #![forbid(unsafe_code)]

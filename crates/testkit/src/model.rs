@@ -1,15 +1,15 @@
 //! What a read of a cached file may return, kept in plain vectors.
 //!
-//! The model does not know which pages are cached: that is the cache's business. It knows what a cached
-//! page could hold: what the storage holds now, or what it held at an earlier time since the cache was
-//! last told to forget the page. A read that returns one of these is right, and tells which of them the
-//! page cannot hold any more.
+//! The model does not know which pages are cached; only the cache knows. It knows which bytes a cached
+//! page can have: those that the storage has now, or had at an earlier time since the cache was
+//! last told to forget the page. A read that returns one of these contents is right, and shows which of them the
+//! page cannot have any more.
 //!
-//! For one thread: histories are checked step by step.
+//! It is for one thread: histories are checked step by step.
 
 use std::collections::BTreeMap;
 
-/// A file, what its storage holds, and what a cache of it may hold.
+/// A file, the content of its storage, and the contents that a cache of it may have.
 #[derive(Clone, Debug)]
 pub struct NaiveFile {
     storage: Vec<u8>,
@@ -32,7 +32,7 @@ impl NaiveFile {
         }
     }
 
-    /// What the storage holds now.
+    /// The present content of the storage.
     #[must_use]
     pub fn storage(&self) -> &[u8] {
         &self.storage
@@ -73,14 +73,14 @@ impl NaiveFile {
         self.size().saturating_sub(pos).min(len as u64) as usize
     }
 
-    /// Which bytes of the file `page` has.
+    /// The range of the file's bytes that is in `page`.
     fn range(&self, page: u64) -> (usize, usize) {
         let start = page * self.page_size as u64;
         let end = (start + self.page_size as u64).min(self.size());
         (start as usize, end.max(start) as usize)
     }
 
-    /// What a fill of `page` would read now; none if the storage ends before.
+    /// The bytes that a fill of `page` would read now; none if the storage ends before.
     fn now(&self, page: u64) -> Option<&[u8]> {
         let (start, end) = self.range(page);
         self.storage.get(start..end)
@@ -127,8 +127,8 @@ impl NaiveFile {
         }
     }
 
-    /// The cache takes over the size of now, and forgets the pages from the one on that either end is
-    /// in.
+    /// The cache adopts the present size, and forgets the pages from the one with the old or the new end
+    /// on.
     pub fn refresh(&mut self) {
         let Some(old) = self.known else {
             return;
@@ -141,7 +141,7 @@ impl NaiveFile {
         }
     }
 
-    /// Checks that `got` is what a read from `pos` on may return, and learns from it.
+    /// Checks that a read from `pos` on may return `got`, and learns from it.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl NaiveFile {
         let is_now = self.now(page).is_some_and(fits);
         let is_earlier = match self.earlier.get_mut(&page) {
             Some(earlier) => {
-                // The page was seen: it holds one of these, or it is evicted and read in again.
+                // The page was seen: it has one of these contents, or it is evicted and read in again.
                 earlier.retain(|image| fits(image));
                 !earlier.is_empty()
             }

@@ -59,7 +59,7 @@ impl Rng {
         self.below(n as u64) as usize
     }
 
-    /// Whether the one of `n` equally likely outcomes has come that is meant.
+    /// True with a probability of one in `n`.
     ///
     /// # Panics
     ///

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 /// The environment variable that gives the seed: decimal, or hexadecimal after `0x`.
 pub const VARIABLE: &str = "PAGEWELL_SEED";
 
-/// The seed of a test. If it is dropped by a panic, it says how to repeat the run.
+/// The seed of a test. If a panic drops it, it prints how to repeat the run.
 ///
 /// ```
 /// let seed = pagewell_testkit::Seed::of_run();
@@ -33,7 +33,7 @@ impl Seed {
                 Some(seed) => seed,
                 None => panic!("{VARIABLE}={text}: not a number of 64 bits"),
             },
-            // The keys of the standard library's hash maps are random: the one source of it in `std`.
+            // The keys of the standard library's hash maps are random: the only source of randomness in `std`.
             Err(_) => RandomState::new().hash_one(0_u8),
         };
         Self { seed }
@@ -57,7 +57,7 @@ impl Seed {
         Rng::part(self.seed, part)
     }
 
-    /// What to say so that the run can be repeated.
+    /// The message that says how to repeat the run.
     #[must_use]
     pub fn to_replay(&self) -> String {
         format!("to replay: {VARIABLE}={:#x}", self.seed)

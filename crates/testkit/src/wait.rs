@@ -1,13 +1,13 @@
-//! Waiting for other threads, never for longer than is reasonable: a test that hangs tells nothing.
+//! Waiting for other threads, with a limit: a test that hangs tells nothing.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take that is over in moments when all is well; a busy machine included.
+/// A limit for everything that takes moments when all is well, on a busy machine too.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs `body`, on a thread of its own, and gives back what it returns; a panic of it is passed on.
+/// Runs `body` on a thread of its own, and returns its result; a panic of it is passed on.
 ///
 /// # Panics
 ///
@@ -31,7 +31,7 @@ pub fn bounded_by<T: Send + 'static>(
     let (done, is_done) = mpsc::channel();
     let worker = thread::spawn(move || {
         let result = body();
-        // Nobody listens any more if the limit has passed; then there is nothing to say.
+        // If the limit has passed, the receiver is gone, and the result is dropped.
         let _ = done.send(());
         result
     });
@@ -44,12 +44,12 @@ pub fn bounded_by<T: Send + 'static>(
     }
 }
 
-/// Looks for 50 ms whether `is_so`. That a thread waits cannot be seen, but it can be seen not to. If it has not come so far
-/// meanwhile, nothing is shown.
+/// Checks for 50 ms that `is_so` stays false. A test cannot see that a thread waits, but it can see that the thread does
+/// not. If the thread has not come so far meanwhile, nothing is shown.
 ///
 /// # Panics
 ///
-/// When it is so.
+/// When `is_so` returns true.
 #[track_caller]
 pub fn not_yet(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..50 {
@@ -58,11 +58,11 @@ pub fn not_yet(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Looks again and again until `is_so`.
+/// Checks again and again until `is_so` returns true.
 ///
 /// # Panics
 ///
-/// When it is not so after [`LIMIT`].
+/// When it still returns false after [`LIMIT`].
 #[track_caller]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,9 +1,9 @@
 //! Allocating blocks: from this thread's front cache, then from the preferred node, then from others, and
-//! at last from what the front caches of all threads hold.
+//! at last from the front caches of all threads.
 //!
 //! Watermarks. A node that has fewer than its `low` frames on its lists, or would have, is used after the
-//! others; below `min` only by those that ask for the reserve. Front caches are not counted: what is in
-//! them is as good as allocated until somebody needs it.
+//! others. Below `min` only requests for the reserve use it. Front caches are not counted: their blocks
+//! count as allocated until they are needed.
 
 use pagewell_sync::lock;
 

@@ -1,8 +1,8 @@
-//! Making room for a block: what is free in its place is taken, what was in the rest of it is added, and
-//! the parts are joined. And the opposite: a block is split, and what is next to each other is freed together.
+//! Making room for a block: the free parts of its place are taken, those given by the caller are added, and
+//! the parts are joined. And the opposite: a block is split, and neighbouring parts are freed together.
 //!
-//! All blocks that are passed in are the caller's alone, of kind `Owned`, and are given up by the call; those that are
-//! returned are so too.
+//! All blocks that are passed in belong to the caller alone, are of kind `Owned`, and are given up by the call. Returned
+//! blocks belong to the caller alone, too.
 
 use std::ops::Range;
 

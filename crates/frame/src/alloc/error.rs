@@ -1,4 +1,4 @@
-//! What can go wrong when a block is asked for.
+//! The errors of a request for a block.
 
 use std::fmt;
 

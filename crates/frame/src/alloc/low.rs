@@ -1,4 +1,4 @@
-//! Who is told when a node has few frames left, and telling.
+//! The callbacks for a node that has few frames left, and calling them.
 
 use std::fmt;
 use std::sync::OnceLock;

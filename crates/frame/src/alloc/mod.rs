@@ -1,10 +1,10 @@
 //! Allocating blocks, and making room for them.
 //!
-//! - Owns: in which order nodes are asked and how far down each may be emptied (`request`, `allocator`), who is told when few
-//!   frames are left (`low`), joining and splitting blocks (`blocks`).
+//! - Owns: the order in which nodes are asked and how far down each may be emptied (`request`, `allocator`), the callbacks for
+//!   nodes with few frames left (`low`), joining and splitting blocks (`blocks`).
 //! - Calls: `words`, `count`, `memory`, `records`, `lists`.
-//! - Promises: a block that is given is the caller's alone, and aligned to its size. One that can be had is given, if need be
-//!   from the front caches of other threads.
+//! - Promises: an allocated block belongs to the caller alone, and is aligned to its size. If there is a block anywhere, it is
+//!   found, even in the front caches of other threads.
 
 mod allocator;
 pub(crate) mod blocks;

@@ -1,4 +1,4 @@
-//! What a block is to be like, and how far down a node may be emptied for it.
+//! The properties of a requested block, and how far down a node may be emptied for it.
 
 use crate::lists::Buddy;
 use crate::words::Order;

@@ -2,7 +2,7 @@
 //!
 //! - Owns: the protocol of taking, giving up and freezing references ([`refcount`]).
 //! - Calls: `words`.
-//! - Promises: a page has one owner at a time, and none while anybody holds a reference (duties A to D of [`RefScheme`]).
+//! - Promises: a page has one owner at a time, and none while there is a reference (duties A to D of [`RefScheme`]).
 
 pub mod refcount;
 

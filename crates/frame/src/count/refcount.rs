@@ -1,75 +1,75 @@
 //! The reference count of a page: the atomic shell around [`refword`](crate::refword).
 //!
 //! What. A count whose users may hold nothing yet when they ask for a reference ([`RefCount::try_get`]):
-//! the page may be dead (free, or the tail of a block) or frozen (somebody has it alone). Two schemes
+//! the page may be dead (free, or the tail of a block) or frozen (one thread has it alone). Two schemes
 //! share one interface and one set of ordering guarantees: [`LockBit`], whose try is a single
 //! fetch-and-add, and [`CasLoop`], the baseline, which adds unless zero.
 //!
 //! Place. Called by the frame pool (allocate, free), by the frame handles, by page lookup and by
-//! whoever freezes (reclaim, migration, splitting). Calls nothing.
+//! operations that freeze (reclaim, migration, splitting). Calls nothing.
 //!
 //! # Protocol
 //!
 //! A page is *locked* (dead or frozen) or *live*.
 //!
 //! 1. Allocation owns a locked page and stores a count ([`set`](RefCount::set)): that alone unlocks it.
-//! 2. A user tries ([`try_get`](RefCount::try_get)); who has a reference may take more
+//! 2. A user tries ([`try_get`](RefCount::try_get)); a user with a reference may take more
 //!    ([`get`](RefCount::get)).
-//!    - `LockBit`: adds, then looks. A locked result means that it failed; what it added is junk, and
-//!      it attempts once to put the bare lock back, so that junk does not pile up.
+//!    - `LockBit`: adds, then looks at the result. If it is locked, the try failed, and its addition is junk. The try
+//!      attempts once to put the bare lock back, so that junk does not pile up.
 //!    - `CasLoop`: compares and swaps until it has added to a count that was not zero.
 //! 3. A user puts ([`put`](RefCount::put)). Told [`Put::Kept`], it must not touch the page again. Told
 //!    [`Put::Last`], it alone owns the page, which is locked, and has to free it.
-//!    - `LockBit`: subtracts; at zero it tries to replace 0 with the lock, and only who succeeds is last.
+//!    - `LockBit`: subtracts; at zero it tries to replace 0 with the lock, and it is last only if that succeeds.
 //!      A try that comes between revives the page, and then its put decides.
-//!    - `CasLoop`: who subtracts down to zero is last.
-//! 4. Who wants the page alone freezes it at the count that it can explain
+//!    - `CasLoop`: the put that subtracts down to zero is last.
+//! 4. A thread that wants the page alone freezes it at the count that it can explain
 //!    ([`freeze`](RefCount::freeze)), and unfreezes it with the count that it leaves
 //!    ([`unfreeze`](RefCount::unfreeze)). A freer that believes that it holds the only reference locks
 //!    the page in one step ([`free_if_unique`](RefCount::free_if_unique)), and puts if that fails.
 //! 5. A page that was freed stays locked until 1.
 //!
-//! A try may come late: after the page that it looked for was freed, even after the frame was
+//! A try may come late: after the page that it wanted was freed, even after the frame was
 //! allocated again. Then it holds a *stray* reference until it has noticed. So any put may be the
-//! last one of any allocation, and a freeze can fail although nobody uses the page (the caller's
-//! retries have to be bounded).
+//! last one of any allocation, and a freeze can fail although nobody uses the page (so the caller
+//! must bound its retries).
 //!
 //! # Invariants
 //!
 //! - I1. Each locking of a page has one owner: the put that was told `Last`, the freeze that returned
-//!   true, or the allocator that made it so. Until it stores a count nobody else gets a reference.
-//! - I2. While somebody holds a reference the page is not locked and its count is the number of
+//!   true, or the allocator that made it so. Until that owner stores a count nobody else gets a reference.
+//! - I2. While there is a reference the page is not locked and its count is the number of
 //!   references (and of tries that are about to give theirs back, above [`MAX_REFS`]).
-//! - I3. Tries never move the lock bit, however many fail, and never lose a reference that anybody
+//! - I3. Tries never move the lock bit, however many fail, and never lose a reference that another thread
 //!   holds: I1 of [`refword`](crate::refword).
 //! - I4. With no try in flight the word of a locked page is the bare lock: the last addition's reset
 //!   can only have failed against another reset.
-//! - I5. `LockBit`: the word is zero only between a put's subtraction and the same put's CAS. Zero
-//!   while nobody is in a put would be a live page without owner, so free pages are made locked.
+//! - I5. `LockBit`: the word is zero only between a put's subtraction and the same put's CAS. A zero
+//!   outside of a put would be a live page without owner, so free pages are made locked.
 //!
 //! # Ordering edges
 //!
-//! Who wins is decided by one location, so coherence and atomicity are enough for it. The edges are
+//! One location decides who wins, so coherence and atomicity are enough for that. The edges are
 //! about the data behind the count. All read-modify-writes continue each other's release sequences.
 //!
-//! - E1. `put` (release) to the [`Put::Last`] of whoever is last, and to the `freeze` that succeeds
-//!   after it (acquire): what users did to the page happens before it is freed or changed.
-//! - E2. `set` and `unfreeze` (release) to the try that succeeds (acquire): who gets a reference sees
+//! - E1. `put` (release) to the [`Put::Last`] of the last put, and to the `freeze` that succeeds
+//!   after it (acquire): the users' accesses to the page happen before it is freed or changed.
+//! - E2. `set` and `unfreeze` (release) to the try that succeeds (acquire): a thread that gets a reference sees
 //!   the page as it was published.
 //! - E3. A `freeze` that succeeds (release) to the try that fails because of it (acquire): a lookup
 //!   that failed and starts again sees what the freezer had changed before, e.g. the emptied slot.
 //!
-//! `count` and `is_locked` are hints and order nothing. Who publishes a mark and then *reads* a count,
-//! against a user who takes a reference and then reads the mark (store buffering), needs a sequentially
-//! consistent fence on both sides, between the two steps; no operation here contains one.
+//! `count` and `is_locked` are hints and order nothing. If one thread publishes a mark and then *reads* a count,
+//! and another takes a reference and then reads the mark (store buffering), both sides need a sequentially
+//! consistent fence between their two steps; no operation here contains one.
 //!
 //! # Progress and failure
 //!
 //! `LockBit`: every operation is wait-free, except the cold loops of tries beside the limits, which are
 //! lock-free and say what bounds them. `CasLoop`: tries are lock-free. Too many references are refused
 //! ([`TryGet::Saturated`]) or abort the process (`get`), as `Arc` does. A put or get without a reference
-//! is a bug of the caller: it is detected, the word is repaired as well as can be (the page is rather
-//! leaked than freed twice), and it panics.
+//! is a bug of the caller: it is detected, the word is repaired as well as possible (the page is rather
+//! leaked than freed twice), and the operation panics.
 //!
 //! Proved by: `tests/refcount.rs` (behaviour, a naive twin, overflow, misuse, stress) and
 //! `tests/loom_refcount.rs` (one model a race, each with broken twins that it rejects).

@@ -1,10 +1,10 @@
 //! The depot of a node: single frames on their way from one front cache to another.
 //!
 //! What. When one thread allocates frames and another frees them, the second one's front cache overflows while the
-//! first one's runs dry. What overflows is left here, as it is, for the next that runs dry; only what does not
-//! fit is given to the buddy allocator, frame by frame, to be merged, and to be split again by the other thread.
+//! first one's runs dry. Surplus frames are left here, as they are, for the next front cache that runs dry. Only frames that do not
+//! fit go to the buddy allocator, frame by frame, to be merged, and to be split again by the other thread.
 //!
-//! Place. Behind the node's lock, beside its [`Buddy`](super::buddy::Buddy). Whoever empties the front caches
+//! Place. Behind the node's lock, beside its [`Buddy`](super::buddy::Buddy). Emptying the front caches
 //! empties the depots too.
 //!
 //! Invariants. As of a front cache's stack: a frame here is of kind `Front` and of order 0, has the lock bit, and is not

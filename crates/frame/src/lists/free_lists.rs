@@ -1,11 +1,11 @@
 //! The free lists of a pool: which frames are free, and freeing.
 //!
-//! What. A block that is freed goes to this thread's front cache, or to its node; what is poisoned goes to nobody.
+//! What. A freed block goes to this thread's front cache, or to its node; poisoned frames go nowhere.
 //!
-//! Place. Whoever allocates takes off these lists; whoever gives back comes here at last, with a block whose count is locked
-//! and which is its own alone.
+//! Place. Allocations take blocks off these lists. All frees end here, with a block whose count is locked
+//! and that belongs to the caller alone.
 //!
-//! Locks. A front cache before a node. Neither is held while anything else is called.
+//! Locks. A front cache before a node. Neither is held during any other call.
 
 use std::ops::Range;
 

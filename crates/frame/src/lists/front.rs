@@ -3,18 +3,18 @@
 //! What. Each of the first threads has stacks of free blocks: of the orders that pages of files have (0
 //! to 4), and of the page block. The block freed last is on top, since its memory is the likeliest to be
 //! in the processor's caches. A thread uses its stacks without any atomic read-modify-write
-//! ([`PerThread`]); who needs blocks that are in the stacks of others can take them. Threads beyond the
+//! ([`PerThread`]); a thread that needs the blocks in the stacks of others can take them. Threads beyond the
 //! first ones use the nodes.
 //!
-//! Place. Whoever allocates asks here first; blocks move half a stack at a time to and from a node.
+//! Place. Allocations ask here first; blocks move half a stack at a time to and from a node.
 //!
 //! Invariants.
 //! - I1: a block in a stack is of kind `Front` and of the stack's order, has the lock bit, and neither
 //!   its frame nor any other in it is poisoned.
 //! - I2: the front caches of two threads a processor hold an eighth of the pool at the most. More threads than that may
-//!   hold more; when memory runs out it is taken from them.
+//!   hold more; when memory runs out, their blocks are taken from them.
 //!
-//! Locks. A front cache is at work before a node is locked, never after.
+//! Locks. The work on a front cache begins before a node is locked, never after.
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::PerThread;

@@ -1,10 +1,10 @@
 //! The free frames of a pool: the lists that they are on, and freeing.
 //!
-//! - Owns: the nodes with their buddy allocators and depots, the front caches of threads, and which of these a free block is
-//!   on ([`FreeLists`]); what is bad and on none of them (`poison`).
+//! - Owns: the nodes with their buddy allocators and depots, the front caches of threads, and which of these lists a free block is
+//!   on ([`FreeLists`]); the bad frames, which are on none (`poison`).
 //! - Calls: `words`, `count`, `memory`, `records`.
-//! - Promises: every frame is on one list, or allocated, or leaked. What is on a list has the lock bit and is not poisoned, so
-//!   that a late `try_get` fails and nothing bad is handed out.
+//! - Promises: every frame is on one list, or allocated, or leaked. A frame on a list has the lock bit and is not poisoned, so
+//!   a late `try_get` fails and no bad frame is handed out.
 //!
 //! | file | what |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `front` | the front caches before the nodes |
 //! | `node` | a node: its frames, its allocator behind a lock, where to look next |
 //! | `free_lists` | [`FreeLists`]: all of these together, and freeing |
-//! | `poison` | taking frames out of use whose memory is bad |
+//! | `poison` | taking frames with bad memory out of use |
 //! | `account` | where all frames are, and whether everything adds up |
 
 mod account;

@@ -1,14 +1,14 @@
-//! Taking frames out of use whose memory is bad.
+//! Taking frames with bad memory out of use.
 //!
 //! Protocol.
-//! 1. Whoever poisons sets the flag of the frame.
+//! 1. The thread that poisons a frame sets its flag.
 //! 2. It stops all front caches and takes the node's lock, so that nothing moves between the lists, and
 //!    looks where the frame is:
 //!    - in a free block: the block is taken, its other frames are freed, and the frame is leaked;
-//!    - else it is allocated: a flag on the first frame of its block says that there is one.
-//! 3. Whoever frees a block looks at the flags of its first frame with the list's lock held, or the front
-//!    cache at work: either that came before step 2, and the frame is found there, or it sees the flag.
-//! 4. Whoever frees a range looks at each frame before it has any lock. If anything was poisoned since it
+//!    - otherwise it is allocated: a flag on the first frame of its block says that the block has a poisoned frame.
+//! 3. A thread that frees a block looks at the flags of its first frame with the list's lock held, or the front
+//!    cache at work. Either that came before step 2, and the frame is found there, or it sees the flag.
+//! 4. A thread that frees a range looks at each frame before it takes any lock. If any frame was poisoned since it
 //!    began (a counter says so), it looks again with the lock held.
 
 use pagewell_sync::atomic::{Ordering, fence};

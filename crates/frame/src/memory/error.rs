@@ -1,4 +1,4 @@
-//! What can go wrong when a pool is made.
+//! The errors of making a pool.
 
 use std::{fmt, io};
 

@@ -1,9 +1,9 @@
-//! What a pool is made of: its set-up, the nodes of the machine, and memory of the system.
+//! The basis of a pool: its set-up, the nodes of the machine, and memory of the system.
 //!
 //! - Owns: the configuration and its validation (`config`, `watermarks`, `error`), the machine's NUMA nodes ([`numa`]), the
 //!   one reserved range of addresses behind all frames (`os`).
 //! - Calls: `words`.
-//! - Promises: a plan that was validated can be built. The range stays mapped, and readable at every frame, for as long as
+//! - Promises: a validated plan can be built. The range stays mapped, and readable at every frame, for as long as
 //!   its `Memory` lives.
 
 mod config;

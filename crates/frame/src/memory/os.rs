@@ -1,8 +1,8 @@
 //! The memory behind the frames: one reserved range of addresses for a whole pool.
 //!
-//! One range for all nodes, so that a frame number becomes an address by one shift and one addition.
-//! The range stays mapped and readable for as long as the pool lives: a stale frame number read by an
-//! optimistic reader always names memory that can be copied (and is then found to be stale).
+//! There is one range for all nodes, so one shift and one addition turn a frame number into an address.
+//! The range stays mapped and readable for as long as the pool lives: an optimistic reader can copy the frame that
+//! a stale number names (and then finds that the number is stale).
 
 #[cfg(not(loom))]
 mod imp {

@@ -1,4 +1,4 @@
-//! What a pool hands out as handles, and takes back so: blocks, and references.
+//! Blocks and references that a pool hands out as handles, and takes back.
 
 use super::frame_pool::FramePool;
 use super::handle::{FrameRef, TryGetFrame, UniqueFrame};

@@ -1,8 +1,8 @@
 //! The frame pool: its memory, and the allocator of its frames.
 //!
-//! Place. The page cache allocates every page, and every part of its index, from one pool, so that
-//! the pool's size bounds all of them. Here is what is done with a pool by the numbers of frames; each call goes to the room
-//! that does it. What hands out handles is in `allocate`.
+//! Place. The page cache allocates every page, and every part of its index, from one pool, so
+//! the pool's size bounds all of them. Here are the operations on a pool by the numbers of frames; each call goes to its
+//! room. Operations that hand out handles are in `allocate`.
 //!
 //! Progress. `alloc` and the freeing `put` take a node's lock once in half a front cache's blocks.
 //! `try_get` and a `put` that is not the last take none.

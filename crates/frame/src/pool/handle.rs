@@ -1,4 +1,4 @@
-//! What the holder of a frame has in hand: the frame alone, or one reference among others.
+//! The handles of frames: the frame alone, or one reference among others.
 
 #![allow(unsafe_code)] // The raw forms of the handles, and the bytes of a page as a slice.
 

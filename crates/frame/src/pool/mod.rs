@@ -1,4 +1,4 @@
-//! The pool, and what the holder of a frame has in hand.
+//! The pool, and the handles of its frames.
 //!
 //! - Owns: the pool's memory and its allocator ([`FramePool`]), the handles that borrow from it.
 //! - Calls: all other rooms.
@@ -7,10 +7,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `frame_pool` | [`FramePool`]: its parts, and what is done by the numbers of frames |
-//! | `handle` | [`UniqueFrame`] and [`FrameRef`]: a block that is the holder's alone, and one reference among others |
+//! | `frame_pool` | [`FramePool`]: its parts, and the operations by the numbers of frames |
+//! | `handle` | [`UniqueFrame`] and [`FrameRef`]: a block that belongs to the holder alone, and one reference among others |
 //! | `range` | [`FrameRange`]: contiguous frames |
-//! | `allocate` | what the pool hands out as handles, and takes back so |
+//! | `allocate` | blocks and references that the pool hands out as handles, and takes back |
 //! | `view` | [`FrameView`]: the pool's memory as the hit path sees it |
 
 mod allocate;

@@ -1,4 +1,4 @@
-//! The pool as a whole, where a test looks at more than its handles show.
+//! The pool as a whole, where a test needs more than its handles show.
 
 use super::{FramePool, UniqueFrame};
 use crate::alloc::testing::HOME;

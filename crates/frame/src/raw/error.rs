@@ -1,4 +1,4 @@
-//! What can go wrong when a block, or a range of frames, is given back.
+//! The errors of giving back a block, or a range of frames.
 
 use std::fmt;
 

@@ -2,21 +2,21 @@
 //!
 //! What. A block whose owner keeps its number instead of a handle, as programs do that manage their memory
 //! themselves. Its kind is `Raw`, and one of its references is the owner's (I2 of `kind`). Giving it up is
-//! safe to get wrong: what is wrong is an error, and nobody else's reference is ever dropped.
+//! safe to get wrong: misuse is an error, and never drops the reference of another holder.
 //!
 //! # Protocol of giving up a raw frame
 //!
-//! 1. Look at the typed word; what is not `Raw` and of the right order is an error.
+//! 1. Look at the typed word; if it is not `Raw` and of the right order, that is an error.
 //! 2. If the count is 1, replace it by the lock: one compare-and-swap. Then the frame is the caller's alone,
-//!    and its word settled. If it is not `Raw` after all (it was freed and allocated between 1 and 2, by
-//!    another thread, which is a misuse) unfreeze it and say so.
-//! 3. Else others hold references. Take one too, so that the frame stays what it is and 2 fails for
-//!    everybody. Make it `Held` by compare-and-swap: of all that try, one succeeds. That one puts two
-//!    references; the others theirs, and say so.
+//!    and its word settled. If it is not `Raw` after all (another thread freed and allocated it between 1 and 2,
+//!    which is a misuse), unfreeze it and return an error.
+//! 3. Otherwise there are other references. Take one too, so that the frame stays what it is and 2 fails for
+//!    every thread. Make it `Held` by compare-and-swap: of all threads that try, one succeeds. That one puts two
+//!    references; the others put theirs, and return an error.
 //!
-//! What 2 can do to others at the worst, in a program that frees one frame from two threads at once: a
+//! The worst that 2 can do to others, in a program that frees one frame from two threads at once: a
 //! block with a single reference is frozen for some nanoseconds; a `try_get` fails meanwhile, as it does
-//! while anybody freezes it, and a put panics.
+//! during any freeze, and a put panics.
 //!
 //! Proved by: `tests/range.rs`, `tests/loom_pool.rs`.
 

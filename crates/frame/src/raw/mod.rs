@@ -1,10 +1,10 @@
 //! Blocks and ranges that are owned by their numbers, and giving them back.
 //!
 //! - Owns: the protocol of giving up a raw block (`give_up`), the walk that frees a contiguous range by the block (`range`),
-//!   and what is said of misuse (`error`).
+//!   and the errors of misuse (`error`).
 //! - Calls: `words`, `count`, `records`, `lists`.
-//! - Promises: what is wrong is an error that changes nothing, and nobody else's reference is ever dropped. Each frame is freed
-//!   once, by the last who holds it.
+//! - Promises: misuse is an error that changes nothing, and never drops the reference of another holder. Each frame is freed
+//!   once, by its last holder.
 
 mod error;
 mod give_up;

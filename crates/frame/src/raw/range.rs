@@ -1,27 +1,27 @@
 //! Freeing contiguous ranges of frames as the largest aligned blocks.
 //!
-//! What. A range is what is left of blocks that were split, so that each frame could be held by itself. It
-//! is freed in one walk: each frame's reference is given up (one compare-and-swap, see `give_up`), and every
+//! What. A range is a part of blocks that were split, so that each frame could be held by itself. It
+//! is freed in one walk: each frame's reference is given up (one compare-and-swap, see `give_up`). Every
 //! run of frames that are free then is cut into the largest blocks that are aligned to their size, fit the
 //! rest of the run and are no larger than a page block.
 //!
-//! Three strategies, which differ in what is done with a run:
+//! Three strategies, which differ in the treatment of a run:
 //! - [`FreeRange::OneByOne`], the baseline: every frame goes through the allocator by itself, and is merged
 //!   with its buddies step by step, or waits in a front cache;
-//! - [`FreeRange::Chunked`]: the run's blocks are put on the free lists as they are: what the words of
-//!   their tails say means nothing there (I1 of `kind`), so nothing is written but to their first frames;
-//! - [`FreeRange::Merged`]: what splitting did to each frame is undone, so that each block is an allocated
-//!   one again, and that is freed like any other.
+//! - [`FreeRange::Chunked`]: the run's blocks are put on the free lists as they are. The words of
+//!   their tails mean nothing there (I1 of `kind`), so only their first frames are written;
+//! - [`FreeRange::Merged`]: the effect of splitting on each frame is undone, so each block is an allocated
+//!   one again, and is freed like any other.
 //!
 //! # Protocol
 //!
-//! 1. Walk the range: lock each frame of which the owner's reference is the only one. Note the others.
-//! 2. If a frame is not one to be freed, unlock what was locked, and say so: an error changes nothing. (A
-//!    late `try_get` of a frame that is locked meanwhile fails, as if it had come while it was frozen.)
-//! 3. Free the runs of frames that were locked; leak what is poisoned; give up what others hold, as in
+//! 1. Walk the range: lock each frame whose only reference is the owner's. Note the others.
+//! 2. If a frame may not be freed, unlock the locked frames, and return an error, which changes nothing. (A
+//!    late `try_get` of a frame that is locked meanwhile fails, as if it had come during a freeze.)
+//! 3. Free the runs of locked frames; leak poisoned frames; give up frames that others hold, as in
 //!    `give_up`.
 //!
-//! Walks go upwards, so of two that meet, over the same frames, one finishes. Nothing waits for anything but
+//! Walks go upwards, so of two walks that meet in the same frames, one finishes. The walk waits only for
 //! the node's lock.
 //!
 //! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).

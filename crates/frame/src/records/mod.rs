@@ -1,6 +1,6 @@
 //! The records of a pool's frames: one for each, in one array.
 //!
-//! - Owns: the metadata record (`meta`): who may touch which field when.
+//! - Owns: the metadata record (`meta`), and which thread may touch which field when.
 //! - Calls: `words`, `count`.
 //! - Promises: a frame number, however stale, always names a readable record; two hot frames never share a cache line.
 

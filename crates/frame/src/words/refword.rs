@@ -1,6 +1,6 @@
 //! The reference word: bit layout and every legal transition, without memory or threads.
 //!
-//! What. A page's references are counted in one 32-bit word, in one of two schemes. Each has a word
+//! What. A page's references are counted in one 32-bit word, in one of two schemes. Each scheme has a word
 //! type here ([`LockBitWord`], [`CasLoopWord`]) whose methods say what a value means and what an
 //! operation has to do after it met that value. [`refcount`](crate::refcount) runs them on memory that
 //! threads share.
@@ -14,10 +14,10 @@
 //! | `LOCK + junk` | locked; `junk` was left by tries that failed | never |
 //!
 //! Invariants.
-//! - I1. Whatever tries and gets do at the same time, none of them moves the lock bit: the count part
-//!   stays below [`LOCK`] by the assertions below. A word that is past a limit ([`RESET_THRESHOLD`]
-//!   when locked, [`MAX_REFS`] when live) holds, beyond the limit, only what threads added that have
-//!   not returned yet, since none returns before the word was back at the limit or it has taken its
+//! - I1. No concurrent tries and gets move the lock bit: the count part
+//!   stays below [`LOCK`] by the assertions below. In a word past a limit ([`RESET_THRESHOLD`]
+//!   when locked, [`MAX_REFS`] when live), the excess was added by threads that
+//!   have not returned yet: a thread returns only after the word was back at the limit, or after it has taken its
 //!   own share back. A thread adds at most [`MAX_TRY`] before it returns, and there are at most
 //!   [`MAX_THREADS`].
 //! - I2. `junk` never means anything: it may be dropped (reset), kept, or overwritten (unfreeze, set).

@@ -1,4 +1,4 @@
-//! What a backend promises.
+//! The promises of a backend.
 
 use std::fmt::Debug;
 use std::io;

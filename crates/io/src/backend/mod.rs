@@ -1,8 +1,8 @@
-//! What every storage promises to the cache above it.
+//! The promises that every storage makes to the cache above it.
 //!
-//! - Owns: the [`Backend`] trait, its contract, and what all implementations answer alike (`contract`).
+//! - Owns: the [`Backend`] trait, its contract, and the answers that all implementations share (`contract`).
 //! - Calls: nothing of this crate.
-//! - Promises: the contract's table is all that the cache relies on.
+//! - Promises: the cache relies on the contract's table, and on nothing else.
 
 mod contract;
 

@@ -1,10 +1,10 @@
 //! Backends for tests, which go wrong as storage does.
 //!
-//! - Owns: calls that fail, fall short or wait at will (`fault`); a device that forgets at a loss of power what was not
-//!   synced (`volatile`).
+//! - Owns: calls that fail, fall short or wait at will (`fault`); a device that forgets unsynced data at a loss of power
+//!   (`volatile`).
 //! - Calls: `backend`.
-//! - Promises: the contract of [`Backend`](crate::Backend), but for the faults that a test asks for. What happens at random
-//!   follows from a seed.
+//! - Promises: the contract of [`Backend`](crate::Backend), except the faults that a test asks for. A seed determines all
+//!   random choices.
 
 mod fault;
 mod volatile;

@@ -1,6 +1,6 @@
 //! The lock that keeps a second writer away.
 //!
-//! It is one of the open file description, not of the process: a lock of the process is lost when the
+//! The lock belongs to the open file description, not to the process. A lock of the process is lost when the
 //! process closes the same file anywhere, and does not keep the process's own second writer away.
 
 #![allow(unsafe_code)] // One system call.

@@ -1,4 +1,4 @@
-//! What is to become of a file when it is opened for writing.
+//! The treatment of a file when it is opened for writing.
 
 /// How [`FileBackend::open_writable`](crate::FileBackend::open_writable) treats a file that is not
 /// there, or is.

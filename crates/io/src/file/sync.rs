@@ -1,8 +1,8 @@
-//! Syncs that are not taken up again.
+//! Syncs that are not repeated after an interruption.
 //!
-//! The standard library takes an interrupted sync up again. The second call could then succeed because
-//! the first has already given up what it could not write. So here an interruption is an error, after
-//! which the caller writes everything again, as after any other.
+//! The standard library repeats an interrupted sync. The second call could then succeed because
+//! the first has already given up pages that it could not write. So here an interruption is an error, after
+//! which the caller writes everything again, as after any other error.
 
 #![allow(unsafe_code)] // Three system calls.
 

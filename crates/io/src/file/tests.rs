@@ -1,4 +1,4 @@
-//! Which directories are left to be synced. That they are is not seen from outside, unless the power
+//! The directories that are left to be synced. From outside their syncs cannot be seen, unless the power
 //! is lost at the right moment.
 
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What readers of one file see, what of it is durable, and the changes between.
+//! The content of one file that readers see, the durable content, and the changes between.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The names of the files: which readers see, which are durable, and the changes between.
+//! The names of the files: those that readers see, the durable ones, and the changes between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,4 +1,4 @@
-//! The bytes of a file by sectors; one that was never written is zeros.
+//! The bytes of a file by sectors; a sector that was never written is zeros.
 
 use std::collections::BTreeMap;
 

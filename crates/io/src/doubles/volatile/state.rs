@@ -1,4 +1,4 @@
-//! A device as all who use it share it: the files, failing syncs, the power.
+//! The state that all users of a device share: the files, failing syncs, the power.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,0 +1,3 @@
+//! What safe code may reach.
+
+#![forbid(unsafe_code)]

@@ -23,11 +23,12 @@
 //! Proved by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::index::Leaf;
 use crate::page_state::PageState;
+use crate::publish;
 use crate::raw;
 use crate::shared::Shared;
 use crate::slot::{Slot, State};
@@ -210,7 +211,9 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         // Who waits for the lock of the page waits at its old frame's record, and is to look again.
         PageState::CLEAN.store(self.shared.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
-        self.shared.waits.wake(self.shared.pool.meta(old).state());
+        self.shared
+            .waits
+            .wake(PageState::word(self.shared.pool.meta(old)));
         Some(raw::slots_reference(self.shared, old))
     }
 
@@ -236,7 +239,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         lsn: u64,
     ) -> FrameNr {
         let place = self.shared.pool.meta(old).owner();
-        unique.publish_with(FrameKind::Page, place, [state.bits(), lsn], 1)
+        publish::page(unique, place, [state.bits(), lsn], 1)
     }
 
     /// Ends the claim of a present slot whose page in `frame` goes.

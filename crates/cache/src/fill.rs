@@ -11,7 +11,7 @@
 //! unreadable page does not make its neighbours unreadable.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_BYTES, FrameKind, FrameRef, UniqueFrame};
+use pagewell_frame::{FRAME_BYTES, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::index::{Leaf, PageNr};
 use crate::mapping::Mapping;
 use crate::page_state::PageState;
+use crate::publish;
 use crate::raw;
 use crate::reclaim::OutOfFrames;
 use crate::shared::Event;
@@ -278,7 +279,7 @@ impl<S: RefScheme> Mapping<S> {
         } = pending;
         // One reference for the slot, besides the caller's.
         let private = [PageState::CLEAN.bits(), 0];
-        let frame = frame.publish_with(FrameKind::Page, place, private, 1 + extra);
+        let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
         (extra == 1).then(|| raw::published(self.shared(), frame))
     }

@@ -34,7 +34,7 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::RacySource;
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
@@ -455,7 +455,7 @@ impl<S: RefScheme> Mapping<S> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());
         };
-        let bufs: Vec<RacyBytes<'_>> = batch
+        let bufs: Vec<RacySource<'_>> = batch
             .outgoing
             .iter()
             .map(|outgoing| outgoing.reference.bytes().slice(0, outgoing.len))

@@ -33,6 +33,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
 use crate::claim::Claim;
+use crate::publish;
 use crate::reclaim::OutOfFrames;
 use crate::reserved::Reserved;
 use crate::shared::Shared;
@@ -220,9 +221,8 @@ impl<S: RefScheme> Index<S> {
             // who claims it holds the leaf, and so comes after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
-        let address = slots.as_ptr().expose_provenance() as u64;
         // One reference for the root, and one for us.
-        let frame = frame.publish_with(FrameKind::Leaf, (owner, leaf as u64), [address, floor], 2);
+        let frame = publish::leaf(frame, (owner, leaf), slots, floor);
         Leaf::from_published(shared, frame)
     }
 

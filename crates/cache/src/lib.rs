@@ -19,7 +19,7 @@
 //! | `index`, `leaf_stock`, `reserved`, `slot` | from a page to its slot; the array of slots; the word (pure) |
 //! | `mapping`, `shared` | what the handles of a file share; what the files of a cache share |
 //! | `opened` | who keeps a file open, and who only looks at it |
-//! | `raw` | the unsafe steps |
+//! | `raw`, `publish` | the unsafe steps |
 //!
 //! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
 //! `docs/ARCHITECTURE.md`.
@@ -64,6 +64,7 @@ mod page_lock;
 mod page_set;
 mod page_size;
 mod page_state;
+mod publish;
 #[cfg(not(loom))]
 mod quiet;
 mod raw;

@@ -382,7 +382,7 @@ impl<S: RefScheme> Mapping<S> {
         PageState::CLEAN.store(record);
         if before.is_locked() {
             // Who waits for the lock is to look for the page again.
-            self.shared.waits.wake(record.state());
+            self.shared.waits.wake(PageState::word(record));
         }
         true
     }

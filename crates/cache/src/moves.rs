@@ -105,13 +105,15 @@ impl<S: RefScheme> Shared<S> {
     ///
     /// # Errors
     ///
-    /// `to`, when there is no page in the frame, or somebody holds it.
+    /// `to`, when it is a block of another pool, there is no page in the frame, or somebody holds it.
     pub(crate) fn move_out_of<'s>(
         &'s self,
         frame: FrameNr,
         to: UniqueFrame<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
-        if self.pool.meta(frame).kind() != (FrameKind::Page, to.order()) {
+        let is_ours =
+            std::ptr::eq(to.pool(), &raw const self.pool) && frame.index() < self.pool.nr_frames();
+        if !is_ours || self.pool.meta(frame).kind() != (FrameKind::Page, to.order()) {
             return Err(to);
         }
         let Some((leaf, position, slot)) = self.slot_of(frame) else {

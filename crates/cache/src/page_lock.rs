@@ -92,7 +92,7 @@ impl<S: RefScheme> Mapping<S> {
             edit.apply(&unique);
             self.note_state(writes, page, before, after);
             claim.rewrite(unique, after, lsn);
-            self.shared().waits.wake(record.state());
+            self.shared().waits.wake(PageState::word(record));
         } else if let Some(unique) = spare {
             let old = self.shared().pool.bytes(frame, self.page_size());
             copy_around(old, unique.bytes(), edit.hole());
@@ -109,7 +109,8 @@ impl<S: RefScheme> Mapping<S> {
             let slot = self.index().look(page)?.slot;
             (slot.state() == State::Present(frame)).then(|| slot.bits())
         };
-        self.shared().waits.wait_while(record.state(), |state| {
+        let word = PageState::word(record);
+        self.shared().waits.wait_while(word, |state| {
             let before = in_frame();
             // ORDERING: Acquire; whoever unlocks stores, and wakes. And so that the slot is looked at again after it: if
             // that is as it was, the frame was the page's all the time, and its word meant this. Otherwise it may have been

@@ -19,12 +19,31 @@ pub(crate) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 
+/// Has the processor fetch the first of the `len` bytes of a page from byte `off` of it on, which are about to be written.
+///
+/// # Panics
+///
+/// When they are not all in a page of `page_size` bytes.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn expect_write<S: RefScheme>(
+    view: FrameView<S>,
+    (frame, page_size): (FrameNr, usize),
+    off: usize,
+    len: usize,
+) {
+    let inside = off <= page_size && len <= page_size - off;
+    assert!(inside, "an edit that is not within a page");
+    // SAFETY: (P) and (F) as in `copy_page`. (W) nothing is written.
+    unsafe { view.bytes(frame.get(), off, len) }.expect_write();
+}
+
 /// The slots of a leaf.
 pub(crate) fn leaf_slots<'l, S: RefScheme>(leaf: &'l Leaf<'_, S>) -> &'l [AtomicU64] {
     let [address, _] = leaf.reference.meta().private();
     let start = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
     // SAFETY: the frame is a leaf, and stays one while the handle exists. Its record has the address of its
-    // slots in the array of its file's index (`Index::leaf_or_new`, which exposed it), which is unmapped only
+    // slots in the array of its file's index (`publish::leaf`, which exposed it), which is unmapped only
     // after all leaves of the file have been taken out, and this one cannot be while the handle exists.
     unsafe { std::slice::from_raw_parts(start, FRAME_WORDS) }
 }
@@ -91,11 +110,11 @@ pub(crate) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize
 /// The first `len` bytes of a page that a guard holds by number.
 #[cfg(not(loom))]
 pub(crate) fn pinned_slice<S: RefScheme>(shared: &Shared<S>, frame: FrameNr, len: usize) -> &[u8] {
-    let start = shared.pool.bytes(frame, len).as_ptr();
-    // SAFETY: the range is of the pool, as was just checked, and the only caller hands the slice out for
-    // as long as it has a reference to the page, which is the reason that nobody writes it (see
-    // `page_slice`).
-    unsafe { std::slice::from_raw_parts(start, len) }
+    // SAFETY: (P) the pool is borrowed; (F) the page is of this pool, and has `len` bytes; (W) nothing is written.
+    let bytes = unsafe { shared.pool.view().bytes(frame.get(), 0, len) };
+    // SAFETY: the range is the page's, and the only caller hands the slice out for as long as it has a reference to the
+    // page, which is the reason that nobody writes it (see `page_slice`).
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }
 
 /// The memory of the machine in bytes, if the system says.

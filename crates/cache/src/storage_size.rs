@@ -20,7 +20,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::RacySource;
 
 use crate::mapping::Mapping;
 use crate::writes::Storage;
@@ -65,7 +65,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn write_storage(
         &self,
         storage: &mut Storage,
-        bufs: &[RacyBytes<'_>],
+        bufs: &[RacySource<'_>],
         start: u64,
         end: u64,
     ) -> io::Result<()> {

@@ -35,7 +35,7 @@
 use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
+use pagewell_frame::{FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
@@ -46,6 +46,8 @@ use crate::growth::Part;
 use crate::index::PageNr;
 use crate::mapping::{Mapping, Unclean};
 use crate::page_state::PageState;
+use crate::publish;
+use crate::raw;
 use crate::slot::State;
 use crate::writes::Writes;
 
@@ -266,6 +268,15 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
+    /// The frame that was set aside, if a page of this file can be in it: a program may have got it for another file.
+    fn take_spare<'m>(&self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
+        let fits = |spare: &UniqueFrame<'_, S>| {
+            std::ptr::eq(spare.pool(), &raw const self.shared().pool)
+                && spare.order() == self.order()
+        };
+        spare.take().filter(fits)
+    }
+
     /// Whether nothing of a missing page has to be read to write `edit` to it.
     fn is_whole(&self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.page_size() as u64;
@@ -292,9 +303,8 @@ impl<S: RefScheme> Mapping<S> {
             State::Busy => return Ok(Attempt::Raced),
             // The page's bytes are on their way while the slot and the frame are claimed.
             State::Present(frame) => {
-                let bytes = self.shared().pool.bytes(frame, self.page_size());
-                let range = edit.range();
-                bytes.slice(range.start, range.len()).expect_write();
+                let (view, range) = (self.index().view(), edit.range());
+                raw::expect_write(view, (frame, self.page_size()), range.start, range.len());
             }
         }
         let Some(claim) = seen.claim_present(self.shared()) else {
@@ -327,7 +337,7 @@ impl<S: RefScheme> Mapping<S> {
             }
             return Ok(Attempt::Done);
         }
-        let Some(unique) = spare.take() else {
+        let Some(unique) = self.take_spare(spare) else {
             return Ok(Attempt::NeedsFrame);
         };
         let old = self.shared().pool.bytes(frame, self.page_size());
@@ -376,7 +386,7 @@ impl<S: RefScheme> Mapping<S> {
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }
-        let Some(unique) = spare.take() else {
+        let Some(unique) = self.take_spare(spare) else {
             return Ok(Attempt::Raced);
         };
         let bytes = unique.bytes();
@@ -387,7 +397,7 @@ impl<S: RefScheme> Mapping<S> {
         let state = PageState::CLEAN.dirtied(writes.groups.current());
         self.note_state(writes, page, PageState::CLEAN, state);
         let private = [state.bits(), edit.lsn];
-        let frame = unique.publish_with(FrameKind::Page, place, private, 1);
+        let frame = publish::page(unique, place, private, 1);
         self.grow(page, bound);
         claim.fill(frame);
         Ok(Attempt::Done)

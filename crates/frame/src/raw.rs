@@ -49,7 +49,7 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     /// The number alone; the block stays allocated, is owned by its number, and others may take references
     /// to it ([`FramePool::try_get`]). [`FramePool::free`] gives it back, [`FramePool::split`] splits it.
     pub fn into_raw(self) -> FrameNr {
-        self.publish(FrameKind::Raw, (0, 0), 1)
+        self.publish_as(FrameKind::Raw, (0, 0), 1)
     }
 }
 

@@ -203,11 +203,12 @@ impl<S: RefScheme> Shared<S> {
             return Found::NoRoom(order, wanted);
         };
         match self.source.move_page(frame, to) {
-            Ok(left) => {
+            // As of `room_of_source`: a block of another pool is none of the place.
+            Ok(left) if std::ptr::eq(left.pool(), self.pool()) && left.frame() == frame => {
                 targets.parts.push(left);
                 Found::Done
             }
-            Err(_) => Found::Stuck,
+            Ok(_) | Err(_) => Found::Stuck,
         }
     }
 
@@ -295,7 +296,7 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
     /// Has the source make room for a block that is wanted; false if it has none. It may wait, so nothing is isolated.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
         // Each that is of the place becomes a part of it, so there are no more of these than frames.
-        while let Some(block) = self.shared.source.make_room(order, wanted) {
+        while let Some(block) = self.shared.room_of_source(order, wanted) {
             if !self.place.contains(&block.frame().get()) {
                 self.spare = Some(block);
                 return true;
@@ -345,7 +346,7 @@ mod tests {
             let isolated = (0..self.pool.nr_frames() as u32).filter(|nr| {
                 let record = self.pool.meta(FrameNr::new(*nr));
                 // ORDERING: Relaxed, here and below; there is one thread.
-                let counts = Counts::from_bits(record.state().load(Ordering::Relaxed));
+                let counts = Counts::from_bits(record.private()[0]);
                 record.kind().0 == FrameKind::Anon && counts.is_isolated()
             });
             self.nr_isolated

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView, UniqueFrame};
+use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, FrameView, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
@@ -29,6 +29,39 @@ pub(crate) fn counted_reference<S: RefScheme>(
 pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
     // SAFETY: (A) the stock took the handle apart, and takes the number off its list before it calls this.
     unsafe { UniqueFrame::from_withheld(pool, frame) }
+}
+
+/// The word of a frame's record that has the counts of a page, or the shares of a table.
+#[inline(always)]
+pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &AtomicU64 {
+    // SAFETY: (W) whoever changes the counts of a page has claimed an entry of it, or has it isolated, or holds a reference
+    // and finds the counts not zero (`frames`); whoever changes the shares of a table has one (`table`). So it is that page or
+    // table, and stays it.
+    unsafe { pool.meta(frame).state() }
+}
+
+/// Publishes a block as a page of spaces, with the one reference that its entries have.
+pub(crate) fn publish_page<S: RefScheme>(
+    block: UniqueFrame<'_, S>,
+    owner: (u64, u64),
+    private: [u64; 2],
+) -> FrameNr {
+    // SAFETY: (K) pages of spaces are this crate's in every pool. The words are the family's, from `family_to_word`, of which
+    // a share goes with it, and counts that are not zero.
+    unsafe { block.publish_with(FrameKind::Anon, owner, private, 1) }
+}
+
+/// Publishes a frame as a table with one share.
+pub(crate) fn publish_table<S: RefScheme>(frame: UniqueFrame<'_, S>) -> FrameNr {
+    // SAFETY: (K) tables are this crate's in every pool. The entries are empty: the caller has made them so.
+    unsafe { frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1) }
+}
+
+/// The words of a table that the caller has a share of, or a reference to.
+pub(crate) fn table_words<S: RefScheme>(pool: &FramePool<S>, table: FrameNr) -> &[AtomicU64] {
+    // SAFETY: (W) the entries are stored to by who has claimed them, has the table alone, or is just making it (`table`),
+    // all of whom have the table for as long as that takes.
+    unsafe { pool.words(table) }
 }
 
 /// Keeps a family in the record of a frame of it.
@@ -76,7 +109,8 @@ pub(crate) fn file_to_word<S: RefScheme>(file: &Arc<FileArea<S>>) -> u64 {
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
     // SAFETY: (P) the view is beside what keeps the pool alive. (F) directories name frames of their pool only.
-    // (I) an index is from `entry_of`, which is less by its mask.
+    // (I) an index is from `entry_of`, which is less by its mask. (W) to change the word takes a claim of it, by a swap that
+    // succeeds only while it is an entry of a table that is kept from being freed (the table at the top of `table`).
     unsafe { pool.view.word(table, index) }
 }
 
@@ -131,7 +165,7 @@ pub(crate) fn page_bytes_of<S: RefScheme>(
 ) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) an entry that is claimed in a table that is one names frames of the pool, and callers
-    // stay within the page.
+    // stay within the page. (W) who writes has found the page to be the entry's alone (`cow`).
     unsafe { pool.view.bytes(frame, off, len) }
 }
 
@@ -152,8 +186,10 @@ pub(crate) fn pinned_slice<S: RefScheme>(
     off: usize,
     len: usize,
 ) -> &[u8] {
-    let bytes = pool.bytes(frame, off + len).slice(off, len);
-    // SAFETY: the range is of the pool, as was just checked, which stays mapped while it lives. Its bytes do not change
+    // SAFETY: (P) the pool is borrowed; (F) the pin has a reference to the page, and its range is within that; (W) nothing
+    // is written.
+    let bytes = unsafe { pool.view().bytes(frame.get(), off, len) };
+    // SAFETY: the range is of the page, which stays mapped while the pool lives. Its bytes do not change
     // while the caller, who hands the slice out, has its reference: a page is written where it is only through an entry
     // that is marked writable, which the pin has taken off under the entry's claim, and which comes back only when
     // there are no references but the counted one (`cow`).

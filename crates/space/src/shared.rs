@@ -25,7 +25,8 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
     /// Makes room: a block of `order` that may be at `place`, taken from what else the source has in its frames; none if
     /// there is nothing to take. It is asked when no such block is free.
     ///
-    /// It is called with locks of a space held, so it must not use spaces of this source, nor wait for anybody who does.
+    /// It is called with locks of a space held, so it must not use spaces of this source, nor wait for anybody who does. A
+    /// block of another pool or order is dropped, and counts as none.
     fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let _ = (order, place);
         None
@@ -41,7 +42,7 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
     }
 
     /// Moves what the source has in `frame`, a block of the order of `to`, to that; returns the block that it was in. As
-    /// [`make_room`](Self::make_room), it must not use spaces.
+    /// [`make_room`](Self::make_room), it must not use spaces; and any other block counts as if it could not be done.
     ///
     /// # Errors
     ///
@@ -156,6 +157,13 @@ impl<S: RefScheme> Shared<S> {
         })
     }
 
+    /// A block that the source makes room for, if it is one of the pool's and of this order. What a source answers is not
+    /// trusted: anybody may be one, and a table that named a frame of another pool would name any memory.
+    pub(crate) fn room_of_source(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+        let block = self.source.make_room(order, place);
+        block.filter(|block| std::ptr::eq(block.pool(), self.pool()) && block.order() == order)
+    }
+
     /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         claim::assert_none_held();
@@ -179,7 +187,7 @@ impl<S: RefScheme> Shared<S> {
         {
             return Some(frame);
         }
-        if let Some(block) = self.source.make_room(order, place) {
+        if let Some(block) = self.room_of_source(order, place) {
             return Some(block);
         }
         // The frames may be there, and scattered.

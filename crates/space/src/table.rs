@@ -22,7 +22,7 @@
 //! only one that names its frame; copying a table takes the mark off both.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, TryGetFrame};
+use pagewell_frame::{FRAME_WORDS, FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
@@ -71,11 +71,11 @@ impl<S: RefScheme> Shared<S> {
         let frame = self.alloc_table_frame()?;
         let bytes = frame.bytes();
         bytes.zero(0, bytes.len());
-        Some(frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1))
+        Some(raw::publish_table(frame))
     }
 
     fn shares(&self, table: FrameNr) -> &AtomicU64 {
-        self.pool().meta(table).state()
+        raw::counts_of(self.pool(), table)
     }
 
     /// One more share of a table, for a holder of one.
@@ -99,7 +99,7 @@ impl<S: RefScheme> Shared<S> {
         // Walks that look the table up from now on find that the directory names another one, or hold it already.
         match raw::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
-                for word in self.pool().words(table) {
+                for word in self.entries(table) {
                     // Nobody else has a reference, so nobody claims.
                     let entry = look(word);
                     // ORDERING: Release; pairs with the acquire of a late reader, who finds nothing here, and then sees
@@ -110,7 +110,7 @@ impl<S: RefScheme> Shared<S> {
                 self.free_table_frame(unique);
             }
             Err(reference) => {
-                for word in self.pool().words(table) {
+                for word in self.entries(table) {
                     self.empty(word);
                 }
                 drop(reference);
@@ -143,7 +143,7 @@ impl<S: RefScheme> Shared<S> {
     /// [`ErrorKind::OutOfFrames`] or [`ErrorKind::TooManyEntries`]; nothing has changed then, but for marks.
     pub(crate) fn copy_table(&self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.new_table().ok_or(ErrorKind::OutOfFrames)?;
-        let words = self.pool().words(table).iter().zip(self.pool().words(copy));
+        let words = self.entries(table).iter().zip(self.entries(copy));
         for (from, to) in words {
             // T1: what is empty stays so.
             let Some(claim) = claim_used(from) else {
@@ -197,8 +197,9 @@ impl<S: RefScheme> Shared<S> {
 
     /// All words of a table.
     pub(crate) fn entries(&self, table: FrameNr) -> &[AtomicU64] {
-        debug_assert_eq!(self.pool().words(table).len(), FRAME_WORDS);
-        self.pool().words(table)
+        let words = raw::table_words(self.pool(), table);
+        debug_assert_eq!(words.len(), FRAME_WORDS);
+        words
     }
 }
 
@@ -229,7 +230,7 @@ mod tests {
             let State::Present(frame) = before.state() else {
                 panic!("{before:?}");
             };
-            let counts = spaces.pool().meta(frame).state();
+            let counts = raw::counts_of(spaces.pool(), frame);
             if one == MIGRATION {
                 // ORDERING: Relaxed, here and below; there is one thread.
                 word.store(before.to_migration().bits(), Ordering::Relaxed);

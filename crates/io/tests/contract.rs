@@ -330,7 +330,7 @@ fn write_to_both(backend: &dyn Backend, model: &mut Vec<u8>, rng: &mut Rng) {
     let bytes: Vec<u8> = (0..lens.iter().sum()).map(|_| rng.next() as u8).collect();
     let pos = rng.below(8000);
     let buffers = Buffers::with_bytes(&lens, &bytes);
-    backend.write_at(&buffers.list(), pos as u64).unwrap();
+    backend.write_at(&buffers.sources(), pos as u64).unwrap();
     assert_eq!(buffers.bytes(), bytes, "the buffers are as they were");
     if bytes.is_empty() {
         return;
@@ -367,7 +367,7 @@ fn to_write_no_bytes_changes_nothing_wherever_it_is() {
         for pos in [0, 10, 11, 1 << 40, i64::MAX as u64, u64::MAX] {
             for lens in [&[][..], &[0], &[0, 0, 0]] {
                 let buffers = Buffers::new(lens);
-                backend.write_at(&buffers.list(), pos).unwrap();
+                backend.write_at(&buffers.sources(), pos).unwrap();
             }
         }
         assert_eq!(read_all(&*backend), content(10), "{name}");

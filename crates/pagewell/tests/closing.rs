@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use pagewell::io::{
     Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
-    RacyBytes,
+    RacyBytes, RacySource,
 };
 use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
@@ -451,7 +451,7 @@ impl Backend for ClosedLate {
     fn is_writable(&self) -> bool {
         true
     }
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         self.file.write_at(bufs, pos)
     }
     fn set_size(&self, size: u64) -> io::Result<()> {

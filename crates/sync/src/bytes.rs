@@ -1,7 +1,7 @@
 //! Memory that other threads may be writing, and the copies from it and to it.
 //!
-//! [`RacyBytes`] is what the bytes of a page are handed out as: readers copy them without a lock
-//! while a writer may be at work, and find out afterwards whether what they got is whole. A plain
+//! [`RacyBytes`] is what the bytes of a page are handed out as, and [`RacySource`] to who may only read them: readers
+//! copy them without a lock while a writer may be at work, and find out afterwards whether what they got is whole. A plain
 //! copy would be a data race, which is undefined whether or not anybody looks at its result. So
 //! there are two implementations that are not: assembly at the speed of `memcpy` for x86-64, and
 //! relaxed atomics ([`portable`]) for other processors, loom, Miri and ThreadSanitizer.
@@ -129,6 +129,76 @@ impl fmt::Debug for RacyBytes<'_> {
     }
 }
 
+/// As [`RacyBytes`], to be read only: there is no safe way from here to change them.
+///
+/// What takes bytes to read them takes these ([`RacyBytes::copy_from_racy`], the writes of a storage), and what may
+/// hand out bytes that their owner relies on, as those of a pinned page, hands out these.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct RacySource<'a>(RacyBytes<'a>);
+
+impl<'a> From<RacyBytes<'a>> for RacySource<'a> {
+    #[inline(always)]
+    fn from(bytes: RacyBytes<'a>) -> Self {
+        bytes.source()
+    }
+}
+
+impl fmt::Debug for RacySource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RacySource")
+            .field("len", &self.0.len)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> RacySource<'a> {
+    /// How many bytes these are.
+    #[must_use]
+    #[inline]
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether these are no bytes at all.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first byte, for system calls that read.
+    #[cfg(not(loom))]
+    #[must_use]
+    #[inline]
+    pub fn as_ptr(self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    /// The `len` bytes from `off` on.
+    ///
+    /// # Panics
+    ///
+    /// When they are not all in `self`.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn slice(self, off: usize, len: usize) -> RacySource<'a> {
+        RacySource(self.0.slice(off, len))
+    }
+
+    /// Copies the bytes from `off` on to `dst`, all of which is written.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `dst.len()` bytes from `off` on.
+    #[inline]
+    #[track_caller]
+    pub fn copy_to(self, off: usize, dst: &mut [u8]) {
+        self.0.copy_to(off, dst);
+    }
+}
+
 /// Where the bytes are: in memory.
 #[cfg(not(loom))]
 impl<'a> RacyBytes<'a> {
@@ -221,6 +291,13 @@ impl<'a> RacyBytes<'a> {
 }
 
 impl<'a> RacyBytes<'a> {
+    /// The same bytes, to be read only.
+    #[must_use]
+    #[inline(always)]
+    pub const fn source(self) -> RacySource<'a> {
+        RacySource(self)
+    }
+
     /// How many bytes these are.
     #[must_use]
     #[inline]
@@ -300,7 +377,8 @@ impl<'a> RacyBytes<'a> {
     /// When there are less than `src.len()` bytes from `off` on.
     #[inline]
     #[track_caller]
-    pub fn copy_from_racy(self, off: usize, src: RacyBytes<'_>) {
+    pub fn copy_from_racy<'s>(self, off: usize, src: impl Into<RacySource<'s>>) {
+        let RacySource(src) = src.into();
         native::copy_between(self.slice(off, src.len()), src);
     }
 

@@ -61,7 +61,7 @@ impl<S: RefScheme> CacheFrames<S> {
     ///
     /// # Errors
     ///
-    /// `to`, when there is no page of that size in the frame, or somebody holds it, or has it pinned to be changed.
+    /// `to`, when it is a block of another pool, there is no page of that size in the frame, or somebody holds it, or has it pinned to be changed.
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,

@@ -16,7 +16,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(mapping: &Mapping<S>, page: PageNr
         let slot = mapping.index().look(page)?.slot;
         (slot.state() == State::Present(frame)).then(|| slot.bits())
     };
-    mapping.claims().waits.wait_while(record.state(), |state| {
+    let word = PageState::word(record);
+    mapping.claims().waits.wait_while(word, |state| {
         let before = in_frame();
         // ORDERING: Acquire; whoever unlocks stores, and wakes. And so that the slot is looked at again after it: if
         // that is as it was, the frame was the page's all the time, and its word meant this. Otherwise it may have been

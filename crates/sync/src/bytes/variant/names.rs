@@ -1,20 +1,6 @@
-//! The variants of the copy: which there are, which one is used, and why.
-//!
-//! Owns: their names, what they need of the processor, and the answers to these questions. Which variant
-//! is used is a fact of the process, as what the processor has is: it is measured once, by the first long
-//! copy or who asks first (`x86_64/choice.rs` has how; `docs/adr/0013` why), and only a program that
-//! measures the variants themselves chooses by [`force`].
-//!
-//! Where there is no assembly (other processors, loom, Miri, ThreadSanitizer) there is one variant,
-//! [`Variant::Portable`], and nothing to measure.
+//! The names of the variants, what they need of the processor, and what there is to say of a choice.
 
 use std::fmt;
-
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-use self::without_assembly as native;
-use super::RacyBytes;
-#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
-use super::x86_64 as native;
 
 /// A way to copy more than 64 bytes; shorter copies are the same for all.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -96,36 +82,6 @@ impl Variant {
     fn lacks(self) -> Option<&'static str> {
         None
     }
-
-    /// Copies all of `src` to all of `dst` by this variant, whichever is used otherwise: for tests and
-    /// measurements. For the rest it is [`RacyBytes::copy_from_racy`].
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be used here, and when the lengths differ.
-    #[track_caller]
-    pub fn copy(self, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
-        self.must_be_usable();
-        native::copy_with(self, dst, src);
-    }
-
-    /// Makes all bytes of `dst` zero by this variant: as [`copy`](Self::copy).
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be used here.
-    #[track_caller]
-    pub fn zero(self, dst: RacyBytes<'_>) {
-        self.must_be_usable();
-        native::zero_with(self, dst);
-    }
-
-    #[track_caller]
-    fn must_be_usable(self) {
-        if let Err(unusable) = self.check() {
-            panic!("{unusable}");
-        }
-    }
 }
 
 impl fmt::Display for Variant {
@@ -176,7 +132,7 @@ pub enum Reason {
     Only,
     /// It was measured here, in this process.
     Measured(Timings),
-    /// The program has said so, by [`force`].
+    /// The program has said so, by [`force`](super::force).
     Forced,
 }
 
@@ -239,53 +195,6 @@ impl fmt::Display for Reason {
                 Ok(())
             }
         }
-    }
-}
-
-/// The variant that is used in this process, and why; it is measured now, if no long copy has been made
-/// yet.
-#[must_use]
-pub fn choice() -> Choice {
-    native::choice::choice()
-}
-
-/// Has `variant` used from now on by all long copies of this process: for programs that compare the
-/// variants. Copies under way are not touched.
-///
-/// # Errors
-///
-/// [`Unusable`], when it cannot be used here; then nothing changes.
-pub fn force(variant: Variant) -> Result<(), Unusable> {
-    variant.check()?;
-    native::choice::force(variant);
-    Ok(())
-}
-
-/// What `x86_64` has for a build with assembly.
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-mod without_assembly {
-    use super::super::portable;
-    use super::{RacyBytes, Variant};
-
-    pub(super) fn copy_with(_: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
-        portable::copy_between(dst, src);
-    }
-
-    pub(super) fn zero_with(_: Variant, dst: RacyBytes<'_>) {
-        portable::zero(dst);
-    }
-
-    pub(super) mod choice {
-        use super::super::{Choice, Reason, Variant};
-
-        pub(in super::super) fn choice() -> Choice {
-            Choice {
-                variant: Variant::Portable,
-                reason: Reason::Only,
-            }
-        }
-
-        pub(in super::super) fn force(_: Variant) {}
     }
 }
 

@@ -55,6 +55,16 @@ pub(crate) fn raise_descriptor_limit() {
     );
 }
 
+/// What the processor calls itself; not every architecture has a name to tell.
+pub(crate) fn cpu_model() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        matches!(name.trim(), "model name" | "Model" | "cpu model" | "cpu")
+            .then(|| value.trim().to_owned())
+    })
+}
+
 /// The bytes of memory that can be taken without swapping, as far as the system
 /// says: the least of what is available and what the control group has left.
 pub(crate) fn available_memory() -> Option<u64> {

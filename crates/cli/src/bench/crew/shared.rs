@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{Gate, Schedule, Tally};
+use super::gate::Gate;
+use super::lane::Tally;
+use super::schedule::Schedule;
 use crate::failure::Failure;
 
 /// How many counts there are: one for each engine.

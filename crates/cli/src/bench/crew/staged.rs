@@ -1,8 +1,8 @@
 //! Lanes of operations that need a stage: it is set up before each and cleared after it, and only the
 //! operation between the two is timed.
 
+use super::clock;
 use super::lane::{Lane, Span, Tally};
-use crate::bench::clock;
 
 /// An operation that uses up what it works on. The errors say what was not as expected.
 pub(in crate::bench) trait StagedOp: Send {

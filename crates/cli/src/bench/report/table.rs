@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::cell::{cases, cell_name};
 use super::cell_table::cell_table;
-use super::format::times;
+use super::format::{times, wrap};
 use super::measured::Measured;
 use super::scaling::scaling_table;
 use super::stats::Spread;
@@ -20,7 +20,7 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     let bench = first.cell.case.bench();
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = writeln!(text, "\n{}", title(bench, files));
+    let _ = writeln!(text, "\n{}", wrap(&title(bench, files)));
     for (engine, meaning) in legend(bench) {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
     }
@@ -138,6 +138,7 @@ fn noise(measured: &[Measured]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::COLUMNS;
     use super::super::sample::measured;
     use super::*;
 
@@ -170,7 +171,29 @@ mod tests {
         }
         text += &summary(&cells);
         for line in text.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_the_files_breaks_the_title_and_is_whole() {
+        let folder = format!("/home/{}/tmp", "name".repeat(30));
+        for folder in [
+            "/tmp",
+            "/home/somebody with a long name/work/of this year/temporary",
+            &folder,
+        ] {
+            let stage = format!("256 MiB in {folder} (overlayfs)");
+            let files = [stage.as_str(); 3].join(", ");
+            for bench in [Bench::Read, Bench::Write] {
+                let cells = [measured(bench.cases()[0], 64, 1)];
+                let text = report(&cells, &files);
+                for line in text.lines().filter(|line| line.trim() != folder) {
+                    assert!(line.chars().count() <= COLUMNS, "{line}");
+                }
+                let flat = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+                assert_eq!(flat.matches(folder).count(), 3, "{text}");
+            }
         }
     }
 }

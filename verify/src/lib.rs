@@ -1,4 +1,4 @@
-//! Runs what checks Pagewell from outside: the litmus tests and the mutants.
+//! Runs what checks Pagewell from outside: the litmus tests, the mutants, the order of rooms, and counts of instructions.
 //!
 //! | module | what |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | [`mutant`] | a mutant file: its format, and what it does to a source text |
 //! | [`tree`] | the scratch copy of the workspace in which mutants are built |
 //! | [`hunt`] | all mutants together, and the report |
+//! | [`instructions`] | how many instructions a hit has |
+//! | [`rooms`] | the order of rooms: which files of a crate may import which |
 //!
 //! `verify/README.md` says how to call it, describes both file formats and lists the litmus tests.
 
@@ -15,8 +17,10 @@
 
 pub mod herd;
 pub mod hunt;
+pub mod instructions;
 pub mod litmus;
 pub mod mutant;
+pub mod rooms;
 pub mod suite;
 pub mod tree;
 

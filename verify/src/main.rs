@@ -1,14 +1,16 @@
-//! Runs the litmus tests and the mutants; `verify/README.md` says how.
+//! Runs the litmus tests and the mutants, checks the order of rooms, counts instructions; `verify/README.md` says how.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pagewell_verify::{Ended, Trouble, herd, hunt, suite, verify_folder};
+use pagewell_verify::{Ended, Trouble, herd, hunt, instructions, rooms, suite, verify_folder};
 
 const USAGE: &str = "\
 usage: pagewell-verify litmus [--lkmm DIR] [--jobs N] [--require] [NAME...]
        pagewell-verify mutants [--scratch DIR] [--jobs N] [--part NR/OF] [--check] [NAME...]
+       pagewell-verify rooms [--arrows] [--root DIR] [CRATE...]
+       pagewell-verify instructions [--base DIR] [--count N] [--format table|json] [KIND...]
 
 litmus   runs the litmus tests with herd7 and compares its answers with the files
   --lkmm DIR     the kernel's memory model (default: $LKMM_DIR)
@@ -21,6 +23,17 @@ mutants  breaks the code in one place after the other; a test must notice each t
   --jobs N       how many mutants at a time, each with a build of its own (default: one a CPU)
   --part NR/OF   only every OF-th, from number NR on (all must apply)
   --check        only checks that the mutants apply to the code
+
+rooms    checks the imports inside the crates against the order in verify/rooms.toml
+  --arrows       lists every arrow from file to file too
+  --root DIR     checks the sources of another checkout
+  CRATE          a crate of the table; without, all whose order holds
+
+instructions  counts the instructions of hits with callgrind
+  --base DIR     counts those of another git checkout too, and the difference
+  --count N      how many hits the shorter of two runs has (default: 20000)
+  --format F     table, or json: an object a line
+  KIND           a kind of hit, as crates/pagewell/examples/hit_instructions.rs names it (default: all)
 
 NAME selects tests or mutants by name; a litmus test brings its broken twins.
 Exit code: 0 well, 1 failed, 2 bad usage.
@@ -50,6 +63,8 @@ fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
     match args.next().as_deref().and_then(|arg| arg.to_str()) {
         Some("litmus") => litmus(args),
         Some("mutants") => mutants(args),
+        Some("rooms") => check_rooms(args),
+        Some("instructions") => count_instructions(args),
         Some("help") => {
             print!("{USAGE}");
             Ok(Ended::Well)
@@ -125,6 +140,64 @@ fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
         part,
     };
     hunt::run(&options, &mut std::io::stdout())
+}
+
+fn check_rooms(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
+    let mut detail = rooms::Detail::Faults;
+    let mut root = None;
+    let mut names = Vec::new();
+    while let Some(arg) = args.next() {
+        match text(&arg)? {
+            "--root" => root = Some(PathBuf::from(value("--root", &mut args)?)),
+            "--arrows" => detail = rooms::Detail::Arrows,
+            name => names.push(plain_name(name)?),
+        }
+    }
+    let folder = verify_folder()?;
+    let options = rooms::Options {
+        table: folder.join("rooms.toml"),
+        root: root.unwrap_or_else(|| folder.parent().unwrap_or(&folder).to_owned()),
+        names,
+        detail,
+    };
+    rooms::run(&options, &mut std::io::stdout())
+}
+
+fn count_instructions(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
+    let mut base = None;
+    let mut count = 20_000;
+    let mut format = instructions::report::Format::Table;
+    let mut kinds = Vec::new();
+    while let Some(arg) = args.next() {
+        match text(&arg)? {
+            "--base" => base = Some(PathBuf::from(value("--base", &mut args)?)),
+            "--count" => {
+                let n = value("--count", &mut args)?;
+                let n = n.to_str().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+                count = n.ok_or_else(|| Trouble::Usage("--count needs a number above 0".into()))?;
+            }
+            "--format" => {
+                format = match text(&value("--format", &mut args)?)? {
+                    "table" => instructions::report::Format::Table,
+                    "json" => instructions::report::Format::Json,
+                    other => return Err(Trouble::Usage(format!("`{other}` is no format"))),
+                }
+            }
+            name => kinds.push(plain_name(name)?),
+        }
+    }
+    let folder = verify_folder()?;
+    let root = folder.parent().unwrap_or(&folder).to_owned();
+    let options = instructions::Options {
+        scratch: root.join("target").join("instructions"),
+        root,
+        base,
+        kinds,
+        count,
+        format,
+        callgrind: instructions::callgrind::Callgrind::find(std::env::var_os("PATH")),
+    };
+    instructions::run(&options, &mut std::io::stdout())
 }
 
 fn text(arg: &OsString) -> Result<&str, Trouble> {

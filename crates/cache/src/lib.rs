@@ -1,25 +1,23 @@
 //! The page cache: files of any size in a fixed amount of memory.
 //!
-//! | module | what |
+//! The rooms, from the bottom up. Each may call those below it, and no other (`cargo run -p pagewell-verify -- rooms`):
+//!
+//! | room | what |
 //! |---|---|
-//! | `cache`, `file`, `frames`, `guard`, `guard_mut`, `error` | what users hold: [`Cache`], [`File`], [`PageGuard`], [`PageGuardMut`], [`Error`] |
-//! | `read` | the optimistic and the referenced read |
-//! | `lookup` | from a page to a reference to its frame |
-//! | `fill`, `ahead`, `in_flight` | reading missing pages; how many at a time; how many at once |
-//! | `write` | changing bytes of pages in the cache |
-//! | `mapped` | what memory spaces use of a file: accesses that do not wait, and waiting for what they need |
-//! | `moves` | moving pages to other frames |
-//! | `page_state`, `page_set` | whether the storage has a page's bytes (pure); which pages it has not |
-//! | `flush`, `groups`, `storage_size`, `writes` | giving pages to the storage and making them durable; in which order; the size of the file there; what a file has for that |
-//! | `writeback`, `quiet` | who writes back, and when; and when not |
-//! | `home` | the process that made the cache, and no other |
-//! | `budget` | what is used outside of frames, counted all the same |
-//! | `reclaim` | evicting pages when there are no free frames |
-//! | `claim` | the one choke point that changes a slot |
-//! | `index`, `leaf_stock`, `reserved`, `slot` | from a page to its slot; the array of slots; the word (pure) |
-//! | `mapping`, `shared` | what the handles of a file share; what the files of a cache share |
-//! | `opened` | who keeps a file open, and who only looks at it |
-//! | `raw` | the unsafe steps |
+//! | `base` | words, pure types, memory of the system |
+//! | `index` | from a page to its slot; leaves; the claim, the one choke point that changes a slot |
+//! | `supply` | free frames: permits, budget, eviction and its policy, reclaim |
+//! | `dirty` | which pages the storage does not have, in which order they go, who is told of errors |
+//! | `mapping` | the record of an open file; taking its pages out |
+//! | `writeback` | giving pages to the storage and making them durable |
+//! | `read` | hits, lookups, fills, pins |
+//! | `write` | writes, growth, page locks, moves |
+//! | `files` | the open files of a cache: opening, closing, who writes back and when |
+//! | `spaces` | what memory spaces use of a cache |
+//! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`] |
+//!
+//! What is done with a file or with the cache's frames is in types of its own, named after what they do, each in its room:
+//! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which room it goes to.
 //!
 //! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
 //! `docs/ARCHITECTURE.md`.
@@ -29,68 +27,40 @@
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]
-mod ahead;
-mod budget;
-#[cfg(not(loom))]
-mod cache;
-mod claim;
-mod edit;
-mod error;
-#[cfg(not(loom))]
-mod file;
-mod fill;
-mod flush;
-mod frames;
-mod groups;
-mod growth;
-#[cfg(not(loom))]
-mod guard;
-#[cfg(not(loom))]
-mod guard_mut;
-mod home;
-mod in_flight;
+mod api;
+mod base;
+mod dirty;
+mod files;
 mod index;
-mod leaf_stock;
-mod lookup;
-mod mapped;
 mod mapping;
 #[cfg(loom)]
 pub mod model;
 #[cfg(all(test, loom))]
 mod models;
-mod moves;
-mod opened;
-mod page_lock;
-mod page_set;
-mod page_size;
-mod page_state;
-#[cfg(not(loom))]
-mod quiet;
-mod raw;
 mod read;
-mod reclaim;
-mod reserved;
-mod shared;
-mod slot;
-mod storage_size;
-mod transfers;
+mod spaces;
+mod supply;
 mod write;
 mod writeback;
-mod writes;
 
 #[cfg(not(loom))]
-pub use cache::{Builder, Cache, OpenOptions, Stats};
-pub use error::{Error, ErrorKind, Op};
+pub use api::builder::Builder;
 #[cfg(not(loom))]
-pub use file::File;
-pub use frames::CacheFrames;
+pub use api::cache::{Cache, Stats};
 #[cfg(not(loom))]
-pub use guard::{OwnedPageGuard, PageGuard};
+pub use api::file::File;
 #[cfg(not(loom))]
-pub use guard_mut::PageGuardMut;
-pub use mapped::{FileUser, HeldPage, MappedFile, Spare, Tried, Wait};
-pub use mapping::MAX_FILE_BYTES;
-pub use moves::PageMove;
+pub use api::options::OpenOptions;
 #[cfg(not(loom))]
-pub use quiet::Quiet;
-pub use writes::{BeforeWrite, Writeback};
+pub use api::quiet::Quiet;
+pub use base::error::{Error, ErrorKind, Op};
+pub use base::page::MAX_FILE_BYTES;
+pub use dirty::options::{BeforeWrite, Writeback};
+pub use mapping::user::FileUser;
+#[cfg(not(loom))]
+pub use read::pin::{OwnedPageGuard, PageGuard};
+pub use spaces::frames::CacheFrames;
+pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
+pub use write::moves::PageMove;
+#[cfg(not(loom))]
+pub use write::pin_mut::PageGuardMut;

@@ -2,24 +2,27 @@
 
 use std::sync::Arc;
 
+use crate::base::page::PageSize;
+use crate::dirty::options::{Access, Handle, WriteOptions};
+use crate::files::opened::Opened;
+use crate::files::setup::files_of;
+use crate::files::state::Files;
+use crate::read::reader::{ReadPath, Reader};
+use crate::spaces::frames::CacheFrames;
+use crate::spaces::mapped::MappedFile;
+use crate::supply::reclaim::reclaimer::Reclaimer;
+use crate::write::bytes::Writer;
+use crate::write::growth::Grower;
+use crate::writeback::durable::Sync as What;
+use crate::writeback::flush::Flusher;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
-use pagewell_io::{Backend as _, MemoryBackend};
-
-use crate::flush::Sync as What;
-use crate::frames::CacheFrames;
-use crate::mapped::MappedFile;
-use crate::mapping::Mapping;
-use crate::opened::Opened;
-use crate::page_size::PageSize;
-use crate::read::ReadPath;
-use crate::shared::Shared;
-use crate::writes::{Access, Handle, WriteOptions};
+use pagewell_io::MemoryBackend;
 
 /// A cache.
 #[derive(Clone, Debug)]
 pub struct ModelCache {
-    shared: Arc<Shared<LockBit>>,
+    files: Arc<Files<LockBit>>,
 }
 
 /// A file of a cache that can be written to. What goes wrong panics.
@@ -36,36 +39,28 @@ impl ModelCache {
         config.huge_pages = HugePages::System;
         let pool = FramePool::new(&config).expect("a small pool");
         Self {
-            shared: Arc::new(Shared::new(pool)),
+            files: files_of(pool),
         }
     }
 
     /// The cache's frames.
     pub fn frames(&self) -> CacheFrames<LockBit> {
-        CacheFrames::new(Arc::clone(&self.shared))
+        CacheFrames::new(Arc::clone(&self.files))
     }
 
     /// A file with these bytes.
     pub fn file(&self, bytes: Vec<u8>) -> ModelFile {
         let backend = MemoryBackend::writable(bytes);
-        let id = backend.id();
-        let opened = self.shared.mapping_or_else(id, |number| {
-            Mapping::new(
-                Arc::clone(&self.shared),
-                Box::new(backend),
-                "model".into(),
-                PageSize::SMALLEST,
-                (id, number),
-                Access::Write(WriteOptions::default()),
-            )
-        });
+        let (backend, path) = (Box::new(backend), "model".into());
+        let access = Access::Write(WriteOptions::default());
+        let opened = Opened::of_backend(&self.files, backend, path, PageSize::SMALLEST, access);
         let (mapping, _) = opened.expect("a small file");
         ModelFile { mapping }
     }
 
     /// Evicts all pages that can be evicted.
     pub fn evict_all(&self) {
-        self.shared.evict_pages(usize::MAX);
+        Reclaimer(self.files.supply()).evict_pages(usize::MAX);
     }
 }
 
@@ -77,27 +72,28 @@ impl ModelFile {
 
     /// Writes bytes.
     pub fn write(&self, pos: u64, bytes: &[u8]) {
-        let nr = self.mapping.write_bytes(bytes, pos, 0);
+        let nr = Writer(&self.mapping).write_bytes(bytes, pos, 0);
         assert_eq!(nr.expect("a writable page"), bytes.len());
     }
 
     /// Reads all of the file.
     pub fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.mapping.size() as usize];
-        let read = self
-            .mapping
-            .read_pages(&mut bytes, 0, ReadPath::Optimistic, |_, left| left);
+        let read =
+            Reader(&self.mapping).read_pages(&mut bytes, 0, ReadPath::Optimistic, |_, left| left);
         assert_eq!(read.expect("readable pages"), bytes.len());
         bytes
     }
 
     /// Changes the size.
     pub fn resize(&self, size: u64) {
-        self.mapping.resize(size).expect("a legal size");
+        Grower(&self.mapping).resize(size).expect("a legal size");
     }
 
     /// Makes everything durable.
     pub fn sync(&self) {
-        self.mapping.sync(What::Data).expect("a healthy storage");
+        Flusher(&self.mapping)
+            .sync(What::Data)
+            .expect("a healthy storage");
     }
 }

@@ -23,18 +23,22 @@ mod writes;
 
 use std::sync::Arc;
 
+use crate::base::page::PageSize;
+use crate::dirty::options::{Access, WriteOptions};
+use crate::files::opened::Opened;
+use crate::files::setup::files_of;
+use crate::files::state::Files;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::Lookup;
+use crate::read::reader::{FastRead, ReadPath, Reader};
+use crate::supply::reclaim::reclaimer::Reclaimer;
+use crate::write::bytes::Writer;
+use crate::writeback::durable::Sync as What;
+use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
-
-use crate::flush::Sync as What;
-use crate::mapping::Mapping;
-use crate::opened::Opened;
-use crate::page_size::PageSize;
-use crate::read::{FastRead, ReadPath};
-use crate::shared::Shared;
-use crate::writes::{Access, WriteOptions};
 
 /// The bytes of a page in the file, and bytes that are in none.
 const OURS: u8 = 0xA1;
@@ -50,52 +54,42 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Shared<S>> {
+fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Files<S>> {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(1);
     config.huge_pages = HugePages::System;
-    Arc::new(Shared::new(FramePool::new(&config).expect("a small pool")))
+    files_of(FramePool::new(&config).expect("a small pool"))
 }
 
 /// A mapping of a file of `nr_pages` pages of [`OURS`].
-fn mapping<S: RefScheme>(shared: &Arc<Shared<S>>, nr_pages: usize) -> Opened<S> {
-    mapping_of(shared, vec![OURS; nr_pages * FRAME_BYTES])
+fn mapping<S: RefScheme>(files: &Arc<Files<S>>, nr_pages: usize) -> Opened<S> {
+    mapping_of(files, vec![OURS; nr_pages * FRAME_BYTES])
 }
 
-fn mapping_of<S: RefScheme>(shared: &Arc<Shared<S>>, bytes: Vec<u8>) -> Opened<S> {
+fn mapping_of<S: RefScheme>(files: &Arc<Files<S>>, bytes: Vec<u8>) -> Opened<S> {
     let backend = FaultBackend::new(MemoryBackend::new(bytes), |_, _| Fault::None);
-    open(shared, backend)
+    open(files, backend)
 }
 
-fn open<S: RefScheme>(shared: &Arc<Shared<S>>, backend: impl pagewell_io::Backend) -> Opened<S> {
-    open_for(shared, backend, Access::Read)
+fn open<S: RefScheme>(files: &Arc<Files<S>>, backend: impl pagewell_io::Backend) -> Opened<S> {
+    open_for(files, backend, Access::Read)
 }
 
 fn open_for<S: RefScheme>(
-    shared: &Arc<Shared<S>>,
+    files: &Arc<Files<S>>,
     backend: impl pagewell_io::Backend,
     access: Access,
 ) -> Opened<S> {
-    let id = pagewell_io::Backend::id(&backend);
-    shared
-        .mapping_or_else(id, |number| {
-            Mapping::new(
-                Arc::clone(shared),
-                Box::new(backend),
-                "model".into(),
-                PageSize::SMALLEST,
-                (id, number),
-                access,
-            )
-        })
+    let (backend, path) = (Box::new(backend), "model".into());
+    Opened::of_backend(files, backend, path, PageSize::SMALLEST, access)
         .expect("a small file")
         .0
 }
 
 /// Brings `page` in and marks it as referenced; returns its frame.
 fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
-    drop(mapping.get(page, || 1).expect("a readable page"));
-    let found = mapping.get(page, || 1).expect("a readable page");
+    drop(Lookup(mapping).get(page, || 1).expect("a readable page"));
+    let found = Lookup(mapping).get(page, || 1).expect("a readable page");
     found.reference.frame()
 }
 
@@ -103,7 +97,7 @@ fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
 fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
     let mut buf = vec![0; FRAME_BYTES];
     let pos = page * FRAME_BYTES as u64;
-    match mapping.read_page_optimistic(pos, &mut buf) {
+    match Reader(mapping).read_page_optimistic(pos, &mut buf) {
         FastRead::Done => Some(buf),
         FastRead::Fallback => None,
     }
@@ -111,7 +105,7 @@ fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<
 
 fn read<S: RefScheme>(mapping: &Mapping<S>, page: u64, path: ReadPath) -> Vec<u8> {
     let mut buf = vec![0; FRAME_BYTES];
-    let n = mapping
+    let n = Reader(mapping)
         .read_pages(&mut buf, page * FRAME_BYTES as u64, path, |_, left| left)
         .expect("a readable page");
     buf.truncate(n);
@@ -130,15 +124,15 @@ fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
 }
 
 /// The frame of the leaf of page 0.
-fn leaf_frame<S: RefScheme>(shared: &Shared<S>, mapping: &Mapping<S>) -> FrameNr {
-    let leaf = mapping.index().leaf(shared, 0).expect("a leaf");
+fn leaf_frame<S: RefScheme>(mapping: &Mapping<S>) -> FrameNr {
+    let leaf = mapping.index().leaf(mapping.claims(), 0).expect("a leaf");
     leaf.reference.frame()
 }
 
 /// Everything was given back.
-fn assert_at_rest<S: RefScheme>(shared: &Shared<S>) {
-    shared.pool.verify().expect("a consistent pool");
-    let stats = shared.pool.stats();
+fn assert_at_rest<S: RefScheme>(files: &Files<S>) {
+    files.supply().pool().verify().expect("a consistent pool");
+    let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
@@ -165,17 +159,14 @@ impl pagewell_io::Backend for SharedBackend {
 }
 
 /// A mapping of `backend`'s file that can be written to.
-fn writable_on(
-    shared: &Arc<Shared<LockBit>>,
-    backend: impl pagewell_io::Backend,
-) -> Opened<LockBit> {
-    open_for(shared, backend, Access::Write(WriteOptions::default()))
+fn writable_on(files: &Arc<Files<LockBit>>, backend: impl pagewell_io::Backend) -> Opened<LockBit> {
+    open_for(files, backend, Access::Write(WriteOptions::default()))
 }
 
 /// A file of [`OURS`], `len` bytes, that can be written to; nothing of it is cached.
-fn cold(shared: &Arc<Shared<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
+fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
-    (writable_on(shared, seen(&backend)), backend)
+    (writable_on(files, seen(&backend)), backend)
 }
 
 /// A storage of which loom sees the calls.
@@ -193,15 +184,15 @@ fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
 }
 
 /// A file of one page of [`OURS`] that can be written to; the page is cached and marked.
-fn writable(shared: &Arc<Shared<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
-    let (mapping, backend) = cold(shared, FRAME_BYTES);
+fn writable(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
+    let (mapping, backend) = cold(files, FRAME_BYTES);
     warm(&mapping, 0);
     (mapping, backend)
 }
 
 /// Writes all of a page.
 fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
-    let n = mapping
+    let n = Writer(mapping)
         .write_bytes(&[byte; FRAME_BYTES], page * FRAME_BYTES as u64, 0)
         .expect("a writable page");
     assert_eq!(n, FRAME_BYTES);
@@ -233,7 +224,9 @@ fn stored(backend: &MemoryBackend) -> Vec<u8> {
 
 /// Makes everything durable.
 fn sync(mapping: &Mapping<LockBit>) {
-    mapping.sync(What::Data).expect("a healthy storage");
+    Flusher(mapping)
+        .sync(What::Data)
+        .expect("a healthy storage");
 }
 
 /// Whether page 0 is among those that the storage is to be given.
@@ -243,16 +236,22 @@ fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
 }
 
 /// All was written back, is durable, and can be evicted; then everything is given back.
-fn assert_clean_and_at_rest(shared: &Shared<LockBit>, mapping: Opened<LockBit>) {
+fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));
-    assert_eq!(shared.unclean.nr(), 0, "pages are unclean after a sync");
-    shared.evict_pages(usize::MAX);
-    let is_cached = |seen: crate::index::Seen<'_>| seen.slot.state() != crate::slot::State::Empty;
+    assert_eq!(
+        files.shared.pressure.unclean.nr(),
+        0,
+        "pages are unclean after a sync"
+    );
+    Reclaimer(files.supply()).evict_pages(usize::MAX);
+    let is_cached = |seen: crate::index::file_index::Seen<'_>| {
+        seen.slot.state() != crate::base::slot::State::Empty
+    };
     assert!(
         !mapping.index().look(0).is_some_and(is_cached),
         "a clean page was not evicted"
     );
     drop(mapping);
-    assert_at_rest(shared);
+    assert_at_rest(files);
 }

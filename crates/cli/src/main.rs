@@ -5,6 +5,7 @@
 //! | room | what lives there |
 //! |---|---|
 //! | `failure`, `size`, `machine` | why a run stopped; byte counts as people write them; processors and memory of this process |
+//! | `copies` | how bytes are copied in this process |
 //! | `output`, `child`, `progress` | standard output that may be a closed pipe; the same program again, as a process that ends with this one; the progress bar |
 //! | `info` | `pagewell info` |
 //! | `bench` | `pagewell bench`: data, crews of workers, plan, cases, report |
@@ -20,6 +21,7 @@
 mod args;
 mod bench;
 mod child;
+mod copies;
 mod crash_test;
 mod failure;
 mod info;

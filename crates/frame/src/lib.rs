@@ -1,18 +1,18 @@
 //! Page frames: memory in frames of 4 KiB, a metadata record and a reference count for each, and the
 //! pool that allocates them.
 //!
-//! | module | what |
+//! A room names only rooms above it in this table; its head says what it owns, what it calls and what it promises.
+//!
+//! | room | what |
 //! |---|---|
-//! | [`refword`], [`refcount`] | the reference word (pure), and its atomic shell in two schemes |
-//! | `kind`, `meta` | the typed word (pure), and the metadata record of a frame |
-//! | `memory`, `numa`, `config` | the memory behind the frames, the nodes of the machine, the set-up |
-//! | `buddy`, `depot`, `front` | the allocator of one node, what is passed on unmerged, the front caches before it |
-//! | `pool` | [`FramePool`]: all of it together |
-//! | `alloc`, `free` | allocating blocks, in bulk, by node and watermark; freeing them |
-//! | `raw`, `range` | blocks owned by number, and contiguous ranges freed by the block |
-//! | `blocks` | making room for a block out of its parts |
-//! | `poison`, `account` | frames whose memory is bad; where all frames are |
-//! | `handle` | [`UniqueFrame`] and [`FrameRef`]: what the holder of a frame has in hand |
+//! | `words` | frame numbers and orders; the layouts of the reference word ([`refword`]) and of the typed word (pure) |
+//! | `count` | the reference count in two schemes: the atomic shell around the reference word ([`refcount`]) |
+//! | `memory` | the set-up, the NUMA nodes of the machine ([`numa`]), the memory behind the frames |
+//! | `records` | the metadata record of a frame |
+//! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, poisoning, counting |
+//! | `alloc` | allocating blocks, by node and watermark; making room for a block out of its parts |
+//! | `raw` | blocks owned by number, and contiguous ranges freed by the block |
+//! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: what the holder of a frame has in hand |
 //!
 //! # The life of a frame
 //!
@@ -30,41 +30,23 @@
 
 #![deny(unsafe_code)]
 
-mod account;
 mod alloc;
-mod blocks;
-mod buddy;
-mod config;
-mod depot;
-mod error;
-mod free;
-mod front;
-mod geometry;
-mod handle;
-mod kind;
+mod count;
+mod lists;
 mod memory;
-mod meta;
-pub mod numa;
-mod poison;
 mod pool;
-mod range;
 mod raw;
-pub mod refcount;
-pub mod refword;
-mod view;
+mod records;
+mod words;
 
-pub use account::{FreeBlocks, PoolStats};
-pub use alloc::{AllocRequest, LowMemory, Place, Reserve};
-pub use config::{HugePages, MAX_NODES, Nodes, PoolConfig, Watermarks};
-pub use error::{AllocError, FreeError, Misuse, PoolError};
-pub use geometry::{
-    FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameNr, MAX_FRAMES, Order,
+pub use alloc::{AllocError, AllocRequest, LowMemory, Place, Reserve};
+pub use count::refcount;
+pub use lists::{FreeBlocks, Poisoned, PoolStats};
+pub use memory::{HugePages, Nodes, PoolConfig, PoolError, Watermarks, numa};
+pub use pool::{FramePool, FrameRange, FrameRef, FrameView, TryGetFrame, UniqueFrame};
+pub use raw::{FreeError, FreeRange, Freed, Misuse};
+pub use records::FrameMeta;
+pub use words::{
+    FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameKind, FrameNr, MAX_FRAMES,
+    MAX_NODES, Order, refword,
 };
-pub use handle::{FrameRef, TryGetFrame, UniqueFrame};
-pub use kind::FrameKind;
-pub use meta::FrameMeta;
-pub use poison::Poisoned;
-pub use pool::FramePool;
-pub use range::{FrameRange, FreeRange};
-pub use raw::Freed;
-pub use view::FrameView;

@@ -1,25 +1,24 @@
 //! Storage backends: where the bytes of a cached file come from and go to.
 //!
-//! | module | what |
+//! A room names only rooms above it in this table; its head says what it owns, what it calls and what it promises.
+//!
+//! | room | what |
 //! |---|---|
 //! | `backend` | the [`Backend`] trait and its contract |
-//! | `file` | [`FileBackend`]: a file, through the operating system's own cache |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
-//! | `fault` | [`FaultBackend`]: another backend whose calls fail, fall short, wait or are counted at will |
-//! | `volatile` | [`VolatileDevice`]: files of which a loss of power leaves only what was synced |
+//! | `file` | [`FileBackend`]: a file, through the operating system's own cache |
+//! | `doubles` | for tests: [`FaultBackend`], another backend whose calls fail, fall short, wait or are counted at will; [`VolatileDevice`], files of which a loss of power leaves only what was synced |
 
 #![deny(unsafe_code)]
 
 mod backend;
-mod fault;
+mod doubles;
 #[cfg(not(loom))]
 mod file;
 mod memory;
-mod volatile;
 
 pub use backend::{Backend, FileId};
-pub use fault::{Fault, FaultBackend, Operation};
+pub use doubles::{Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile};
 #[cfg(not(loom))]
 pub use file::{FileBackend, FileOptions, Forked, UnlockedFile};
 pub use memory::MemoryBackend;
-pub use volatile::{SectorWrites, VolatileDevice, VolatileFile};

@@ -1,4 +1,8 @@
-//! Bytes in memory.
+//! A file that is bytes in memory.
+//!
+//! - Owns: the bytes, and how many there may be.
+//! - Calls: `backend`.
+//! - Promises: the contract of [`Backend`]; each [`MemoryBackend`] is a file of its own.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +10,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::backend::{gather, read_only, scatter, too_large};
-use crate::{Backend, FileId};
+use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
 /// The device number that the backends in memory share: no device of the system has it.
 const DEVICE: u64 = u64::MAX;
@@ -133,7 +136,7 @@ impl Backend for MemoryBackend {
         let start = usize::try_from(pos).map_or(bytes.len(), |pos| pos.min(bytes.len()));
         let rest = &bytes[start..];
         scatter(rest, bufs);
-        Ok(crate::backend::total_len(bufs).min(rest.len()))
+        Ok(total_len(bufs).min(rest.len()))
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -33,6 +33,7 @@ support::for_both_schemes! {
     a_file_is_closed_by_a_thread_that_ends
     who_opens_a_file_that_is_just_being_closed_waits_for_that
     files_that_are_closed_and_opened_at_once_are_never_busy
+    what_is_open_stays_open_while_a_second_backend_of_it_is_dropped
 }
 
 fn writable() -> OpenOptions {
@@ -558,4 +559,53 @@ fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
             );
         }
     });
+}
+
+/// A backend whose end closes a file.
+struct Closing<S: RefScheme>(Arc<MemoryBackend>, Arc<Mutex<Option<File<S>>>>);
+
+impl<S: RefScheme> std::fmt::Debug for Closing<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closing").finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> Drop for Closing<S> {
+    fn drop(&mut self) {
+        drop(self.1.lock().unwrap().take());
+    }
+}
+
+impl<S: RefScheme> Backend for Closing<S> {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.0.read_at(bufs, pos)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn id(&self) -> FileId {
+        self.0.id()
+    }
+}
+
+/// A second backend of a file that is open is dropped, which may take any time, and may close the handle that kept the file open.
+/// Its pages were given back then: the new handle's share was counted after the backend had gone.
+fn what_is_open_stays_open_while_a_second_backend_of_it_is_dropped<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let storage = Arc::new(MemoryBackend::new(vec![7; PAGE]));
+    let first = Arc::new(Mutex::new(None));
+    let file = cache.open_backend(Arc::clone(&storage), "twice").unwrap();
+    let mut byte = [0];
+    file.read_at(&mut byte, 0).unwrap();
+    *first.lock().unwrap() = Some(file);
+    let second = Closing(storage, Arc::clone(&first));
+    let file = cache.open_backend(second, "twice").unwrap();
+    assert!(
+        first.lock().unwrap().is_none(),
+        "the backend is there still"
+    );
+    file.read_at(&mut byte, 0).unwrap();
+    assert_eq!((byte, cache.stats().nr_fills), ([7], 1));
 }

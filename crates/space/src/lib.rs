@@ -1,21 +1,23 @@
 //! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between memory nodes while it
 //! is in use.
 //!
-//! | module | what |
+//! The rooms, from the top; each calls those below it, and none above. What a room owns and promises is at the top of its `mod.rs`.
+//!
+//! | room | what |
 //! |---|---|
-//! | `space` | what users hold: [`Spaces`], [`Space`] |
-//! | `read`, `write`, `atomic`, `pin` | accesses, and the faults that they take |
-//! | `map`, `fork` | changes of areas; forks |
-//! | `pte`, `pmd`, `geometry`, `counts`, `cow` | the words of tables, directories and records, and the decisions (pure) |
-//! | `claim`, `table`, `table_stock`, `directory` | the one way to change an entry; tables with several users; their frames; the array of tables |
-//! | `area`, `family`, `tree` | areas; from a page to the areas that may map it |
-//! | `map_file`, `file`, `file_access`, `cut` | areas that show files: mapping, what they know, reads and writes, files that get shorter |
-//! | `rmap`, `cache` | from a page of a file to what shows it; the spaces of a cache |
-//! | `policy`, `room` | on which nodes pages are to be; room for them where making it takes waiting |
-//! | `migrate`, `migrate_file`, `find`, `moving`, `walk`, `compact` | moving pages to other frames; making room for large blocks |
-//! | `age` | which pages are in use |
-//! | `verify` | whether everything adds up |
-//! | `frames`, `shared`, `raw` | the frames of pages; what spaces share; the unsafe steps |
+//! | `api` | what users hold and call: [`Spaces`], [`Space`] |
+//! | `change` | mapping, unmapping, protecting and moving areas; forks |
+//! | `access` | reads, writes, pins, and the faults that they take; accesses of mapped files |
+//! | `mm` | the state of a space, and of all spaces of a pool |
+//! | `motion` | migration and compaction |
+//! | `areas` | areas, policies, what shows a file; cuts of files |
+//! | `tables` | page tables, which several spaces may use |
+//! | `pages` | the frames of pages, counted by their entries; from a page to the areas that may map it |
+//! | `supply` | the pool and who makes room in it; the writers that may be stopped; the unsafe steps |
+//! | `words` | the words of tables, directories and records, and the one way to change an entry |
+//! | `error`, `parts` | what can go wrong; how operations are handed the parts that they need |
+//!
+//! `tests` and `models` (loom) are beside them, and may use all.
 //!
 //! The life of a fault and of a migration is in `docs/ARCHITECTURE.md`, the locks are in `docs/LOCKING.md`.
 
@@ -23,62 +25,35 @@
 // The models drive the protocols directly; what only users call is left out of them.
 #![cfg_attr(loom, allow(dead_code))]
 
-mod age;
-mod area;
-mod atomic;
-#[cfg(not(loom))]
-mod cache;
-mod claim;
-mod compact;
-mod counts;
-mod cow;
-mod cut;
-mod directory;
+mod access;
+mod api;
+mod areas;
+mod change;
 mod error;
-mod family;
-mod file;
-mod file_access;
-mod find;
-mod fork;
-mod frames;
-mod geometry;
-mod map;
-mod map_file;
-mod migrate;
-mod migrate_file;
+mod mm;
 #[cfg(all(test, loom))]
 mod models;
-mod moving;
-mod pin;
-mod pmd;
-mod policy;
-mod pte;
-mod raw;
-mod read;
-#[cfg(not(loom))]
-mod rmap;
-mod room;
-mod shared;
-mod space;
-mod table;
-mod table_stock;
-mod tree;
-mod verify;
-mod walk;
-mod write;
+mod motion;
+mod pages;
+mod parts;
+mod supply;
+mod tables;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod words;
 
-pub use area::Policy;
+pub use access::pin::{OwnedPin, Pin};
 #[cfg(not(loom))]
-pub use cache::CacheSpaces;
-pub use counts::MAX_MIGRATION_ENTRIES;
+pub use api::cache::CacheSpaces;
+pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
+#[cfg(not(loom))]
+pub use api::rmap::MappedAt;
+pub use areas::maps::Sharing;
+pub use areas::policy::Policy;
+pub use change::fork::ForkMode;
+pub use change::options::{AreaInfo, FileInfo, MapOptions};
 pub use error::{Error, ErrorKind, Op};
-pub use file::Sharing;
-pub use fork::ForkMode;
-pub use map::{AreaInfo, FileInfo, MapOptions};
-pub use migrate::{Engine, Migrated, NotMoved};
-pub use pin::{OwnedPin, Pin};
-pub use pte::Protection;
-#[cfg(not(loom))]
-pub use rmap::MappedAt;
-pub use shared::FrameSource;
-pub use space::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
+pub use motion::report::{Engine, Migrated, NotMoved};
+pub use supply::source::FrameSource;
+pub use words::counts::MAX_MIGRATION_ENTRIES;
+pub use words::pte::Protection;

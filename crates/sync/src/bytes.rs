@@ -50,8 +50,13 @@
 //! place among the accesses of other instructions. So an acquire or release fence is no
 //! instruction, and only holds the compiler back.
 //!
-//! *What is left out.* Exempt from these promises are non-temporal accesses and, at Intel, the
-//! stores of string instructions. There are none here.
+//! *String instructions* (`rep movsb`, one of the [variants](variant)). Their stores may become visible
+//! in any order among themselves, but are not reordered with the stores of other instructions, as long as
+//! what says that they are there is a store of its own, which W4 is (Intel, the same volume, "Memory-Ordering
+//! Model for String Operations on Write-Back (WB) Memory"; AMD has no exemption for them). Of their loads
+//! neither vendor exempts any.
+//!
+//! *What is left out.* Exempt from these promises are non-temporal accesses. There are none here.
 //!
 //! # Under tools
 //!
@@ -67,6 +72,7 @@
 #![allow(unsafe_code)] // Reason: raw memory and assembly are what this module is there to wrap.
 
 pub mod portable;
+pub mod variant;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
 mod x86_64;
 

@@ -36,8 +36,8 @@ pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockW
 /// Locks `mutex`; a panic of another holder does not poison it.
 ///
 /// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind
-/// (backends are called with no lock held, but for one that guards no data: it says that a file's size is
-/// being changed), so a poisoned mutex carries no information.
+/// (backends and hooks are called with no lock held, but for those of a file's size, of its writeback and of a round of the
+/// thread that writes back, and what these guard is in step before every call), so a poisoned mutex carries no information.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

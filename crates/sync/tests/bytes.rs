@@ -1,36 +1,78 @@
 //! The racy copies: exact bytes and nothing else, for every implementation; and their protocol.
 
-/// What one thread alone can see, of the copy for this processor and of the portable one.
+/// The variants of the copy that this machine and this build have; it says which are skipped.
+#[cfg(not(loom))]
+fn usable_variants() -> Vec<pagewell_sync::bytes::variant::Variant> {
+    let all = pagewell_sync::bytes::variant::Variant::ALL.into_iter();
+    all.filter(|variant| match variant.check() {
+        Ok(()) => true,
+        Err(why) => {
+            println!("skipped: {why}");
+            false
+        }
+    })
+    .collect()
+}
+
+/// What one thread alone can see, of the copy that is chosen for this processor, of each variant, and of
+/// the portable one.
 #[cfg(not(loom))]
 mod alone {
     use std::mem::MaybeUninit;
     use std::ptr::NonNull;
 
+    use pagewell_sync::bytes::variant::{self, Reason, Variant};
     use pagewell_sync::bytes::{RacyBytes, portable};
 
-    /// An implementation, by what tells it from the others.
+    use super::usable_variants;
+
+    /// An implementation.
     #[derive(Clone, Copy, Debug)]
-    struct Copies {
-        out: fn(RacyBytes<'_>, &mut [u8]),
-        into: fn(RacyBytes<'_>, &[u8]),
-        zero: fn(RacyBytes<'_>),
+    enum Copies {
+        /// Whichever variant is chosen.
+        Native,
+        Portable,
+        By(Variant),
     }
 
-    const NATIVE: Copies = Copies {
-        out: |src, dst| src.copy_to(0, dst),
-        into: |dst, src| dst.copy_from(0, src),
-        zero: |dst| dst.zero(0, dst.len()),
-    };
+    use Copies::{By, Native, Portable};
 
-    const PORTABLE: Copies = Copies {
-        out: |src, dst| {
-            // SAFETY: the layouts are the same, and the copy stores initialised bytes only.
-            let dst = unsafe { &mut *(&raw mut *dst as *mut [MaybeUninit<u8>]) };
-            portable::copy_out(src, dst);
-        },
-        into: portable::copy_in,
-        zero: portable::zero,
-    };
+    impl Copies {
+        fn out(self, src: RacyBytes<'_>, dst: &mut [u8]) {
+            match self {
+                Native => src.copy_to(0, dst),
+                Portable => {
+                    // SAFETY: the layouts are the same, and the copy stores initialised bytes only.
+                    let dst = unsafe { &mut *(&raw mut *dst as *mut [MaybeUninit<u8>]) };
+                    portable::copy_out(src, dst);
+                }
+                By(variant) => variant.copy(racy(dst), src),
+            }
+        }
+
+        fn into(self, dst: RacyBytes<'_>, src: &mut [u8]) {
+            match self {
+                Native => dst.copy_from(0, src),
+                Portable => portable::copy_in(dst, src),
+                By(variant) => variant.copy(dst, racy(src)),
+            }
+        }
+
+        fn zero(self, dst: RacyBytes<'_>) {
+            match self {
+                Native => dst.zero(0, dst.len()),
+                Portable => portable::zero(dst),
+                By(variant) => variant.zero(dst),
+            }
+        }
+    }
+
+    /// Some bytes of a [`Pages`] or of an array of words.
+    fn racy(bytes: &mut [u8]) -> RacyBytes<'_> {
+        // SAFETY: (a) words that have some of the bytes have no others than what they are a part of;
+        // (b) borrowed exclusively for as long.
+        unsafe { RacyBytes::new(NonNull::from(&mut *bytes).cast(), bytes.len()) }
+    }
 
     /// Miri is slow, and there to see every kind of access once.
     const SHORT: usize = if cfg!(miri) { 40 } else { 600 };
@@ -112,15 +154,15 @@ mod alone {
             let of = (src_off, dst_off, len);
 
             let src = self.src.racy().slice(src_at, len);
-            (self.copies.out)(src, &mut self.dst.bytes()[dst_at..][..len]);
-            let src = &self.src.bytes()[src_at..][..len];
+            self.copies.out(src, &mut self.dst.bytes()[dst_at..][..len]);
+            let src = &mut self.src.bytes()[src_at..][..len];
             Self::expect("copy_to", of, self.dst.bytes(), dst_at, src);
 
             self.dst.bytes()[dst_at..][..len].fill(CANARY);
-            (self.copies.into)(self.dst.racy().slice(dst_at, len), src);
+            self.copies.into(self.dst.racy().slice(dst_at, len), src);
             Self::expect("copy_from", of, self.dst.bytes(), dst_at, src);
 
-            (self.copies.zero)(self.dst.racy().slice(dst_at, len));
+            self.copies.zero(self.dst.racy().slice(dst_at, len));
             Self::expect("zero", of, self.dst.bytes(), dst_at, &self.zeros[..len]);
             self.dst.bytes()[dst_at..][..len].fill(CANARY);
         }
@@ -139,12 +181,12 @@ mod alone {
 
     #[test]
     fn native_copies_short_lengths_at_all_alignments() {
-        short_lengths_at_all_alignments(NATIVE);
+        short_lengths_at_all_alignments(Native);
     }
 
     #[test]
     fn portable_copies_short_lengths_at_all_alignments() {
-        short_lengths_at_all_alignments(PORTABLE);
+        short_lengths_at_all_alignments(Portable);
     }
 
     /// The destination's distances from the source are on both sides of where the native copy changes
@@ -163,25 +205,178 @@ mod alone {
     #[test]
     #[cfg_attr(miri, ignore = "too long for an interpreter")]
     fn native_copies_lengths_around_those_of_pages() {
-        lengths_around_those_of_pages(NATIVE);
+        lengths_around_those_of_pages(Native);
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "too long for an interpreter")]
     fn portable_copies_lengths_around_those_of_pages() {
-        lengths_around_those_of_pages(PORTABLE);
+        lengths_around_those_of_pages(Portable);
     }
 
     /// Both loops of the native copy, and what they do at their ends, depend on the distance modulo a
     /// page and on the alignment of the destination.
+    fn at_all_distances(copies: Copies) {
+        let mut check = Check::new(copies, 4096);
+        for dst_off in 0..4096 {
+            for len in [257, 384, 511, 1000, 2100] {
+                check.run(0, dst_off, len);
+                check.run(7, dst_off, len);
+            }
+        }
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "too long for an interpreter")]
     fn native_copies_at_all_distances() {
-        let mut check = Check::new(NATIVE, 4096);
-        for dst_off in 0..4096 {
-            for len in [257, 384, 511, 1000] {
-                check.run(0, dst_off, len);
-                check.run(7, dst_off, len);
+        at_all_distances(Native);
+    }
+
+    /// All alignments of the destination modulo the widest move.
+    #[test]
+    fn every_variant_copies_short_lengths_at_all_alignments() {
+        let longest = if cfg!(miri) { 40 } else { 700 };
+        for variant in usable_variants() {
+            let mut check = Check::new(By(variant), longest);
+            for src_off in [0, 1, 16, 31, 33, 63] {
+                for dst_off in 0..if cfg!(miri) { 9 } else { 66 } {
+                    for len in 0..=longest {
+                        check.run(src_off, dst_off, len);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too long for an interpreter")]
+    fn every_variant_copies_lengths_around_those_of_pages() {
+        for variant in usable_variants() {
+            lengths_around_those_of_pages(By(variant));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too long for an interpreter")]
+    fn every_variant_copies_at_all_distances() {
+        for variant in usable_variants() {
+            at_all_distances(By(variant));
+        }
+    }
+
+    /// Two pages between two that nobody may access: an access outside of a copy's bytes that leaves the page
+    /// is a crash.
+    struct Fenced(NonNull<u8>);
+
+    impl Fenced {
+        const LEN: usize = 2 * 4096;
+
+        fn new() -> Self {
+            let len = Self::LEN + 2 * 4096;
+            // SAFETY: a new mapping.
+            let start = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    len,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            assert_ne!(start, libc::MAP_FAILED);
+            let first = NonNull::new(start.cast::<u8>().wrapping_add(4096)).unwrap();
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: two pages of it, which nobody uses yet.
+            let done = unsafe { libc::mprotect(first.as_ptr().cast(), Self::LEN, access) };
+            assert_eq!(done, 0);
+            Self(first)
+        }
+
+        fn bytes(&mut self) -> &mut [u8] {
+            // SAFETY: these pages are ours, and initialised as zeros.
+            unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), Self::LEN) }
+        }
+    }
+
+    impl Drop for Fenced {
+        fn drop(&mut self) {
+            let start = self.0.as_ptr().wrapping_sub(4096);
+            // SAFETY: the whole mapping, which nobody borrows any more.
+            let done = unsafe { libc::munmap(start.cast(), Self::LEN + 2 * 4096) };
+            assert_eq!(done, 0);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no memory protection")]
+    fn every_variant_stays_within_pages_at_their_borders() {
+        let (mut src, mut dst) = (Fenced::new(), Fenced::new());
+        for (i, byte) in src.bytes().iter_mut().enumerate() {
+            *byte = pattern(i);
+        }
+        let lengths = || {
+            (0..=1100)
+                .chain(2040..=2060)
+                .chain(4080..=4200)
+                .chain([8192])
+        };
+        let all = usable_variants().into_iter().map(By);
+        for copies in all.chain([Native, Portable]) {
+            for len in lengths() {
+                let end = Fenced::LEN - len;
+                // At both borders, and a few bytes from one, so that alignments differ.
+                let near = |at: usize| [at, at.min(1), at.min(24)];
+                for (src_at, dst_at) in [(0, 0), (end, end), (0, end), (end, 0)]
+                    .into_iter()
+                    .chain(near(end).map(|at| (at, end)))
+                    .chain(near(end).map(|at| (end, at)))
+                {
+                    let from = src.bytes()[src_at..][..len].to_vec();
+                    copies.out(
+                        racy(&mut src.bytes()[src_at..][..len]),
+                        &mut dst.bytes()[dst_at..][..len],
+                    );
+                    assert!(dst.bytes()[dst_at..][..len] == from, "{copies:?} {len}");
+                    copies.into(
+                        racy(&mut dst.bytes()[dst_at..][..len]),
+                        &mut src.bytes()[src_at..][..len],
+                    );
+                    copies.zero(racy(&mut dst.bytes()[dst_at..][..len]));
+                    assert!(
+                        dst.bytes().iter().all(|&byte| byte == 0),
+                        "{copies:?} {len}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_variant_that_is_used_is_a_fast_one_that_can_be_used_until_another_is_forced() {
+        let choice = variant::choice();
+        assert_eq!(choice.variant.check(), Ok(()));
+        assert_eq!(variant::choice(), choice, "it is measured once");
+        if let Reason::Measured(timings) = choice.reason {
+            assert_eq!(timings.choice(), choice.variant);
+            let measured: Vec<Variant> = timings.iter().map(|(variant, _)| variant).collect();
+            assert_eq!(measured, usable_variants());
+            assert!(choice.reason.to_string().contains(choice.variant.name()));
+        } else {
+            assert_eq!(
+                (choice.variant, choice.reason),
+                (Variant::Portable, Reason::Only)
+            );
+        }
+        for variant in Variant::ALL {
+            let before = variant::choice().variant;
+            match variant::force(variant) {
+                Ok(()) => assert_eq!(variant::choice().variant, variant),
+                Err(why) => {
+                    assert!(why.to_string().contains(variant.name()), "{why}");
+                    assert_eq!(variant::choice().variant, before);
+                    must_panic("copy", move || variant.copy(racy(&mut []), racy(&mut [])));
+                }
             }
         }
     }
@@ -224,9 +419,11 @@ mod alone {
         nothing.copy_to(0, &mut []);
         nothing.copy_from(0, &[]);
         nothing.zero(0, 0);
-        (PORTABLE.out)(nothing, &mut []);
-        (PORTABLE.into)(nothing, &[]);
-        (PORTABLE.zero)(nothing);
+        for copies in usable_variants().into_iter().map(By).chain([Portable]) {
+            copies.out(nothing, &mut []);
+            copies.into(nothing, &mut []);
+            copies.zero(nothing);
+        }
     }
 
     #[test]
@@ -285,7 +482,17 @@ mod alone {
     #[should_panic]
     fn a_portable_copy_of_another_length_panics() {
         let mut pages = Pages::new(4096);
-        (PORTABLE.out)(pages.racy().slice(0, 9), &mut [0; 8]);
+        Portable.out(pages.racy().slice(0, 9), &mut [0; 8]);
+    }
+
+    #[test]
+    fn a_copy_of_another_length_by_any_variant_panics() {
+        for variant in usable_variants() {
+            must_panic("copy", move || {
+                let mut pages = Pages::new(4096);
+                By(variant).out(pages.racy().slice(0, 129), &mut [0; 128]);
+            });
+        }
     }
 }
 
@@ -298,10 +505,19 @@ mod together {
 
     use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
     use pagewell_sync::bytes::RacyBytes;
+    use pagewell_sync::bytes::variant::Variant;
 
     const WRITES: u64 = if cfg!(miri) { 20 } else { 20_000 };
 
-    fn validated_copies_are_whole(len: usize) {
+    /// Bytes of words, for a copy between racy bytes.
+    fn racy_words(words: &mut [u64], len: usize) -> RacyBytes<'_> {
+        assert!(len <= size_of_val(words));
+        // SAFETY: (a) whole words; (b) borrowed exclusively for as long.
+        unsafe { RacyBytes::new(NonNull::from(words).cast(), len) }
+    }
+
+    /// With copies by `variant`, or by the one that is chosen.
+    fn validated_copies_are_whole(len: usize, variant: Option<Variant>) {
         let memory: Vec<AtomicU64> = (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
         let start = NonNull::from(&memory[..]).cast();
         // SAFETY: (a) whole words; (b) nothing else accesses them below.
@@ -311,13 +527,22 @@ mod together {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let mut copy = vec![0; len];
+                    let mut copy_in_words = vec![0_u64; len.div_ceil(8)];
                     let mut seen = 0;
                     while seen < 2 * WRITES {
                         // ORDERING: R1 to R4 of the module's protocol.
                         let before = word.load(Ordering::Acquire);
-                        bytes.copy_to(0, &mut copy);
+                        match variant {
+                            None => bytes.copy_to(0, &mut copy),
+                            Some(variant) => {
+                                variant.copy(racy_words(&mut copy_in_words, len), bytes);
+                            }
+                        }
                         fence(Ordering::Acquire);
                         if before.is_multiple_of(2) && word.load(Ordering::Relaxed) == before {
+                            if variant.is_some() {
+                                racy_words(&mut copy_in_words, len).copy_to(0, &mut copy);
+                            }
                             seen = before;
                             let nr = (before / 2) as u8;
                             assert!(copy.iter().all(|&byte| byte == nr));
@@ -329,14 +554,19 @@ mod together {
                 });
             }
             scope.spawn(|| {
+                let mut page = vec![0_u64; len.div_ceil(8)];
                 for nr in 1..=WRITES {
                     // ORDERING: W1 to W4 of the module's protocol.
                     word.store(2 * nr - 1, Ordering::Relaxed);
                     fence(Ordering::Release);
-                    if nr as u8 == 0 {
-                        bytes.zero(0, len);
-                    } else {
-                        bytes.copy_from(0, &vec![nr as u8; len]);
+                    match (variant, nr as u8) {
+                        (None, 0) => bytes.zero(0, len),
+                        (None, nr) => bytes.copy_from(0, &vec![nr; len]),
+                        (Some(variant), 0) => variant.zero(bytes),
+                        (Some(variant), nr) => {
+                            page.fill(u64::from_ne_bytes([nr; 8]));
+                            variant.copy(bytes, racy_words(&mut page, len));
+                        }
                     }
                     word.store(2 * nr, Ordering::Release);
                 }
@@ -346,12 +576,20 @@ mod together {
 
     #[test]
     fn validated_copies_of_a_line_are_whole() {
-        validated_copies_are_whole(64);
+        validated_copies_are_whole(64, None);
     }
 
     #[test]
     fn validated_copies_of_a_page_are_whole() {
-        validated_copies_are_whole(if cfg!(miri) { 100 } else { 4096 });
+        validated_copies_are_whole(if cfg!(miri) { 100 } else { 4096 }, None);
+    }
+
+    #[test]
+    fn validated_copies_of_a_page_by_each_variant_are_whole() {
+        for variant in super::usable_variants() {
+            let len = if cfg!(miri) { 100 } else { 4096 };
+            validated_copies_are_whole(len, Some(variant));
+        }
     }
 }
 

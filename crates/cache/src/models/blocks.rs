@@ -10,15 +10,18 @@ use super::{
     FOREIGN, OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, mapping, only_byte,
     pool, read, stored, sync, warm,
 };
-use crate::lookup::Found;
-use crate::mapping::Mapping;
-use crate::read::ReadPath;
-use crate::reclaim::Marks;
-use crate::shared::Shared;
+use crate::files::state::Files;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::{Found, Lookup};
+use crate::read::reader::ReadPath;
+use crate::supply::alloc::Allocator;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+use crate::write::bytes::Writer;
 
 /// Takes two frames in a row for a moment, and writes to them; whether there were any.
-fn take_block(shared: &Shared<LockBit>) -> bool {
-    let block = shared.alloc(Order::new(1).expect("an order"));
+fn take_block(files: &Files<LockBit>) -> bool {
+    let block = Allocator(files.supply()).alloc(Order::new(1).expect("an order"));
     if let Ok(block) = &block {
         assert_eq!(block.order().frames(), 2);
         block.bytes().copy_from(0, &[FOREIGN; 2 * FRAME_BYTES]);
@@ -35,11 +38,11 @@ struct Place<'s> {
 }
 
 impl<'s> Place<'s> {
-    fn new(shared: &'s Shared<LockBit>, mapping: &Mapping<LockBit>) -> Self {
+    fn new(files: &'s Files<LockBit>, mapping: &Mapping<LockBit>) -> Self {
         // With the leaf in its frame all that is free is taken, but for two frames in a row.
         let frame = warm(mapping, 0);
-        drop(shared.try_evict(frame, Marks::Ignored));
-        let free = || shared.pool.alloc(Order::ZERO);
+        drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
+        let free = || files.supply().pool().alloc(Order::ZERO);
         let mut taken: Vec<_> = std::iter::from_fn(free).collect();
         taken.sort_by_key(|frame| frame.frame().get());
         let nr = |frame: &UniqueFrame<'_, _>| frame.frame().get();
@@ -60,7 +63,7 @@ impl<'s> Place<'s> {
 
 /// Holds `page` for a moment, if there is a frame for it; its bytes are the file's.
 fn pin(mapping: &Mapping<LockBit>, page: u64) {
-    if let Ok(Found { reference, .. }) = mapping.get(page, || 1) {
+    if let Ok(Found { reference, .. }) = Lookup(mapping).get(page, || 1) {
         let mut bytes = vec![0; FRAME_BYTES];
         reference.bytes().copy_to(0, &mut bytes);
         assert_eq!(only_byte(&bytes), OURS);
@@ -72,20 +75,20 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) {
 #[test]
 fn loom_block_vs_pin() {
     explore(2, || {
-        let shared = pool::<LockBit>(8);
-        let mapping = mapping(&shared, 2);
-        let place = Place::new(&shared, &mapping);
+        let files = pool::<LockBit>(8);
+        let mapping = mapping(&files, 2);
+        let place = Place::new(&files, &mapping);
         let second = place.pages[1];
         let pinner = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || pin(&mapping, second))
         };
-        take_block(&shared);
+        take_block(&files);
         pinner.join().unwrap();
         drop(place.taken);
-        assert!(take_block(&shared), "nobody holds a page any more");
+        assert!(take_block(&files), "nobody holds a page any more");
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -93,22 +96,26 @@ fn loom_block_vs_pin() {
 #[test]
 fn loom_block_vs_fill() {
     explore(1, || {
-        let shared = pool::<LockBit>(8);
-        let mapping = mapping(&shared, 2);
-        let place = Place::new(&shared, &mapping);
+        let files = pool::<LockBit>(8);
+        let mapping = mapping(&files, 2);
+        let place = Place::new(&files, &mapping);
         let [first, _] = place.frames;
-        drop(shared.try_evict(first, Marks::Ignored).expect("a page"));
+        drop(
+            Evictor(files.supply())
+                .try_evict(first, Marks::Ignored)
+                .expect("a page"),
+        );
         let missing = place.pages[0];
         let filler = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || pin(&mapping, missing))
         };
-        take_block(&shared);
+        take_block(&files);
         filler.join().unwrap();
         drop(place.taken);
-        assert!(take_block(&shared), "nobody holds a page any more");
+        assert!(take_block(&files), "nobody holds a page any more");
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -116,16 +123,16 @@ fn loom_block_vs_fill() {
 #[test]
 fn loom_block_vs_write() {
     explore(2, || {
-        let shared = pool::<LockBit>(8);
-        let (mapping, backend) = cold(&shared, 2 * FRAME_BYTES);
-        let place = Place::new(&shared, &mapping);
+        let files = pool::<LockBit>(8);
+        let (mapping, backend) = cold(&files, 2 * FRAME_BYTES);
+        let place = Place::new(&files, &mapping);
         let second = place.pages[1];
         let pos = second * FRAME_BYTES as u64;
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.write_bytes(&[1; FRAME_BYTES], pos, 0))
+            thread::spawn(move || Writer(&mapping).write_bytes(&[1; FRAME_BYTES], pos, 0))
         };
-        take_block(&shared);
+        take_block(&files);
         // If the page was evicted, there may have been no frame for it for a moment.
         let expected = match writer.join().unwrap() {
             Ok(_) => 1,
@@ -136,6 +143,6 @@ fn loom_block_vs_write() {
         assert_eq!(byte, expected);
         sync(&mapping);
         assert_eq!(stored(&backend)[pos as usize], expected);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }

@@ -7,25 +7,32 @@ use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
 use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, warm, writable, write};
-use crate::flush::Sync as What;
-use crate::reclaim::Marks;
+use crate::files::opened::Opened;
+use crate::files::visit::visit;
+use crate::supply::evict::Evictor;
+use crate::supply::leaves::Leaves;
+use crate::supply::policy::clock::Marks;
+use crate::writeback::durable::Sync as What;
+use crate::writeback::flush::Flusher;
 
 /// A file is closed while a leaf of it is evicted: it is closed when its last share is gone, and not later.
 #[test]
 fn loom_close_vs_evict_leaf() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, storage) = cold(&shared, FRAME_BYTES);
-        drop(mapping.index().leaf_or_new(&shared, mapping.number(), 0));
-        let leaf_frame = leaf_frame(&shared, &mapping);
+        let files = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&files, FRAME_BYTES);
+        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
+        let leaf_frame = leaf_frame(&mapping);
         let evictor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.try_evict(leaf_frame, Marks::Ignored)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || {
+                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
+            })
         };
         drop(mapping);
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
         evictor.join().unwrap();
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -34,15 +41,16 @@ fn loom_close_vs_evict_leaf() {
 #[test]
 fn loom_close_vs_sync() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, storage) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, storage) = writable(&files);
         write(&mapping, 0, OURS ^ 1);
         let number = mapping.number();
         let visitor = {
-            let shared = Arc::clone(&shared);
+            let files = Arc::clone(&files);
             thread::spawn(move || {
-                if let Some(file) = shared.visit(number) {
-                    file.sync_unless(What::Data, || false)
+                if let Some(file) = visit(&files, number) {
+                    Flusher(&file)
+                        .sync_unless(What::Data, || false)
                         .expect("a healthy storage");
                 }
             })
@@ -50,7 +58,7 @@ fn loom_close_vs_sync() {
         sync(&mapping);
         drop(mapping);
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
         visitor.join().unwrap();
     });
 }
@@ -59,22 +67,22 @@ fn loom_close_vs_sync() {
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, storage) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&files, FRAME_BYTES);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
         let visitor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.visit(number)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || drop(visit(&files, number)))
         };
         let opener = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.mapping_of(id)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || drop(Opened::of_open(&files, id)))
         };
         drop(mapping);
         opener.join().unwrap();
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
         visitor.join().unwrap();
     });
 }
@@ -84,21 +92,21 @@ fn loom_reopen_vs_close_vs_visit() {
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, storage) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&files, FRAME_BYTES);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
-        let visit = shared.visit(number).expect("a file that has a share");
+        let visit = visit(&files, number).expect("a file that has a share");
         let closer = thread::spawn(move || drop(mapping));
         let opener = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.mapping_of(id)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || drop(Opened::of_open(&files, id)))
         };
         drop(visit);
         closer.join().unwrap();
         opener.join().unwrap();
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -107,23 +115,23 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
 #[test]
 fn loom_give_back_vs_evict() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _storage) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(4);
+        let (mapping, _storage) = cold(&files, FRAME_BYTES);
         let frame = warm(&mapping, 0);
         // What an `OwnedPageGuard` has of the file.
         let pinned = Arc::clone(mapping.mapping());
-        let leaf_frame = leaf_frame(&shared, &mapping);
+        let leaf_frame = leaf_frame(&mapping);
         let evictor = {
-            let shared = Arc::clone(&shared);
+            let files = Arc::clone(&files);
             thread::spawn(move || {
-                drop(shared.try_evict(frame, Marks::Ignored));
-                drop(shared.try_evict(leaf_frame, Marks::Ignored));
+                drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
+                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             })
         };
         drop(mapping);
         assert_eq!(pinned.index().next_leaf(0), None, "a leaf is kept");
         evictor.join().unwrap();
         drop(pinned);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }

@@ -11,12 +11,14 @@ use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
 use super::{
     OURS, assert_clean_and_at_rest, explore, pool, stored, sync, warm, writable_on, write,
 };
-use crate::opened::Opened;
-use crate::shared::Shared;
+use crate::files::opened::Opened;
+use crate::files::state::Files;
+use crate::writeback::barrier::Barriers;
+use crate::writeback::flush::Flusher;
 
 /// A file of two pages of [`OURS`], cached, on a storage that is given the second page only when another first page than
 /// that is durable.
-fn ordered(shared: &Arc<Shared<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
+fn ordered(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; 2 * FRAME_BYTES]));
     let durable = AtomicU8::new(OURS);
     let bytes = Arc::clone(&backend);
@@ -34,7 +36,7 @@ fn ordered(shared: &Arc<Shared<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend
         }
         Fault::None
     });
-    let mapping = writable_on(shared, checked);
+    let mapping = writable_on(files, checked);
     warm(&mapping, 0);
     warm(&mapping, 1);
     (mapping, backend)
@@ -45,21 +47,21 @@ fn ordered(shared: &Arc<Shared<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend
 #[test]
 fn loom_write_vs_barrier() {
     explore(2, || {
-        let shared = pool::<LockBit>(6);
-        let (mapping, backend) = ordered(&shared);
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = ordered(&files);
         write(&mapping, 0, 1);
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 3))
         };
-        mapping.barrier().expect("a healthy storage");
+        Barriers(&mapping).barrier().expect("a healthy storage");
         write(&mapping, 1, 2);
-        mapping.flush(0..2).expect("a healthy storage");
+        Flusher(&mapping).flush(0..2).expect("a healthy storage");
         writer.join().unwrap();
         sync(&mapping);
         let bytes = stored(&backend);
         assert_eq!([bytes[0], bytes[FRAME_BYTES]], [3, 2]);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -67,20 +69,20 @@ fn loom_write_vs_barrier() {
 #[test]
 fn loom_flush_vs_barrier() {
     explore(2, || {
-        let shared = pool::<LockBit>(6);
-        let (mapping, backend) = ordered(&shared);
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = ordered(&files);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.flush(0..2).expect("a healthy storage"))
+            thread::spawn(move || Flusher(&mapping).flush(0..2).expect("a healthy storage"))
         };
-        mapping.barrier().expect("a healthy storage");
+        Barriers(&mapping).barrier().expect("a healthy storage");
         write(&mapping, 1, 2);
         flusher.join().unwrap();
         sync(&mapping);
         let bytes = stored(&backend);
         assert_eq!([bytes[0], bytes[FRAME_BYTES]], [1, 2]);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -89,20 +91,20 @@ fn loom_flush_vs_barrier() {
 #[test]
 fn loom_late_write_vs_barrier() {
     explore(2, || {
-        let shared = pool::<LockBit>(6);
+        let files = pool::<LockBit>(6);
         let backend = Arc::new(MemoryBackend::writable(vec![OURS; 2 * FRAME_BYTES]));
-        let mapping = writable_on(&shared, Arc::clone(&backend));
+        let mapping = writable_on(&files, Arc::clone(&backend));
         warm(&mapping, 0);
         warm(&mapping, 1);
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 3))
         };
-        mapping.barrier().expect("a healthy storage");
+        Barriers(&mapping).barrier().expect("a healthy storage");
         write(&mapping, 1, 2);
-        mapping.flush(1..2).expect("a healthy storage");
+        Flusher(&mapping).flush(1..2).expect("a healthy storage");
         writer.join().unwrap();
         sync(&mapping);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }

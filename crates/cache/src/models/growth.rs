@@ -13,10 +13,11 @@ use super::{
     OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read, stored,
     sync, warm, writable_on, write,
 };
-use crate::mapping::Mapping;
-use crate::opened::Opened;
-use crate::read::ReadPath;
-use crate::shared::Shared;
+use crate::files::opened::Opened;
+use crate::files::state::Files;
+use crate::mapping::record::Mapping;
+use crate::read::reader::{ReadPath, Reader};
+use crate::write::growth::Grower;
 
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
@@ -25,7 +26,7 @@ const HALF: usize = FRAME_BYTES / 2;
 fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath) {
     let size = mapping.size() as usize;
     let mut buf = vec![0; size];
-    let n = mapping
+    let n = Reader(mapping)
         .read_pages(&mut buf, 0, path, |_, _| 1)
         .expect("a readable file");
     assert_eq!(n, size, "less than the size that was seen");
@@ -38,14 +39,14 @@ fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath
 
 /// A page is appended while the end is read: who sees the size sees the bytes.
 fn append_vs_read(path: ReadPath) {
-    let shared = pool::<LockBit>(5);
-    let (mapping, backend) = cold(&shared, FRAME_BYTES);
+    let files = pool::<LockBit>(5);
+    let (mapping, backend) = cold(&files, FRAME_BYTES);
     warm(&mapping, 0);
     let reader = {
         let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || assert_prefix(&mapping, FRAME_BYTES, 1, path))
     };
-    let pos = mapping.append_bytes(&[1; FRAME_BYTES], 0);
+    let pos = Grower(&mapping).append_bytes(&[1; FRAME_BYTES], 0);
     assert_eq!(pos.expect("room"), FRAME_BYTES as u64);
     reader.join().unwrap();
     sync(&mapping);
@@ -53,7 +54,7 @@ fn append_vs_read(path: ReadPath) {
         stored(&backend),
         [[OURS; FRAME_BYTES], [1; FRAME_BYTES]].concat()
     );
-    assert_clean_and_at_rest(&shared, mapping);
+    assert_clean_and_at_rest(&files, mapping);
 }
 
 #[test]
@@ -70,8 +71,8 @@ fn loom_append_vs_referenced_read() {
 #[test]
 fn loom_append_within_page_vs_read() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = cold(&shared, HALF);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -80,11 +81,11 @@ fn loom_append_within_page_vs_read() {
                 assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
             })
         };
-        mapping.append_bytes(&[1; HALF], 0).expect("room");
+        Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room");
         reader.join().unwrap();
         sync(&mapping);
         assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -93,16 +94,18 @@ fn loom_append_within_page_vs_read() {
 #[test]
 fn loom_gap_vs_read() {
     explore(3, || {
-        let shared = pool::<LockBit>(5);
-        let (mapping, _) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(5);
+        let (mapping, _) = cold(&files, FRAME_BYTES);
         warm(&mapping, 0);
-        mapping.resize(HALF as u64).expect("a healthy storage");
+        Grower(&mapping)
+            .resize(HALF as u64)
+            .expect("a healthy storage");
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let size = mapping.size() as usize;
                 let mut buf = vec![7; size];
-                let n = mapping.read_pages(&mut buf, 0, ReadPath::Optimistic, |_, _| 1);
+                let n = Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, _| 1);
                 assert_eq!(n.expect("a readable file"), size);
                 assert!(buf[..HALF].iter().all(|b| *b == OURS), "{buf:x?}");
                 let gap = &buf[HALF..size.min(FRAME_BYTES)];
@@ -115,7 +118,7 @@ fn loom_gap_vs_read() {
         };
         write(&mapping, 1, 1);
         reader.join().unwrap();
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -123,13 +126,15 @@ fn loom_gap_vs_read() {
 #[test]
 fn loom_append_vs_sync() {
     explore(3, || {
-        let shared = pool::<LockBit>(5);
-        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&files, FRAME_BYTES);
         let syncer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
-        mapping.append_bytes(&[1; FRAME_BYTES], 0).expect("room");
+        Grower(&mapping)
+            .append_bytes(&[1; FRAME_BYTES], 0)
+            .expect("room");
         syncer.join().unwrap();
         let before = stored(&backend);
         assert!(before[..FRAME_BYTES].iter().all(|b| *b == OURS));
@@ -139,7 +144,7 @@ fn loom_append_vs_sync() {
             stored(&backend),
             [[OURS; FRAME_BYTES], [1; FRAME_BYTES]].concat()
         );
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -147,20 +152,20 @@ fn loom_append_vs_sync() {
 #[test]
 fn loom_append_vs_append() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = cold(&shared, FRAME_BYTES);
-        mapping.resize(0).expect("a healthy storage");
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = cold(&files, FRAME_BYTES);
+        Grower(&mapping).resize(0).expect("a healthy storage");
         let other = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.append_bytes(&[1; HALF], 0).expect("room"))
+            thread::spawn(move || Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room"))
         };
-        let ours = mapping.append_bytes(&[2; HALF], 0).expect("room") as usize;
+        let ours = Grower(&mapping).append_bytes(&[2; HALF], 0).expect("room") as usize;
         let theirs = other.join().unwrap() as usize;
         assert_eq!(ours + theirs, HALF, "two appends at one place");
         let bytes = read(&mapping, 0, ReadPath::Optimistic);
         assert_eq!(only_half(&bytes, ours), 2);
         assert_eq!(only_half(&bytes, theirs), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -173,25 +178,25 @@ fn only_half(bytes: &[u8], from: usize) -> u8 {
 #[test]
 fn loom_append_within_page_vs_sync() {
     explore(3, || {
-        let shared = pool::<LockBit>(5);
-        let (mapping, backend) = cold(&shared, HALF);
+        let files = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
         let syncer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
-        mapping.append_bytes(&[1; HALF], 0).expect("room");
+        Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room");
         syncer.join().unwrap();
         sync(&mapping);
         assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
 /// A file of one page, none of it cached, on a storage that orders its calls, as those of the system do; `fails` says
 /// which fail.
 fn on_ordered_storage(
-    shared: &Arc<Shared<LockBit>>,
+    files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
 ) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let storage = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
@@ -204,15 +209,15 @@ fn on_ordered_storage(
         }
         Fault::None
     });
-    (writable_on(shared, backend), storage)
+    (writable_on(files, backend), storage)
 }
 
 /// A page that is not cached is read while it is cut off: all of it is read, or the file ends before.
 #[test]
 fn loom_read_vs_cut() {
     explore(3, || {
-        let shared = pool::<LockBit>(5);
-        let (mapping, storage) = on_ordered_storage(&shared, |_| false);
+        let files = pool::<LockBit>(5);
+        let (mapping, storage) = on_ordered_storage(&files, |_| false);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
@@ -220,12 +225,12 @@ fn loom_read_vs_cut() {
                 assert!(bytes.is_empty() || only_byte(&bytes) == OURS, "{bytes:x?}");
             })
         };
-        mapping.resize(0).expect("a healthy storage");
+        Grower(&mapping).resize(0).expect("a healthy storage");
         assert!(read(&mapping, 0, ReadPath::Optimistic).is_empty());
         reader.join().unwrap();
         assert!(stored(&storage).is_empty());
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -233,9 +238,9 @@ fn loom_read_vs_cut() {
 #[test]
 fn loom_read_vs_failed_cut() {
     explore(3, || {
-        let shared = pool::<LockBit>(5);
+        let files = pool::<LockBit>(5);
         let is_cut = |operation: &Operation| matches!(operation, Operation::SetSize { .. });
-        let (mapping, _) = on_ordered_storage(&shared, is_cut);
+        let (mapping, _) = on_ordered_storage(&files, is_cut);
         warm(&mapping, 0);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -244,10 +249,12 @@ fn loom_read_vs_failed_cut() {
                 assert_eq!(only_byte(&bytes), OURS);
             })
         };
-        mapping.resize(0).expect_err("a storage that fails");
+        Grower(&mapping)
+            .resize(0)
+            .expect_err("a storage that fails");
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }

@@ -10,34 +10,36 @@ use super::{
     FOREIGN, assert_at_rest, assert_ours, explore, leaf_frame, mapping, mapping_of, pool, read,
     read_optimistically, scribble, warm,
 };
-use crate::lookup::Found;
-use crate::mapping::Mapping;
-use crate::read::ReadPath;
-use crate::reclaim::Marks;
-use crate::slot::State;
+use crate::base::slot::State;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::{Found, Lookup};
+use crate::read::reader::ReadPath;
+use crate::supply::evict::Evictor;
+use crate::supply::leaves::Leaves;
+use crate::supply::policy::clock::Marks;
 
 /// During one copy the page is evicted, its frame used for something else, the leaf taken out of use and made
 /// again, and the page filled again in the same frame: the slot must not have its old word again.
 fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
-        let shared = pool::<LockBit>(4);
-        let mapping = mapping(&shared, 1);
+        let files = pool::<LockBit>(4);
+        let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
-        let leaf_frame = leaf_frame(&shared, &mapping);
+        let leaf_frame = leaf_frame(&mapping);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || look(&mapping))
         };
-        if let Some(page) = shared.try_evict(frame, Marks::Ignored) {
+        if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&page);
-            drop(shared.try_evict(leaf_frame, Marks::Ignored));
+            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             // The frame that is freed last is used first.
             drop(page);
             assert_eq!(warm(&mapping, 0), frame);
         }
         other.join().unwrap();
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -55,7 +57,7 @@ fn loom_pin_vs_leaf_remade() {
     vs_leaf_remade(|mapping| {
         if let Some(seen) = mapping.index().look(0)
             && matches!(seen.slot.state(), State::Present(_))
-            && let Ok(Some(Found { reference, .. })) = mapping.try_get_seen(seen)
+            && let Ok(Some(Found { reference, .. })) = Lookup(mapping).try_get_seen(seen)
         {
             let mut bytes = [0; FRAME_BYTES];
             reference.bytes().copy_to(0, &mut bytes);
@@ -71,7 +73,7 @@ fn loom_wait_vs_leaf_remade() {
         if let Some(seen) = mapping.index().look(0)
             && seen.slot.is_busy()
         {
-            seen.wait_while_busy(mapping.shared());
+            seen.wait_while_busy(mapping.claims());
         }
     });
 }
@@ -80,19 +82,21 @@ fn loom_wait_vs_leaf_remade() {
 #[test]
 fn loom_fill_vs_evict_leaf() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
-        let mapping = mapping(&shared, 1);
-        drop(mapping.index().leaf_or_new(&shared, mapping.number(), 0));
-        let leaf_frame = leaf_frame(&shared, &mapping);
+        let files = pool::<LockBit>(4);
+        let mapping = mapping(&files, 1);
+        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
+        let leaf_frame = leaf_frame(&mapping);
         let evictor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.try_evict(leaf_frame, Marks::Ignored)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || {
+                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
+            })
         };
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         evictor.join().unwrap();
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -101,22 +105,22 @@ fn loom_fill_vs_evict_leaf() {
 #[test]
 fn loom_fill_vs_leaf_reuse() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let ours = mapping(&shared, 1);
-        let other = mapping_of(&shared, vec![FOREIGN; FRAME_BYTES]);
+        let files = pool::<LockBit>(4);
+        let ours = mapping(&files, 1);
+        let other = mapping_of(&files, vec![FOREIGN; FRAME_BYTES]);
         // The other file's root is charged now, so that its leaf is the next that wants a frame.
-        drop(other.index().leaf_or_new(&shared, other.number(), 0));
-        drop(shared.try_evict(leaf_frame(&shared, &other), Marks::Ignored));
-        drop(ours.index().leaf_or_new(&shared, ours.number(), 0));
-        let leaf_frame = leaf_frame(&shared, &ours);
+        drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
+        drop(Evictor(files.supply()).try_evict(leaf_frame(&other), Marks::Ignored));
+        drop(Leaves(files.supply()).leaf_or_new(ours.index(), ours.number(), 0));
+        let leaf_frame = leaf_frame(&ours);
         let stealer = {
-            let (shared, other) = (Arc::clone(&shared), Arc::clone(other.mapping()));
+            let (files, other) = (Arc::clone(&files), Arc::clone(other.mapping()));
             thread::spawn(move || {
-                drop(shared.try_evict(leaf_frame, Marks::Ignored));
-                drop(other.index().leaf_or_new(&shared, other.number(), 0));
+                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+                drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
             })
         };
-        drop(ours.get(0, || 1));
+        drop(Lookup(&ours).get(0, || 1));
         stealer.join().unwrap();
         assert_eq!(
             read(&other, 0, ReadPath::Referenced),
@@ -124,6 +128,6 @@ fn loom_fill_vs_leaf_reuse() {
         );
         assert_ours(&read(&ours, 0, ReadPath::Referenced));
         drop((ours, other));
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }

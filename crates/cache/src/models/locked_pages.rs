@@ -10,10 +10,17 @@ use super::{
     OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, stored,
     sync, warm, writable, write,
 };
-use crate::edit::Edit;
-use crate::mapping::{Mapping, Unclean};
-use crate::read::ReadPath;
-use crate::reclaim::Marks;
+use crate::base::edit::Edit;
+use crate::mapping::record::Mapping;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::read::lookup::Lookup;
+use crate::read::reader::ReadPath;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+use crate::write::bytes::Writer;
+use crate::write::page_lock::PageLocks;
+use crate::writeback::discard::discard;
+use crate::writeback::flush::Flusher;
 
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
@@ -22,10 +29,12 @@ const HALF: usize = FRAME_BYTES / 2;
 /// made of before.
 fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
-    let (mut bytes, spare) = mapping.lock_page(0, holder).expect("a page and a frame");
+    let (mut bytes, spare) = PageLocks(mapping)
+        .lock_page(0, holder)
+        .expect("a page and a frame");
     let before = bytes.to_vec();
     change(&mut bytes);
-    mapping.replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
+    PageLocks(mapping).replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
     before
 }
 
@@ -33,8 +42,8 @@ fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8
 #[test]
 fn loom_read_vs_pin_mut() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
@@ -47,7 +56,7 @@ fn loom_read_vs_pin_mut() {
         replace(&mapping, |bytes| bytes.fill(1));
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -55,12 +64,12 @@ fn loom_read_vs_pin_mut() {
 #[test]
 fn loom_pin_mut_vs_write() {
     explore(2, || {
-        let shared = pool::<LockBit>(6);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = writable(&files);
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let n = mapping.write_bytes(&[2; HALF], HALF as u64, 0);
+                let n = Writer(&mapping).write_bytes(&[2; HALF], HALF as u64, 0);
                 assert_eq!(n.expect("a writable page"), HALF);
             })
         };
@@ -70,7 +79,7 @@ fn loom_pin_mut_vs_write() {
         assert_eq!(read(&mapping, 0, ReadPath::Optimistic), expected);
         sync(&mapping);
         assert_eq!(stored(&backend), expected);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -79,13 +88,13 @@ fn loom_pin_mut_vs_write() {
 #[test]
 fn loom_pin_mut_of_pinned_vs_write() {
     explore(2, || {
-        let shared = pool::<LockBit>(8);
-        let (mapping, _) = writable(&shared);
-        let pin = mapping.get(0, || 1).expect("a page");
+        let files = pool::<LockBit>(8);
+        let (mapping, _) = writable(&files);
+        let pin = Lookup(&mapping).get(0, || 1).expect("a page");
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let n = mapping.write_bytes(&[2; HALF], HALF as u64, 0);
+                let n = Writer(&mapping).write_bytes(&[2; HALF], HALF as u64, 0);
                 assert_eq!(n.expect("a writable page"), HALF);
             })
         };
@@ -97,7 +106,7 @@ fn loom_pin_mut_of_pinned_vs_write() {
         drop(pin);
         let expected = [[1; HALF], [2; HALF]].concat();
         assert_eq!(read(&mapping, 0, ReadPath::Optimistic), expected);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -105,8 +114,8 @@ fn loom_pin_mut_of_pinned_vs_write() {
 #[test]
 fn loom_pin_mut_vs_pin_mut() {
     explore(2, || {
-        let shared = pool::<LockBit>(8);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(8);
+        let (mapping, _) = writable(&files);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || drop(replace(&mapping, |bytes| bytes[..HALF].fill(1))))
@@ -115,7 +124,7 @@ fn loom_pin_mut_vs_pin_mut() {
         other.join().unwrap();
         let expected = [[1; HALF], [2; HALF]].concat();
         assert_eq!(read(&mapping, 0, ReadPath::Optimistic), expected);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -124,25 +133,27 @@ fn loom_pin_mut_vs_pin_mut() {
 #[test]
 fn loom_pin_mut_vs_discard() {
     explore(2, || {
-        let shared = pool::<LockBit>(8);
-        let (mapping, backend) = writable(&shared);
-        let holder = shared.next_holder();
-        let (mut bytes, spare) = mapping.lock_page(0, holder).expect("a page and a frame");
+        let files = pool::<LockBit>(8);
+        let (mapping, backend) = writable(&files);
+        let holder = files.shared.next_holder();
+        let (mut bytes, spare) = PageLocks(&mapping)
+            .lock_page(0, holder)
+            .expect("a page and a frame");
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                mapping.discard(0..1).expect("a healthy storage");
+                discard(&mapping, 0..1).expect("a healthy storage");
                 let seen = only_byte(&replace(&mapping, |bytes| bytes.fill(2)));
                 assert_eq!(seen, OURS, "what was discarded is there again");
             })
         };
         bytes.fill(1);
-        mapping.replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
+        PageLocks(&mapping).replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
         other.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -150,14 +161,14 @@ fn loom_pin_mut_vs_discard() {
 #[test]
 fn loom_pin_mut_vs_invalidate() {
     explore(2, || {
-        let shared = pool::<LockBit>(6);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                mapping.remove(0, 1, Unclean::Keep);
-                drop(mapping.shared().try_evict(frame, Marks::Ignored));
+                Remover(&mapping).remove(0, 1, Unclean::Keep);
+                drop(Evictor(mapping.supply()).try_evict(frame, Marks::Ignored));
             })
         };
         replace(&mapping, |bytes| bytes.fill(1));
@@ -165,7 +176,7 @@ fn loom_pin_mut_vs_invalidate() {
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -174,12 +185,12 @@ fn loom_pin_mut_vs_invalidate() {
 #[test]
 fn loom_pin_mut_vs_flush() {
     explore(2, || {
-        let shared = pool::<LockBit>(6);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
         };
         replace(&mapping, |bytes| bytes.fill(2));
         flusher.join().unwrap();
@@ -187,6 +198,6 @@ fn loom_pin_mut_vs_flush() {
         assert!(byte == 1 || byte == 2, "{byte}");
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }

@@ -10,31 +10,38 @@ use super::{
     OURS, assert_clean_and_at_rest, explore, only_byte, read, read_optimistically, scribble,
     stored, sync, warm, writable, write,
 };
-use crate::moves::PageMove;
-use crate::page_state::PageState;
-use crate::read::ReadPath;
-use crate::reclaim::Marks;
-use crate::shared::Shared;
+use crate::base::page_state::PageState;
+use crate::files::setup::files_of;
+use crate::files::state::Files;
+use crate::read::lookup::Lookup;
+use crate::read::reader::ReadPath;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+use crate::write::moves::{PageMove, move_out_of, move_page};
 
 /// Two nodes of a few frames each.
-fn two_nodes() -> Arc<Shared<LockBit>> {
+fn two_nodes() -> Arc<Files<LockBit>> {
     let mut config = PoolConfig::new(8);
     config.nodes = Nodes::Unbound(2);
     config.huge_pages = HugePages::System;
-    Arc::new(Shared::new(FramePool::new(&config).expect("a small pool")))
+    files_of(FramePool::new(&config).expect("a small pool"))
 }
 
 /// The node that the page in `frame` is to move to.
-fn other_node(shared: &Shared<LockBit>, frame: pagewell_frame::FrameNr) -> usize {
-    1 - shared.pool.node_of(frame).expect("a frame of the pool")
+fn other_node(files: &Files<LockBit>, frame: pagewell_frame::FrameNr) -> usize {
+    1 - files
+        .supply()
+        .pool()
+        .node_of(frame)
+        .expect("a frame of the pool")
 }
 
 /// A page is read while it moves, and its old frame is used for something else.
 #[test]
 fn loom_move_vs_read_and_reuse() {
     explore(3, || {
-        let shared = two_nodes();
-        let (mapping, _) = writable(&shared);
+        let files = two_nodes();
+        let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -44,14 +51,14 @@ fn loom_move_vs_read_and_reuse() {
                 }
             })
         };
-        let moved = mapping.move_page(0, other_node(&shared, frame));
+        let moved = move_page(&mapping, 0, other_node(&files, frame));
         assert_eq!(moved, PageMove::Done);
         // The frame that is free now, if it comes first.
-        if let Some(next) = shared.pool.alloc(mapping.order()) {
+        if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
         reader.join().unwrap();
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -59,12 +66,12 @@ fn loom_move_vs_read_and_reuse() {
 #[test]
 fn loom_move_vs_write() {
     explore(3, || {
-        let shared = two_nodes();
-        let (mapping, backend) = writable(&shared);
+        let files = two_nodes();
+        let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
         let mover = {
-            let (mapping, node) = (Arc::clone(mapping.mapping()), other_node(&shared, frame));
-            thread::spawn(move || mapping.move_page(0, node))
+            let (mapping, node) = (Arc::clone(mapping.mapping()), other_node(&files, frame));
+            thread::spawn(move || move_page(&mapping, 0, node))
         };
         write(&mapping, 0, 1);
         let _ = mover.join().unwrap();
@@ -79,7 +86,7 @@ fn loom_move_vs_write() {
             [1; FRAME_BYTES],
             "a dirty page was forgotten"
         );
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -87,26 +94,26 @@ fn loom_move_vs_write() {
 #[test]
 fn loom_move_vs_pin() {
     explore(3, || {
-        let shared = two_nodes();
-        let (mapping, _) = writable(&shared);
+        let files = two_nodes();
+        let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let pinner = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let found = mapping.get(0, || 1).expect("a page");
+                let found = Lookup(&mapping).get(0, || 1).expect("a page");
                 thread::yield_now();
                 let mut bytes = vec![0; FRAME_BYTES];
                 found.reference.bytes().copy_to(0, &mut bytes);
                 assert_eq!(only_byte(&bytes), OURS, "foreign bytes in a pinned page");
             })
         };
-        if mapping.move_page(0, other_node(&shared, frame)) == PageMove::Done
-            && let Some(next) = shared.pool.alloc(mapping.order())
+        if move_page(&mapping, 0, other_node(&files, frame)) == PageMove::Done
+            && let Some(next) = files.supply().pool().alloc(mapping.order())
         {
             scribble(&next);
         }
         pinner.join().unwrap();
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -114,17 +121,17 @@ fn loom_move_vs_pin() {
 #[test]
 fn loom_move_vs_evict() {
     explore(3, || {
-        let shared = two_nodes();
-        let (mapping, _) = writable(&shared);
+        let files = two_nodes();
+        let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let evictor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored)))
         };
-        let _ = mapping.move_page(0, other_node(&shared, frame));
+        let _ = move_page(&mapping, 0, other_node(&files, frame));
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -132,24 +139,28 @@ fn loom_move_vs_evict() {
 #[test]
 fn loom_move_vs_flush() {
     explore(2, || {
-        let shared = two_nodes();
-        let (mapping, backend) = writable(&shared);
+        let files = two_nodes();
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let frame = warm(&mapping, 0);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || sync(&mapping))
         };
-        let to = shared.pool.alloc(mapping.order()).expect("a frame");
-        drop(shared.move_out_of(frame, to));
+        let to = files
+            .supply()
+            .pool()
+            .alloc(mapping.order())
+            .expect("a frame");
+        drop(move_out_of(files.supply(), frame, to));
         flusher.join().unwrap();
         assert_eq!(
             stored(&backend),
             [1; FRAME_BYTES],
             "a dirty page was forgotten"
         );
-        let record = shared.pool.meta(warm(&mapping, 0));
+        let record = files.supply().pool().meta(warm(&mapping, 0));
         assert!(PageState::of(record).may_go(), "a synced page is dirty");
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::explore;
-use crate::page_set::PageSet;
+use crate::dirty::page_set::PageSet;
 
 /// A page is put into a word that was empty while somebody goes over the set, and clears the bit above: whoever
 /// goes over it afterwards finds the page. (Not in the first word, which is looked at without the bit above.)

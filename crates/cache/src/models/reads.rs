@@ -11,25 +11,27 @@ use super::{
     FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, explore, leaf_frame, mapping, open,
     pool, read, read_optimistically, scribble, warm,
 };
-use crate::error::Op;
-use crate::fill::Fill;
-use crate::lookup::Found;
-use crate::mapping::Unclean;
-use crate::read::{FastRead, ReadPath};
-use crate::reclaim::Marks;
-use crate::shared::Shared;
-use crate::slot::State;
+use crate::base::error::Op;
+use crate::base::slot::State;
+use crate::files::state::Files;
+use crate::mapping::refresh::refresh;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::read::fill::{Fill, Filler};
+use crate::read::lookup::{Found, Lookup};
+use crate::read::reader::{FastRead, ReadPath, Reader};
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
 
 /// Two threads miss one page: it is read once, and both get its bytes.
 #[test]
 fn loom_read_vs_fill() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
+        let files = pool::<LockBit>(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
             Fault::None
         });
         let backend = Arc::new(backend);
-        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || assert_ours(&read(&mapping, 0, ReadPath::Optimistic)))
@@ -42,15 +44,15 @@ fn loom_read_vs_fill() {
             "concurrent misses read the page once"
         );
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
 /// The ABA: during one copy the page is evicted, its frame used for something else, and filled again
 /// with the same page in the same frame and slot.
 fn read_vs_evict_and_reuse<S: RefScheme>() {
-    let shared = pool::<S>(4);
-    let mapping = mapping(&shared, 1);
+    let files = pool::<S>(4);
+    let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
     let reader = {
         let mapping = Arc::clone(mapping.mapping());
@@ -60,22 +62,22 @@ fn read_vs_evict_and_reuse<S: RefScheme>() {
             }
         })
     };
-    if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
+    if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         drop(unique);
-        if let Ok(Fill::Filled(reference, _)) = mapping.fill(0, 1) {
+        if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
             assert_eq!(
                 reference.frame(),
                 frame,
                 "the frame freed last is used first"
             );
             drop(reference);
-            drop(mapping.get(0, || 1));
+            drop(Lookup(&mapping).get(0, || 1));
         }
     }
     reader.join().unwrap();
     drop(mapping);
-    assert_at_rest(&shared);
+    assert_at_rest(&files);
 }
 
 #[test]
@@ -87,12 +89,12 @@ fn loom_read_vs_evict_and_reuse() {
 #[test]
 fn loom_read_vs_replacement() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
+        let files = pool::<LockBit>(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
             Fault::None
         });
         let backend = Arc::new(backend);
-        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
         warm(&mapping, 0);
         backend.inner().modify(|bytes| bytes.fill(FOREIGN));
         let reader = {
@@ -103,7 +105,7 @@ fn loom_read_vs_replacement() {
                 }
             })
         };
-        mapping.remove(0, 1, Unclean::Drop);
+        Remover(&mapping).remove(0, 1, Unclean::Drop);
         // Take the freed frame away, so that the new contents land in it, or in another.
         warm(&mapping, 0);
         reader.join().unwrap();
@@ -112,7 +114,7 @@ fn loom_read_vs_replacement() {
             [FOREIGN; FRAME_BYTES]
         );
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -121,37 +123,42 @@ fn loom_read_vs_replacement() {
 #[test]
 fn loom_failed_read_leaves_no_foreign_bytes() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
+        let files = pool::<LockBit>(4);
         let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
         let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
-        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
         let frame = warm(&mapping, 0);
         backend.inner().modify(Vec::clear);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut buf = [0; FRAME_BYTES];
-                if mapping.read_short(&mut buf, 0) == FastRead::Fallback {
-                    let _ = mapping.read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
+                if Reader(&mapping).read_short(&mut buf, 0) == FastRead::Fallback {
+                    let _ = Reader(&mapping).read_pages(
+                        &mut buf,
+                        0,
+                        ReadPath::Optimistic,
+                        |_, left| left,
+                    );
                 }
                 assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
             })
         };
-        if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
+        if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&unique);
             drop(unique);
         }
-        mapping.refresh(Op::Read).expect("a size");
+        refresh(&mapping, Op::Read).expect("a size");
         reader.join().unwrap();
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
 /// A pinned page is not evicted, and its bytes do not change.
 fn pin_vs_evict<S: RefScheme>() {
-    let shared = pool::<S>(4);
-    let mapping = mapping(&shared, 1);
+    let files = pool::<S>(4);
+    let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
     let pinner = {
         let mapping = Arc::clone(mapping.mapping());
@@ -162,7 +169,7 @@ fn pin_vs_evict<S: RefScheme>() {
             if !matches!(seen.slot.state(), State::Present(_)) {
                 return;
             }
-            if let Ok(Some(Found { reference, .. })) = mapping.try_get_seen(seen) {
+            if let Ok(Some(Found { reference, .. })) = Lookup(&mapping).try_get_seen(seen) {
                 for _ in 0..2 {
                     let mut bytes = [0; FRAME_BYTES];
                     reference.bytes().copy_to(0, &mut bytes);
@@ -171,15 +178,15 @@ fn pin_vs_evict<S: RefScheme>() {
             }
         })
     };
-    if let Some(unique) = shared.try_evict(frame, Marks::Ignored) {
+    if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         // Someone else's page, which the pinner's stray reference may have to free.
         let frame = unique.publish(FrameKind::Page, (u64::MAX, 0), 1);
-        drop(crate::raw::published(&shared, frame));
+        drop(crate::index::raw::published(&files.supply().claims, frame));
     }
     pinner.join().unwrap();
     drop(mapping);
-    assert_at_rest(&shared);
+    assert_at_rest(&files);
 }
 
 #[test]
@@ -197,26 +204,26 @@ fn loom_pin_vs_evict_cas_loop() {
 #[test]
 fn loom_remove_vs_unpin() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let mapping = mapping(&shared, 1);
+        let files = pool::<LockBit>(4);
+        let mapping = mapping(&files, 1);
         warm(&mapping, 0);
         let frame = {
-            let found = mapping.get(0, || 1).expect("a readable page");
+            let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
             found.reference.into_raw()
         };
         let guard = {
-            let shared = Arc::clone(&shared);
+            let files = Arc::clone(&files);
             thread::spawn(move || {
-                let reference = crate::raw::guards_reference(&shared, frame);
+                let reference = crate::read::raw::guards_reference(files.supply().pool(), frame);
                 let mut bytes = [0; FRAME_BYTES];
                 reference.bytes().copy_to(0, &mut bytes);
                 assert_ours(&bytes);
             })
         };
-        mapping.remove(0, 1, Unclean::Drop);
+        Remover(&mapping).remove(0, 1, Unclean::Drop);
         guard.join().unwrap();
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -224,25 +231,25 @@ fn loom_remove_vs_unpin() {
 #[test]
 fn loom_evict_vs_evict() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let mapping = mapping(&shared, 1);
+        let files = pool::<LockBit>(4);
+        let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
-        let evict = move |shared: &Shared<LockBit>| {
-            let unique = shared.try_evict(frame, Marks::Ignored);
+        let evict = move |files: &Files<LockBit>| {
+            let unique = Evictor(files.supply()).try_evict(frame, Marks::Ignored);
             if let Some(unique) = &unique {
                 scribble(unique);
             }
             unique.is_some()
         };
         let other = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || evict(&shared))
+            let files = Arc::clone(&files);
+            thread::spawn(move || evict(&files))
         };
-        let ours = evict(&shared);
+        let ours = evict(&files);
         let theirs = other.join().unwrap();
         assert!(!(ours && theirs), "one frame was evicted twice");
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -250,19 +257,19 @@ fn loom_evict_vs_evict() {
 #[test]
 fn loom_teardown_vs_evict() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
-        let mapping = mapping(&shared, 1);
+        let files = pool::<LockBit>(4);
+        let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
-        let leaf_frame = leaf_frame(&shared, &mapping);
+        let leaf_frame = leaf_frame(&mapping);
         let evictor = {
-            let shared = Arc::clone(&shared);
+            let files = Arc::clone(&files);
             thread::spawn(move || {
-                drop(shared.try_evict(frame, Marks::Ignored));
-                drop(shared.try_evict(leaf_frame, Marks::Ignored));
+                drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
+                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             })
         };
         drop(mapping);
         evictor.join().unwrap();
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }

@@ -8,17 +8,19 @@ use pagewell_frame::refcount::LockBit;
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use super::{OURS, SharedBackend, assert_at_rest, assert_ours, explore, open, pool, read, warm};
-use crate::error::Op;
-use crate::read::ReadPath;
+use crate::base::error::Op;
+use crate::mapping::refresh::refresh;
+use crate::read::lookup::Lookup;
+use crate::read::reader::{ReadPath, Reader};
 
 /// The file grows while it is being read: old bytes or new bytes, and none of the zeros that were past
 /// the old end.
 fn read_vs_growth(path: ReadPath) {
     let half = FRAME_BYTES / 2;
-    let shared = pool::<LockBit>(4);
+    let files = pool::<LockBit>(4);
     let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
     let backend = Arc::new(backend);
-    let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+    let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
     warm(&mapping, 0);
     backend
         .inner()
@@ -27,10 +29,10 @@ fn read_vs_growth(path: ReadPath) {
         let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || assert_ours(&read(&mapping, 0, path)))
     };
-    mapping.refresh(Op::Read).expect("a size");
+    refresh(&mapping, Op::Read).expect("a size");
     reader.join().unwrap();
     drop(mapping);
-    assert_at_rest(&shared);
+    assert_at_rest(&files);
 }
 
 #[test]
@@ -49,29 +51,29 @@ fn loom_referenced_read_vs_growth() {
 fn loom_read_vs_shrink_and_growth() {
     explore(2, || {
         let half = FRAME_BYTES / 2;
-        let shared = pool::<LockBit>(4);
+        let files = pool::<LockBit>(4);
         let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
         let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
-        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut buf = [OURS; FRAME_BYTES];
-                if let Ok(n) = mapping.read_page_referenced(0, 0, 0, &mut buf, || 1) {
+                if let Ok(n) = Reader(&mapping).read_page_referenced(0, 0, 0, &mut buf, || 1) {
                     assert_ours(&buf[..n]);
                 }
             })
         };
         backend.inner().modify(|bytes| bytes.truncate(half));
-        mapping.refresh(Op::Read).expect("a size");
-        drop(mapping.get(0, || 1));
+        refresh(&mapping, Op::Read).expect("a size");
+        drop(Lookup(&mapping).get(0, || 1));
         backend
             .inner()
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
-        mapping.refresh(Op::Read).expect("a size");
+        refresh(&mapping, Op::Read).expect("a size");
         reader.join().unwrap();
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -81,10 +83,10 @@ fn loom_read_vs_shrink_and_growth() {
 fn loom_fill_vs_refresh() {
     explore(3, || {
         let half = FRAME_BYTES / 2;
-        let shared = pool::<LockBit>(4);
+        let files = pool::<LockBit>(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
         let backend = Arc::new(backend);
-        let mapping = open(&shared, SharedBackend(Arc::clone(&backend)));
+        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
         backend
             .inner()
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
@@ -92,14 +94,14 @@ fn loom_fill_vs_refresh() {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut buf = [0; FRAME_BYTES];
-                let n = mapping
+                let n = Reader(&mapping)
                     .read_page_referenced(0, 0, 0, &mut buf, || 1)
                     .expect("a readable page");
                 assert_ours(&buf[..n]);
             })
         };
         assert_eq!(
-            mapping.refresh(Op::Read).expect("a size"),
+            refresh(&mapping, Op::Read).expect("a size"),
             FRAME_BYTES as u64
         );
         filler.join().unwrap();
@@ -107,6 +109,6 @@ fn loom_fill_vs_refresh() {
         assert_eq!(bytes.len(), FRAME_BYTES);
         assert_ours(&bytes);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }

@@ -13,16 +13,20 @@ use super::{
     OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, stored, sync, warm,
     writable, writable_on, write,
 };
-use crate::flush::Sync as What;
-use crate::opened::Opened;
-use crate::read::ReadPath;
-use crate::reclaim::Marks;
-use crate::shared::Shared;
+use crate::files::opened::Opened;
+use crate::files::state::Files;
+use crate::read::reader::ReadPath;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+use crate::write::growth::Grower;
+use crate::writeback::discard::discard;
+use crate::writeback::durable::Sync as What;
+use crate::writeback::flush::Flusher;
 
 /// A file of one page of [`OURS`], cached, on a storage of which the first call fails that `fails` says is to. A sync
 /// that fails is that of a system that has lost what it was given, and will not remember that it has.
 fn failing(
-    shared: &Arc<Shared<LockBit>>,
+    files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
 ) -> (Opened<LockBit>, Arc<MemoryBackend>, FrameNr) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
@@ -38,7 +42,7 @@ fn failing(
         }
         Fault::Fail(io::Error::other("a fault of the model"))
     });
-    let mapping = writable_on(shared, faulty);
+    let mapping = writable_on(files, faulty);
     let frame = warm(&mapping, 0);
     (mapping, backend, frame)
 }
@@ -56,12 +60,12 @@ fn is_sync(operation: &Operation) -> bool {
 #[test]
 fn loom_write_vs_flush() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
         };
         write(&mapping, 0, 2);
         flusher.join().unwrap();
@@ -69,7 +73,7 @@ fn loom_write_vs_flush() {
         assert!(byte == 1 || byte == 2, "{byte}");
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -77,12 +81,12 @@ fn loom_write_vs_flush() {
 #[test]
 fn loom_flush_fails_vs_write() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend, _) = failing(&shared, is_write);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend, _) = failing(&files, is_write);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || assert!(mapping.flush(0..1).is_err()))
+            thread::spawn(move || assert!(Flusher(&mapping).flush(0..1).is_err()))
         };
         write(&mapping, 0, 2);
         flusher.join().unwrap();
@@ -91,7 +95,7 @@ fn loom_flush_fails_vs_write() {
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -99,19 +103,25 @@ fn loom_flush_fails_vs_write() {
 #[test]
 fn loom_flush_fails_vs_evict() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend, frame) = failing(&shared, is_write);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend, frame) = failing(&files, is_write);
         write(&mapping, 0, 1);
         let evictor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || assert!(shared.try_evict(frame, Marks::Ignored).is_none()))
+            let files = Arc::clone(&files);
+            thread::spawn(move || {
+                assert!(
+                    Evictor(files.supply())
+                        .try_evict(frame, Marks::Ignored)
+                        .is_none()
+                )
+            })
         };
-        assert!(mapping.flush(0..1).is_err());
+        assert!(Flusher(&mapping).flush(0..1).is_err());
         evictor.join().unwrap();
         assert!(is_dirty(&mapping), "what was not taken is forgotten");
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -119,8 +129,8 @@ fn loom_flush_fails_vs_evict() {
 #[test]
 fn loom_sync_vs_write() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let syncer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -133,7 +143,7 @@ fn loom_sync_vs_write() {
         assert_eq!(is_dirty(&mapping), byte == 1);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -142,20 +152,20 @@ fn loom_sync_vs_write() {
 #[test]
 fn loom_sync_fails_vs_write() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend, _) = failing(&shared, is_sync);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend, _) = failing(&files, is_sync);
         write(&mapping, 0, 1);
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 2))
         };
-        assert!(mapping.sync(What::Data).is_err());
+        assert!(Flusher(&mapping).sync(What::Data).is_err());
         assert!(is_dirty(&mapping), "what was lost is forgotten");
         writer.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -163,19 +173,19 @@ fn loom_sync_fails_vs_write() {
 #[test]
 fn loom_sync_fails_vs_evict() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend, frame) = failing(&shared, is_sync);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend, frame) = failing(&files, is_sync);
         write(&mapping, 0, 1);
         let evictor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored)))
         };
-        assert!(mapping.sync(What::Data).is_err());
+        assert!(Flusher(&mapping).sync(What::Data).is_err());
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -184,12 +194,12 @@ fn loom_sync_fails_vs_evict() {
 #[test]
 fn loom_hold_vs_flush() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
         };
         let writes = mapping.writes_if_any().expect("a file that is written to");
         writes.hold(0);
@@ -201,7 +211,7 @@ fn loom_hold_vs_flush() {
         writes.release(0);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -210,20 +220,20 @@ fn loom_hold_vs_flush() {
 #[test]
 fn loom_discard_vs_flush() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
         };
-        mapping.discard(0..1).expect("a healthy storage");
+        discard(&mapping, 0..1).expect("a healthy storage");
         let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
         flusher.join().unwrap();
         assert!(seen == OURS || seen == 1);
         assert_eq!(only_byte(&stored(&backend)), seen);
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), seen);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -231,21 +241,21 @@ fn loom_discard_vs_flush() {
 #[test]
 fn loom_discard_vs_write() {
     explore(2, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 2))
         };
-        mapping.discard(0..1).expect("a healthy storage");
+        discard(&mapping, 0..1).expect("a healthy storage");
         writer.join().unwrap();
         let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
         assert!(seen == OURS || seen == 2, "{seen}");
         assert_eq!(is_dirty(&mapping), seen == 2);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), seen);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -253,22 +263,22 @@ fn loom_discard_vs_write() {
 #[test]
 fn loom_flush_vs_truncate() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.flush(0..1).expect("a healthy storage"))
+            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
         };
-        mapping.resize(0).expect("a healthy storage");
+        Grower(&mapping).resize(0).expect("a healthy storage");
         flusher.join().unwrap();
         assert!(!is_dirty(&mapping));
         sync(&mapping);
         assert!(stored(&backend).is_empty());
-        mapping
+        Grower(&mapping)
             .resize(FRAME_BYTES as u64)
             .expect("a healthy storage");
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 0);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }

@@ -10,16 +10,20 @@ use super::{
     OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read,
     read_optimistically, stored, sync, warm, writable, write,
 };
-use crate::lookup::Found;
-use crate::read::ReadPath;
-use crate::reclaim::Marks;
+use crate::read::lookup::{Found, Lookup};
+use crate::read::reader::ReadPath;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+use crate::supply::reclaim::reclaimer::Reclaimer;
+use crate::write::bytes::Writer;
+use crate::write::growth::Grower;
 
 /// A read while the page is written: all of the write, or nothing of it, on both paths.
 #[test]
 fn loom_read_vs_write() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
@@ -34,7 +38,7 @@ fn loom_read_vs_write() {
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -42,8 +46,8 @@ fn loom_read_vs_write() {
 #[test]
 fn loom_referenced_read_vs_write() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
@@ -55,7 +59,7 @@ fn loom_referenced_read_vs_write() {
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -63,8 +67,8 @@ fn loom_referenced_read_vs_write() {
 #[test]
 fn loom_write_vs_write() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || write(&mapping, 0, 1))
@@ -74,7 +78,7 @@ fn loom_write_vs_write() {
         let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
         assert!(byte == 1 || byte == 2);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -82,12 +86,12 @@ fn loom_write_vs_write() {
 #[test]
 fn loom_write_vs_pin() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
         let pinner = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let Found { reference, .. } = mapping.get(0, || 1).expect("a page");
+                let Found { reference, .. } = Lookup(&mapping).get(0, || 1).expect("a page");
                 let bytes = || {
                     let mut bytes = vec![0; FRAME_BYTES];
                     reference.bytes().copy_to(0, &mut bytes);
@@ -101,7 +105,7 @@ fn loom_write_vs_pin() {
         write(&mapping, 0, 1);
         pinner.join().unwrap();
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -109,12 +113,12 @@ fn loom_write_vs_pin() {
 #[test]
 fn loom_write_vs_evict() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
         let evictor = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || drop(shared.try_evict(frame, Marks::Ignored)))
+            let files = Arc::clone(&files);
+            thread::spawn(move || drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored)))
         };
         write(&mapping, 0, 1);
         evictor.join().unwrap();
@@ -122,7 +126,7 @@ fn loom_write_vs_evict() {
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -130,11 +134,11 @@ fn loom_write_vs_evict() {
 #[test]
 fn loom_write_vs_truncate() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = writable(&files);
         let cutter = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
+            thread::spawn(move || Grower(&mapping).resize(0).expect("a healthy storage"))
         };
         write(&mapping, 0, 1);
         cutter.join().unwrap();
@@ -145,13 +149,13 @@ fn loom_write_vs_truncate() {
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
         // What was cut off does not come back.
-        mapping
+        Grower(&mapping)
             .resize(FRAME_BYTES as u64)
             .expect("a healthy storage");
         let byte = if size == 0 { 0 } else { 1 };
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
         drop(mapping);
-        assert_at_rest(&shared);
+        assert_at_rest(&files);
     });
 }
 
@@ -159,11 +163,11 @@ fn loom_write_vs_truncate() {
 #[test]
 fn loom_create_vs_truncate() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = cold(&files, FRAME_BYTES);
         let cutter = {
             let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || mapping.resize(0).expect("a healthy storage"))
+            thread::spawn(move || Grower(&mapping).resize(0).expect("a healthy storage"))
         };
         write(&mapping, 0, 1);
         cutter.join().unwrap();
@@ -172,12 +176,12 @@ fn loom_create_vs_truncate() {
         let written = stored(&backend);
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
-        mapping
+        Grower(&mapping)
             .resize(FRAME_BYTES as u64)
             .expect("a healthy storage");
         let byte = if size == 0 { 0 } else { 1 };
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -185,8 +189,8 @@ fn loom_create_vs_truncate() {
 #[test]
 fn loom_fill_vs_whole_write() {
     explore(2, || {
-        let shared = pool::<LockBit>(5);
-        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&files, FRAME_BYTES);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
@@ -199,7 +203,7 @@ fn loom_fill_vs_whole_write() {
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -207,8 +211,8 @@ fn loom_fill_vs_whole_write() {
 #[test]
 fn loom_two_fills_vs_whole_write() {
     explore(1, || {
-        let shared = pool::<LockBit>(6);
-        let (mapping, backend) = cold(&shared, FRAME_BYTES);
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = cold(&files, FRAME_BYTES);
         let readers = [ReadPath::Optimistic, ReadPath::Referenced].map(|path| {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
@@ -223,7 +227,7 @@ fn loom_two_fills_vs_whole_write() {
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -233,24 +237,26 @@ fn loom_two_fills_vs_whole_write() {
 fn loom_whole_write_vs_growth() {
     explore(1, || {
         let half = FRAME_BYTES / 2;
-        let shared = pool::<LockBit>(5);
-        let (mapping, backend) = cold(&shared, half);
+        let files = pool::<LockBit>(5);
+        let (mapping, backend) = cold(&files, half);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                mapping.append_bytes(&vec![2; half], 0).expect("room");
+                Grower(&mapping)
+                    .append_bytes(&vec![2; half], 0)
+                    .expect("room");
                 sync(&mapping);
-                mapping.shared().evict_pages(1);
+                Reclaimer(mapping.supply()).evict_pages(1);
             })
         };
-        let n = mapping.write_bytes(&vec![1; half], 0, 0);
+        let n = Writer(&mapping).write_bytes(&vec![1; half], 0, 0);
         assert_eq!(n.expect("a writable page"), half);
         other.join().unwrap();
         let expected = [vec![1; half], vec![2; half]].concat();
         assert_eq!(read(&mapping, 0, ReadPath::Referenced), expected);
         sync(&mapping);
         assert_eq!(stored(&backend), expected);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -259,8 +265,8 @@ fn loom_whole_write_vs_growth() {
 #[test]
 fn loom_read_vs_two_moves() {
     explore(3, || {
-        let shared = pool::<LockBit>(4);
-        let (mapping, _) = writable(&shared);
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -272,7 +278,7 @@ fn loom_read_vs_two_moves() {
             })
         };
         for byte in [1, 2] {
-            let pin = mapping.get(0, || 1).expect("a page");
+            let pin = Lookup(&mapping).get(0, || 1).expect("a page");
             write(&mapping, 0, byte);
             drop(pin);
         }
@@ -280,6 +286,6 @@ fn loom_read_vs_two_moves() {
         assert_eq!(warm(&mapping, 0), frame);
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
-        assert_clean_and_at_rest(&shared, mapping);
+        assert_clean_and_at_rest(&files, mapping);
     });
 }

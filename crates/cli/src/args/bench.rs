@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::values::{Usage, parse_seconds};
 use crate::bench::{Bench, Case, DEFAULT_PAGE_SIZE, DEFAULT_ROUNDS, Settings, default_seconds};
+use crate::copies::Wanted;
 use crate::output::Format;
 use crate::size;
 
@@ -60,6 +61,10 @@ pub(crate) struct BenchArgs {
     /// Whether to ask for huge pages, for the cache's memory and for the mapping [default: yes]
     #[arg(long, value_enum, value_name = "ANSWER")]
     huge_pages: Option<Answer>,
+
+    /// How the cache and its spaces copy more than 64 bytes: for comparisons; see `pagewell info`
+    #[arg(long, value_enum, value_name = "VARIANT")]
+    copy: Option<Wanted>,
 
     /// Memory of each cache, such as 512M [default: what the file needs]
     #[arg(long, value_name = "BYTES", value_parser = parse_capacity)]
@@ -146,6 +151,7 @@ impl BenchArgs {
             sizes: without_repeats(self.sizes),
             page_size: self.page_size.unwrap_or(DEFAULT_PAGE_SIZE),
             huge_pages: self.huge_pages != Some(Answer::No),
+            copy: self.copy.unwrap_or(Wanted::Auto),
             capacity: self.capacity,
             dir: self.dir,
             forks: self.forks,
@@ -190,6 +196,17 @@ impl BenchArgs {
                     ),
                 ));
             }
+        }
+        if let [bench @ (Bench::Refcount | Bench::Contig | Bench::Alloc)] = benches.as_slice()
+            && self.copy.is_some()
+        {
+            return Err(Usage::new(
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--copy is of no use to `bench {}`, which copies nothing",
+                    bench.name()
+                ),
+            ));
         }
         let is_of = |of: &[Bench]| benches.iter().any(|bench| of.contains(bench));
         let unused = [

@@ -81,6 +81,8 @@ fn values_that_make_no_sense_are_bad_usage() {
         "bench refcount --file x",
         "bench refcount --capacity 1G",
         "bench contig --block 4K",
+        "bench contig --copy avx",
+        "bench read --copy avx1024",
         "bench contig --case order-0-private",
         "bench contig --case order-8",
         "bench alloc --case lengths",

@@ -7,6 +7,7 @@ use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_proc
 use super::data::{DataFile, Scratch};
 use super::plan::{Case, Cell, Limits, Plan, Settings};
 use super::report::{self, Measured};
+use crate::copies;
 use crate::failure::Failure;
 use crate::machine;
 use crate::output::{self, Format};
@@ -16,6 +17,7 @@ use crate::size::Bytes;
 /// Runs the benchmarks that the settings ask for.
 pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     let users = settings.file.as_deref().map(DataFile::users).transpose()?;
+    copies::force(settings.copy)?;
     machine::raise_descriptor_limit();
     let cpus = machine::allowed_cpus();
     let plan = Plan::new(

@@ -12,7 +12,7 @@
 
 mod kill;
 mod report;
-mod run;
+mod runs;
 mod settings;
 mod simulated;
 
@@ -21,7 +21,7 @@ use std::hash::BuildHasher;
 use std::time::Instant;
 
 pub(crate) use self::kill::WriterArgs;
-use self::run::{Clock, Run};
+use self::runs::{Clock, Run};
 pub(crate) use self::settings::{CrashTestSettings, Mode};
 use crate::failure::Failure;
 use crate::progress::Progress;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pagewell_crash::Tally;
 use serde::Serialize;
 
-use super::run::Run;
+use super::runs::Run;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 

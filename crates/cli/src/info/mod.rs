@@ -9,6 +9,7 @@ use std::fs;
 use serde::Serialize;
 
 use self::nodes::Node;
+use crate::copies::{self, Copies};
 use crate::failure::Failure;
 use crate::machine::{self, meminfo, system_text};
 use crate::output::{self, Format};
@@ -31,6 +32,7 @@ struct Info {
     transparent_huge_pages: Option<String>,
     nodes: Vec<Node>,
     io_uring: io_uring::Support,
+    copies: Copies,
 }
 
 /// Prints what there is to know.
@@ -65,6 +67,7 @@ impl Info {
                 .and_then(chosen),
             nodes: nodes::read(),
             io_uring: io_uring::probe(),
+            copies: Copies::read(),
         }
     }
 
@@ -139,6 +142,7 @@ impl Info {
             line("nodes", "the kernel shows none");
         }
         line("io_uring", &self.io_uring.to_string());
+        line("copies", &copies::line());
         text
     }
 }

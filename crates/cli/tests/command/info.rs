@@ -14,6 +14,7 @@ fn the_machine_is_described_in_lines() {
         "page size",
         "node",
         "io_uring",
+        "copies",
     ] {
         assert!(
             finished.stdout.contains(word),
@@ -33,4 +34,13 @@ fn the_machine_is_described_in_one_json_object() {
     assert!(info["page_size"].as_u64() >= Some(4096));
     assert!(info["io_uring"]["available"].is_boolean());
     assert!(info["nodes"].is_array());
+    let copies = &info["copies"];
+    let variant = copies["variant"].as_str().unwrap();
+    match copies["reason"].as_str().unwrap() {
+        "measured" => {
+            assert!(copies["nanoseconds"][variant].as_f64() > Some(0.0));
+            assert!(copies["nanoseconds"]["sse2"].as_f64() > Some(0.0));
+        }
+        reason => assert_eq!((variant, reason), ("portable", "only")),
+    }
 }

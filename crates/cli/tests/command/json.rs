@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{SHORT, pagewell, run, told};
 
-const FIGURE: [&str; 11] = [
+const FIGURE: [&str; 13] = [
     "bench",
     "engine",
     "case",
@@ -20,8 +20,10 @@ const FIGURE: [&str; 11] = [
     "min",
     "max",
     "rounds",
+    "copy",
+    "processor",
 ];
-const COMPARISON: [&str; 9] = [
+const COMPARISON: [&str; 11] = [
     "bench",
     "ratio",
     "case",
@@ -31,6 +33,8 @@ const COMPARISON: [&str; 9] = [
     "value",
     "low",
     "high",
+    "copy",
+    "processor",
 ];
 
 const CONTIG: [&str; 9] = [
@@ -103,6 +107,26 @@ fn number(record: &Value, field: &str) -> f64 {
     record[field]
         .as_f64()
         .unwrap_or_else(|| panic!("{field} of {record}"))
+}
+
+/// A variant that cannot be used here is a failed run that says so; the others are named by each line.
+#[test]
+fn lines_name_the_variant_of_the_copy_that_was_asked_for() {
+    for variant in ["sse2", "avx", "avx512", "rep-movsb", "portable"] {
+        let arguments = format!(
+            "bench read --case same-hot --block 4K --size 64K {SHORT} --format json --copy {variant}"
+        );
+        let finished = run(&mut pagewell(&arguments));
+        if finished.code == Some(0) {
+            for line in finished.stdout.lines() {
+                let record: Value = serde_json::from_str(line).expect(line);
+                assert_eq!(record["copy"], variant, "{line}");
+            }
+        } else {
+            assert!(finished.stdout.is_empty(), "{finished:?}");
+            finished.failed_saying(&["--copy", variant, "cannot"]);
+        }
+    }
 }
 
 #[test]

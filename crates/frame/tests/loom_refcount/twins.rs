@@ -55,7 +55,7 @@ macro_rules! twin {
     };
     ($(#[$doc:meta])* $name:ident of $real:ty, locked $locked:expr, same [$($same:ident)*], but $($method:item)*) => {
         $(#[$doc])*
-        #[derive(Debug)]
+        #[derive(Debug, Clone, Copy)]
         pub(crate) enum $name {}
 
         // SAFETY: none, on purpose: the models show that these break the duties, and nothing but the

@@ -11,10 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::FileId;
-
-#[cfg(test)]
-mod tests;
+use super::sync;
+use crate::backend::FileId;
 
 /// How many symbolic links are followed from one to the next, as the system does.
 const MOST_LINKS: usize = 40;
@@ -28,7 +26,7 @@ pub(super) struct Place {
     directory: Arc<File>,
     name: CString,
     /// The directories to be synced before a sync of the file may succeed.
-    unsynced: Vec<Arc<File>>,
+    pub(super) unsynced: Vec<Arc<File>>,
 }
 
 impl Place {
@@ -93,7 +91,7 @@ impl Place {
     /// Makes durable what of this place is not.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         while let Some(directory) = self.unsynced.first() {
-            match super::sync::all(directory) {
+            match sync::all(directory) {
                 Ok(()) => {}
                 // The file system has no sync of directories, and none is needed or possible.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}

@@ -7,13 +7,16 @@ use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
-use super::{PAGE, byte, explore, finish, give_back, page, take_all};
-use crate::area::Policy;
+use super::harness::migrator;
+use super::harness::{PAGE, byte, explore, finish, give_back, page, take_all};
+use crate::access::pin::Pinner;
+use crate::api::handles::{Space, Spaces};
+use crate::areas::maps::Sharing;
+use crate::areas::policy::Policy;
+use crate::change::map_file::FileMapper;
+use crate::change::options::MapOptions;
 use crate::error::ErrorKind;
-use crate::file::Sharing;
-use crate::map::MapOptions;
-use crate::migrate::{Engine, Migrated};
-use crate::space::{Space, Spaces};
+use crate::motion::report::{Engine, Migrated};
 
 /// A file of `nr` pages of 1, 2 and so on, all of it mapped at address 0 of a space, and cached.
 struct Mapped {
@@ -44,7 +47,7 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
     let bytes = (0..nr).flat_map(|at| page(at as u8 + 1)).collect();
     let file = cache.file(bytes);
     let space = Arc::new(spaces.space().expect("a space"));
-    let area = space.map_mapped(file.mapped(), 0..nr * PAGE, sharing, options);
+    let area = FileMapper::of(&space.mm).map(file.mapped(), 0..nr * PAGE, sharing, options);
     assert_eq!(area.expect("an area").start, 0);
     Mapped {
         cache,
@@ -233,8 +236,7 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     let space = Arc::clone(&mapped.space);
     let mover = thread::spawn(move || {
         let mut report = Migrated::default();
-        let inner = &space.inner;
-        inner.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
     });
     (mapped, mover)
 }
@@ -259,7 +261,9 @@ fn loom_cut_vs_move_under_claim() {
 fn loom_cut_of_pinned_vs_move_under_claim() {
     explore(2, || {
         let (mapped, mover) = copied_and_moved();
-        let (reference, _) = mapped.space.inner.pin(0, FRAME_BYTES).expect("a page");
+        let (reference, _) = Pinner::of(&mapped.space.mm)
+            .pin_frame(0, FRAME_BYTES)
+            .expect("a page");
         mapped.file.resize(0);
         let taken = take_all(&mapped.spaces);
         for _ in 0..2 {
@@ -359,7 +363,9 @@ fn loom_shared_write_vs_pin() {
             let space = Arc::clone(&mapped.space);
             thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
         };
-        let (reference, _) = mapped.space.inner.pin(0, FRAME_BYTES).expect("a page");
+        let (reference, _) = Pinner::of(&mapped.space.mm)
+            .pin_frame(0, FRAME_BYTES)
+            .expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
         writer.join().unwrap();

@@ -17,7 +17,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::explore;
+use super::harness::explore;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {

@@ -6,11 +6,13 @@ use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Order};
 
-use super::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
-use crate::area::Policy;
-use crate::migrate::{Engine, Migrated};
-use crate::space::{Inner, Space};
-use crate::table::claim_used;
+use super::harness::migrator;
+use super::harness::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
+use crate::api::handles::Space;
+use crate::areas::policy::Policy;
+use crate::motion::report::{Engine, Migrated};
+use crate::words::claim::claim_used;
+use crate::words::directory::Directory;
 
 /// A reader has seen a migration entry, and is about to sleep, when the table is unmapped and freed; its frame becomes data,
 /// which has the word of that entry, and keeps it. Whoever wrote that wakes nobody.
@@ -20,11 +22,13 @@ fn loom_wait_vs_table_reuse() {
         let spaces = spaces(6, 1);
         let space = filled(&spaces, 1);
         let shared = spaces.shared();
-        let pmd = Inner::<LockBit>::look(space.inner.pmd_word(0).expect("a directory"));
-        let word = &shared.entries(pmd.table().expect("a table"))[0];
+        let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
+        let word = &shared.tables().entries(pmd.table().expect("a table"))[0];
         let claim = claim_used(word).expect("a page");
         let moving = claim.before().to_migration();
-        let turned = shared.turn_to_migration(pagewell_frame::FrameNr::new(moving.frame()));
+        let turned = shared
+            .pages()
+            .turn_to_migration(pagewell_frame::FrameNr::new(moving.frame()));
         turned.expect("few entries");
         claim.end(moving);
         let reader = {
@@ -76,8 +80,7 @@ fn look_vs_exchange(look: impl Fn(&Space<LockBit>) + Copy + Send + Sync + 'stati
 fn loom_migrate_vs_table_exchange() {
     look_vs_exchange(|space| {
         let mut report = Migrated::default();
-        let inner = &space.inner;
-        inner.migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
+        migrator(&space).migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
         assert_eq!((report.nr_moved, report.nr_there), (0, 0), "another's page");
         assert_eq!(report.not_moved, [], "another's page");
     });

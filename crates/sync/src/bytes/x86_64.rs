@@ -1,48 +1,48 @@
 //! The racy copy in assembly, for x86-64.
 //!
-//! Called by [`RacyBytes`] alone; why its loads stay where they must is written down
-//! [there](super). What is said here is how it is fast.
+//! Owns: the copies of up to 64 bytes, which are inlined, and the way from a longer one to its
+//! variant. Called by [`RacyBytes`] and by [`variant`](super::variant); why its loads stay where they
+//! must is written down [there](super). What is said here is how it is fast.
 //!
 //! | bytes | how |
 //! |---|---|
 //! | 1 to 64 | inlined: two or four moves, from both ends, which overlap in the middle |
-//! | 65 to 512 | a call: the same with 4, 8 or 16 moves of 32 bytes |
-//! | more | a call: aligned stores of 32 bytes, four in a turn, and overlapping moves at both ends |
+//! | more | a call: a load of [`choice::CHOSEN`], two predicted branches, and the variant |
 //!
-//! Up to 512 bytes, which code runs depends on the class of the length and on nothing else, so
-//! copies of changing lengths do not mispredict much. Without AVX, everything above 64 bytes is a
-//! loop over the inlined copy of 64.
+//! | module | what |
+//! |---|---|
+//! | `choice` | which variant is used, and how that is measured |
+//! | `wide` | the templates of the variants: pieces and loops of moves of any width |
+//! | `sse2`, `avx`, `avx512` | the variants: moves of 16, 32 and 64 bytes |
+//! | `rep_movsb` | the variant that leaves it to the processor |
 //!
-//! A loop forward stalls where the destination is ahead of the source by a few bytes modulo 4096:
-//! the processor compares only the low bits of addresses when it looks for an older store that a
-//! load has to wait for, and takes the store just made for one. This is common, since pages begin
-//! where pages begin, and large allocations 16 bytes later. It is copied backward, by up to a
-//! quarter faster.
+//! Copies that are inlined look at no variant: moves of 16 bytes are what every processor has, and what
+//! wider ones would save there the dispatch would cost.
 //!
-//! Left out, by measurement on Zen 4: moves of 64 bytes (AVX-512), which are not faster, since a
-//! store of 64 bytes takes two cycles; `rep movsb`, which is not faster either, and takes up to 27
-//! times as long where the destination is a few bytes ahead of the source modulo 4096.
+//! The branches to the variants are direct ones, not a pointer: some systems have indirect branches not
+//! predicted.
+
+#[macro_use]
+mod wide;
+
+mod avx;
+mod avx512;
+pub(super) mod choice;
+mod rep_movsb;
+mod sse2;
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
-use super::{RacyBytes, portable};
-use crate::atomic::{AtomicU32, Ordering};
+use super::RacyBytes;
+use super::variant::Variant;
+use crate::atomic::Ordering;
 
 /// The longest copy that is inlined.
 const INLINE: usize = 64;
 
-/// Where the destination is ahead of the source by less than this, modulo 4096, it is copied
-/// backward.
-const ALIAS_BYTES: usize = 64;
-
 /// What to copy where few bytes are to be zero.
 static ZEROS: [u8; INLINE] = [0; INLINE];
-
-/// Whether the processor has AVX: unknown (0), or one of the following.
-static AVX: AtomicU32 = AtomicU32::new(0);
-const ABSENT: u32 = 1;
-const PRESENT: u32 = 2;
 
 /// Copies all of `src` to `dst`, which is as long.
 #[inline(always)]
@@ -75,16 +75,32 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
         return copy_in(dst, &ZEROS[..dst.len()]);
     }
     // ORDERING: Relaxed; as in `copy_long`.
-    let avx = match AVX.load(Ordering::Relaxed) {
-        0 => look_for_avx(),
-        avx => avx,
+    let variant = match choice::CHOSEN.load(Ordering::Relaxed) {
+        choice::NONE => choice::first(),
+        code => choice::variant_of(code),
     };
-    if avx == PRESENT {
-        // SAFETY: (b) by the duties of `RacyBytes::new`; (d).
-        unsafe { zero_long(dst.as_ptr(), dst.len()) }
-    } else {
-        portable::zero(dst);
+    // SAFETY: (b) by the duties of `RacyBytes::new`; (d) only variants that can be used are chosen.
+    unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
+}
+
+/// Copies `src` to all of `dst`, which is as long, by `variant`, which can be used.
+pub(super) fn copy_with(variant: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
+    assert_eq!(dst.len(), src.len());
+    if dst.len() <= INLINE {
+        return copy_between(dst, src);
     }
+    // SAFETY: (a) and (b) by the duties of `RacyBytes::new`; (d) is the caller's word, which
+    // `variant` has asked for.
+    unsafe { copy_long_with(variant, src.as_ptr(), dst.as_ptr(), dst.len()) }
+}
+
+/// Makes all bytes of `dst` zero by `variant`, which can be used.
+pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
+    if dst.len() <= INLINE {
+        return zero(dst);
+    }
+    // SAFETY: as in `copy_with`.
+    unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
 /// Copies `len` bytes.
@@ -119,21 +135,6 @@ unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
         // SAFETY: as above.
         unsafe { copy_1_to_3(src, dst, len) }
     }
-}
-
-/// The move of 16 bytes: in the encoding that the compiler uses around it, since processors dislike
-/// a change of encodings within a function.
-#[cfg(target_feature = "avx")]
-macro_rules! movups {
-    ($operands:literal) => {
-        concat!("vmovups ", $operands)
-    };
-}
-#[cfg(not(target_feature = "avx"))]
-macro_rules! movups {
-    ($operands:literal) => {
-        concat!("movups ", $operands)
-    };
 }
 
 /// Copies 1 to 3 bytes: the first, the one in the middle and the last.
@@ -273,19 +274,44 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
 /// As for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; a fact that each thread could find out for itself, and nothing else.
-    match AVX.load(Ordering::Relaxed) {
+    // ORDERING: Relaxed; a fact about the processor that each thread could find out for itself, and
+    // nothing else.
+    let code = choice::CHOSEN.load(Ordering::Relaxed);
+    if code == choice::AVX512 {
         // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
-        // (d).
-        PRESENT => unsafe { copy_with_avx(src, dst, len) },
+        // (d) what is chosen can be used.
+        unsafe { avx512::copy(src, dst, len) }
+    } else if code == choice::AVX {
         // SAFETY: as above.
-        ABSENT => unsafe { copy_without_avx(src, dst, len) },
+        unsafe { avx::copy(src, dst, len) }
+    } else {
         // SAFETY: as above.
-        _ => unsafe { look_and_copy(src, dst, len) },
+        unsafe { copy_otherwise(src, dst, len) }
     }
 }
 
-/// The first of all long copies. It is apart, and called last, so that [`copy_long`] has nothing to
+/// Copies by a variant that is chosen more rarely, or for the first time.
+///
+/// # Safety
+///
+/// As for [`copy_long`].
+#[inline(never)]
+unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
+    // ORDERING: Relaxed; as in `copy_long`.
+    let code = choice::CHOSEN.load(Ordering::Relaxed);
+    if code == choice::REP_MOVSB {
+        // SAFETY: (a) and (b) are handed on, here and below; (d) what is chosen can be used.
+        unsafe { rep_movsb::copy(src, dst, len) }
+    } else if code == choice::SSE2 {
+        // SAFETY: as above.
+        unsafe { sse2::copy(src, dst, len) }
+    } else {
+        // SAFETY: as above.
+        unsafe { choose_and_copy(src, dst, len) }
+    }
+}
+
+/// The first of all long copies. It is apart, and called last, so that the functions above have nothing to
 /// save on the stack: three registers were a fifth of a copy of 256 bytes.
 ///
 /// # Safety
@@ -293,336 +319,49 @@ unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
 /// As for [`copy_long`].
 #[cold]
 #[inline(never)]
-unsafe fn look_and_copy(src: *const u8, dst: *mut u8, len: usize) {
-    look_for_avx();
-    // SAFETY: (a) and (b) are handed on.
-    unsafe { copy_long(src, dst, len) }
+unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
+    let variant = choice::first();
+    // SAFETY: (a) and (b) are handed on; (d) what is chosen can be used.
+    unsafe { copy_long_with(variant, src, dst, len) }
 }
 
-#[cold]
-#[inline(never)]
-fn look_for_avx() -> u32 {
-    let avx = if std::is_x86_feature_detected!("avx") {
-        PRESENT
-    } else {
-        ABSENT
-    };
-    // ORDERING: Relaxed, as where it is loaded; threads that store it at once store the same.
-    AVX.store(avx, Ordering::Relaxed);
-    avx
-}
-
-/// Copies more than [`INLINE`] bytes.
+/// Copies more than [`INLINE`] bytes by `variant`.
 ///
 /// # Safety
 ///
-/// As for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn copy_with_avx(src: *const u8, dst: *mut u8, len: usize) {
-    let ahead = dst.addr().wrapping_sub(src.addr()) % 4096;
-    if len <= 128 {
+/// As for [`copy`], and (d) the variant can be used.
+unsafe fn copy_long_with(variant: Variant, src: *const u8, dst: *mut u8, len: usize) {
+    match variant {
         // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
-        // (d).
-        unsafe { copy_64_to_128(src, dst, len) }
-    } else if len <= 256 {
+        // (d) is handed on.
+        Variant::Sse2 => unsafe { sse2::copy(src, dst, len) },
         // SAFETY: as above.
-        unsafe { copy_128_to_256(src, dst, len) }
-    } else if len <= 512 {
+        Variant::Avx => unsafe { avx::copy(src, dst, len) },
         // SAFETY: as above.
-        unsafe { copy_256_to_512(src, dst, len) }
-    } else if (1..ALIAS_BYTES).contains(&ahead) {
+        Variant::Avx512 => unsafe { avx512::copy(src, dst, len) },
         // SAFETY: as above.
-        unsafe { copy_backward(src, dst, len) }
-    } else {
+        Variant::RepMovsb => unsafe { rep_movsb::copy(src, dst, len) },
+        Variant::Portable => unreachable!("a variant that has no assembly"),
+    }
+}
+
+/// Makes more than [`INLINE`] bytes zero by `variant`.
+///
+/// # Safety
+///
+/// (b) as for [`copy`], and (d) the variant can be used.
+unsafe fn zero_long(variant: Variant, dst: *mut u8, len: usize) {
+    match variant {
+        // SAFETY: (b) is handed on, here and below, with a length that the callee takes; (d) is handed
+        // on.
+        Variant::Sse2 => unsafe { sse2::zero(dst, len) },
         // SAFETY: as above.
-        unsafe { copy_forward(src, dst, len) }
-    }
-}
-
-/// Copies 64 bytes or more.
-///
-/// # Safety
-///
-/// As for [`copy`].
-#[inline(never)]
-unsafe fn copy_without_avx(src: *const u8, dst: *mut u8, len: usize) {
-    let last = len - INLINE;
-    let mut off = 0;
-    while off < last {
-        let (src, dst) = (src.wrapping_add(off), dst.wrapping_add(off));
-        // SAFETY: (a) and (b) cover the 64 bytes at `off`, which is less than `len - 64`.
-        unsafe { copy_32_to_64(src, dst, INLINE) };
-        off += INLINE;
-    }
-    let (src, dst) = (src.wrapping_add(last), dst.wrapping_add(last));
-    // SAFETY: (a) and (b) cover the last 64 bytes.
-    unsafe { copy_32_to_64(src, dst, INLINE) };
-}
-
-/// Loads 32 bytes from each of some places, of which half count from the end, then stores them all.
-/// An operation of one `asm!`.
-macro_rules! copy_pieces {
-    ($src:ident, $dst:ident, $len:ident, $(($reg:literal, $place:literal)),*) => {
-        asm!(
-            $(concat!("vmovdqu ymm", $reg, ", [{src} + ", $place, "]"),)*
-            $(concat!("vmovdqu [{dst} + ", $place, "], ymm", $reg),)*
-            "vzeroupper",
-            src = in(reg) $src,
-            dst = in(reg) $dst,
-            len = in(reg) $len,
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            out("xmm4") _,
-            out("xmm5") _,
-            out("xmm6") _,
-            out("xmm7") _,
-            out("xmm8") _,
-            out("xmm9") _,
-            out("xmm10") _,
-            out("xmm11") _,
-            out("xmm12") _,
-            out("xmm13") _,
-            out("xmm14") _,
-            out("xmm15") _,
-            options(nostack, preserves_flags),
-        )
-    };
-}
-
-/// Copies 64 to 128 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn copy_64_to_128(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first and the last 64 bytes; (d).
-    unsafe {
-        copy_pieces!(
-            src,
-            dst,
-            len,
-            ("0", "0"),
-            ("1", "32"),
-            ("2", "{len} - 64"),
-            ("3", "{len} - 32")
-        );
-    }
-}
-
-/// Copies 128 to 256 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn copy_128_to_256(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first and the last 128 bytes; (d).
-    unsafe {
-        copy_pieces!(
-            src,
-            dst,
-            len,
-            ("0", "0"),
-            ("1", "32"),
-            ("2", "64"),
-            ("3", "96"),
-            ("4", "{len} - 128"),
-            ("5", "{len} - 96"),
-            ("6", "{len} - 64"),
-            ("7", "{len} - 32")
-        );
-    }
-}
-
-/// Copies 256 to 512 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn copy_256_to_512(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first and the last 256 bytes; (d).
-    unsafe {
-        copy_pieces!(
-            src,
-            dst,
-            len,
-            ("0", "0"),
-            ("1", "32"),
-            ("2", "64"),
-            ("3", "96"),
-            ("4", "128"),
-            ("5", "160"),
-            ("6", "192"),
-            ("7", "224"),
-            ("8", "{len} - 256"),
-            ("9", "{len} - 224"),
-            ("10", "{len} - 192"),
-            ("11", "{len} - 160"),
-            ("12", "{len} - 128"),
-            ("13", "{len} - 96"),
-            ("14", "{len} - 64"),
-            ("15", "{len} - 32")
-        );
-    }
-}
-
-/// Copies 160 bytes or more, from the first to the last.
-///
-/// The first 32 and the last 128 bytes are stored wherever they are; between them, a turn of the
-/// loop stores 128 bytes from a multiple of 32 on.
-///
-/// # Safety
-///
-/// As for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn copy_forward(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first 32 bytes, the last 128, and every turn of the loop, since
-    // it begins more than 128 bytes before the end; (d).
-    unsafe {
-        asm!(
-            "vmovdqu ymm4, [{src}]",
-            "vmovdqu ymm5, [{src} + {len} - 128]",
-            "vmovdqu ymm6, [{src} + {len} - 96]",
-            "vmovdqu ymm7, [{src} + {len} - 64]",
-            "vmovdqu ymm8, [{src} + {len} - 32]",
-            "vmovdqu [{dst}], ymm4",
-            // From here on `len` is where the last 128 bytes begin, and `src` is relative to `dst`.
-            "lea {len}, [{dst} + {len} - 128]",
-            "sub {src}, {dst}",
-            "add {dst}, 32",
-            "and {dst}, -32",
-            ".p2align 5",
-            "2:",
-            "vmovdqu ymm0, [{src} + {dst}]",
-            "vmovdqu ymm1, [{src} + {dst} + 32]",
-            "vmovdqu ymm2, [{src} + {dst} + 64]",
-            "vmovdqu ymm3, [{src} + {dst} + 96]",
-            "vmovdqa [{dst}], ymm0",
-            "vmovdqa [{dst} + 32], ymm1",
-            "vmovdqa [{dst} + 64], ymm2",
-            "vmovdqa [{dst} + 96], ymm3",
-            "add {dst}, 128",
-            "cmp {dst}, {len}",
-            "jb 2b",
-            "vmovdqu [{len}], ymm5",
-            "vmovdqu [{len} + 32], ymm6",
-            "vmovdqu [{len} + 64], ymm7",
-            "vmovdqu [{len} + 96], ymm8",
-            "vzeroupper",
-            src = inout(reg) src => _,
-            dst = inout(reg) dst => _,
-            len = inout(reg) len => _,
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            out("xmm4") _,
-            out("xmm5") _,
-            out("xmm6") _,
-            out("xmm7") _,
-            out("xmm8") _,
-            options(nostack),
-        );
-    }
-}
-
-/// Copies 160 bytes or more, from the last to the first: the mirror image of [`copy_forward`].
-///
-/// # Safety
-///
-/// As for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn copy_backward(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the last 32 bytes, the first 128, and every turn of the loop, since
-    // it ends more than 128 bytes after the start; (d).
-    unsafe {
-        asm!(
-            "vmovdqu ymm4, [{src} + {len} - 32]",
-            "vmovdqu ymm5, [{src}]",
-            "vmovdqu ymm6, [{src} + 32]",
-            "vmovdqu ymm7, [{src} + 64]",
-            "vmovdqu ymm8, [{src} + 96]",
-            "vmovdqu [{dst} + {len} - 32], ymm4",
-            // From here on `len` is where the next turn ends, and `src` is relative to `dst`.
-            "lea {len}, [{dst} + {len} - 1]",
-            "and {len}, -32",
-            "sub {src}, {dst}",
-            "lea {first_end}, [{dst} + 128]",
-            ".p2align 5",
-            "2:",
-            "vmovdqu ymm0, [{src} + {len} - 32]",
-            "vmovdqu ymm1, [{src} + {len} - 64]",
-            "vmovdqu ymm2, [{src} + {len} - 96]",
-            "vmovdqu ymm3, [{src} + {len} - 128]",
-            "vmovdqa [{len} - 32], ymm0",
-            "vmovdqa [{len} - 64], ymm1",
-            "vmovdqa [{len} - 96], ymm2",
-            "vmovdqa [{len} - 128], ymm3",
-            "add {len}, -128",
-            "cmp {len}, {first_end}",
-            "ja 2b",
-            "vmovdqu [{dst}], ymm5",
-            "vmovdqu [{dst} + 32], ymm6",
-            "vmovdqu [{dst} + 64], ymm7",
-            "vmovdqu [{dst} + 96], ymm8",
-            "vzeroupper",
-            src = inout(reg) src => _,
-            dst = in(reg) dst,
-            len = inout(reg) len => _,
-            first_end = out(reg) _,
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            out("xmm4") _,
-            out("xmm5") _,
-            out("xmm6") _,
-            out("xmm7") _,
-            out("xmm8") _,
-            options(nostack),
-        );
-    }
-}
-
-/// Makes 64 bytes or more zero, in the manner of [`copy_forward`].
-///
-/// # Safety
-///
-/// (b) as for [`copy`], and (d) the processor has AVX.
-#[inline(always)]
-unsafe fn zero_long(dst: *mut u8, len: usize) {
-    // SAFETY: (b) covers the first 32 bytes, the last 64, and every turn of the loop, since it
-    // begins more than 64 bytes before the end; (d).
-    unsafe {
-        asm!(
-            "vxorps xmm0, xmm0, xmm0",
-            "vmovdqu [{dst}], ymm0",
-            // From here on `len` is where the last 64 bytes begin.
-            "lea {len}, [{dst} + {len} - 64]",
-            "add {dst}, 32",
-            "and {dst}, -32",
-            "cmp {dst}, {len}",
-            "jae 3f",
-            ".p2align 5",
-            "2:",
-            "vmovdqa [{dst}], ymm0",
-            "vmovdqa [{dst} + 32], ymm0",
-            "add {dst}, 64",
-            "cmp {dst}, {len}",
-            "jb 2b",
-            "3:",
-            "vmovdqu [{len}], ymm0",
-            "vmovdqu [{len} + 32], ymm0",
-            "vzeroupper",
-            dst = inout(reg) dst => _,
-            len = inout(reg) len => _,
-            out("xmm0") _,
-            options(nostack),
-        );
+        Variant::Avx => unsafe { avx::zero(dst, len) },
+        // SAFETY: as above.
+        Variant::Avx512 => unsafe { avx512::zero(dst, len) },
+        // SAFETY: as above.
+        Variant::RepMovsb => unsafe { rep_movsb::zero(dst, len) },
+        Variant::Portable => unreachable!("a variant that has no assembly"),
     }
 }
 
@@ -636,47 +375,4 @@ pub(super) fn expect_write(address: *const u8) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    type Copy = unsafe fn(*const u8, *mut u8, usize);
-
-    /// All lengths that a piece takes, whether or not [`copy_long`] would choose it, at all
-    /// alignments of the destination and some of the source.
-    fn copies(copy: Copy, lengths: std::ops::RangeInclusive<usize>) {
-        let src: Vec<u8> = (0..1100).map(|i| (i % 251) as u8).collect();
-        for dst_off in 32..64 {
-            for src_off in [0, 1, 16, 31] {
-                for len in lengths.clone() {
-                    let mut dst = vec![0xA5; dst_off + len + 32];
-                    let from = src[src_off..].as_ptr();
-                    // SAFETY: (a), (b) both vectors are long enough; (d) was asked for below.
-                    unsafe { copy(from, dst[dst_off..].as_mut_ptr(), len) };
-                    let (before, rest) = dst.split_at(dst_off);
-                    let (copied, behind) = rest.split_at(len);
-                    assert!(before.iter().all(|&byte| byte == 0xA5), "{len}");
-                    assert!(*copied == src[src_off..][..len], "{len}");
-                    assert!(behind.iter().all(|&byte| byte == 0xA5), "{len}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn every_piece_copies_every_length_that_it_takes() {
-        copies(copy_1_to_3, 1..=3);
-        copies(copy_4_to_8, 4..=8);
-        copies(copy_8_to_16, 8..=16);
-        copies(copy_16_to_32, 16..=32);
-        copies(copy_32_to_64, 32..=64);
-        copies(copy_without_avx, 64..=1000);
-        if std::is_x86_feature_detected!("avx") {
-            copies(copy_64_to_128, 64..=128);
-            copies(copy_128_to_256, 128..=256);
-            copies(copy_256_to_512, 256..=512);
-            copies(copy_forward, 160..=1000);
-            copies(copy_backward, 160..=1000);
-            copies(copy_with_avx, 65..=1000);
-        }
-    }
-}
+mod tests;

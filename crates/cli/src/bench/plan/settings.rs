@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::case::{Bench, Case};
+use crate::copies::Wanted;
 use crate::output::Format;
 
 pub(crate) const DEFAULT_ROUNDS: u32 = 15;
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) sizes: Vec<u64>,
     pub(crate) page_size: usize,
     pub(crate) huge_pages: bool,
+    /// How bytes are copied.
+    pub(crate) copy: Wanted,
     /// Bytes of each cache, if given.
     pub(crate) capacity: Option<u64>,
     pub(crate) dir: Option<PathBuf>,
@@ -64,6 +67,7 @@ impl Settings {
             sizes: Vec::new(),
             page_size: DEFAULT_PAGE_SIZE,
             huge_pages: true,
+            copy: Wanted::Auto,
             capacity: None,
             dir: None,
             forks: None,

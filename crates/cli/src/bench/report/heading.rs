@@ -2,6 +2,7 @@
 
 use super::format::{plural, shortened, time, wrap};
 use crate::bench::plan::Settings;
+use crate::copies;
 use crate::machine;
 
 /// The most characters of the processor's name that are shown: those of known processors have up to fifty.
@@ -15,13 +16,14 @@ pub(in crate::bench) fn heading(settings: &Settings, nr_cpus: u32) -> String {
 /// The heading on a processor of this name, if it has one.
 fn heading_on(cpu_model: Option<&str>, settings: &Settings, nr_cpus: u32) -> String {
     wrap(&format!(
-        "pagewell {} on {}, {nr_cpus} processor{}; medians of {} round{} of {} for each engine\n",
+        "pagewell {} on {}, {nr_cpus} processor{}; medians of {} round{} of {} for each engine\ncopies by {}\n",
         env!("CARGO_PKG_VERSION"),
         shortened(cpu_model.unwrap_or(std::env::consts::ARCH), LONGEST_NAME),
         plural(nr_cpus),
         settings.rounds,
         plural(settings.rounds),
         time((settings.seconds / settings.rounds).as_nanos() as f64),
+        copies::line(),
     ))
 }
 

@@ -2,11 +2,15 @@
 //!
 //! The names are stable: programs read them.
 
+use std::sync::OnceLock;
+
 use serde::Serialize;
 
 use super::measured::Measured;
 use crate::bench::cases::{engines, ratios};
+use crate::copies;
 use crate::failure::Failure;
+use crate::machine;
 use crate::output;
 
 /// How fast one engine was, or what else the case measures.
@@ -28,6 +32,10 @@ struct Figure {
     min: f64,
     max: f64,
     rounds: usize,
+    /// The variant that Pagewell copies by.
+    copy: &'static str,
+    /// What the processor calls itself.
+    processor: Option<&'static str>,
 }
 
 /// How many times faster one engine is than another.
@@ -45,6 +53,13 @@ struct Comparison {
     value: f64,
     low: f64,
     high: f64,
+    copy: &'static str,
+    processor: Option<&'static str>,
+}
+
+fn processor() -> Option<&'static str> {
+    static PROCESSOR: OnceLock<Option<String>> = OnceLock::new();
+    PROCESSOR.get_or_init(machine::cpu_model).as_deref()
 }
 
 /// Prints all figures of a cell, then all its comparisons.
@@ -66,6 +81,8 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             min: figure.min,
             max: figure.max,
             rounds: measured.nr_rounds(),
+            copy: copies::variant(),
+            processor: processor(),
         })?;
     }
     for (a, b) in ratios(cell.case) {
@@ -82,6 +99,8 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             value: ratio.median,
             low: ratio.min,
             high: ratio.max,
+            copy: copies::variant(),
+            processor: processor(),
         })?;
     }
     Ok(())

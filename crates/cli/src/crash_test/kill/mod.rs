@@ -40,7 +40,7 @@ use self::ops::TAIL_START;
 pub(crate) use self::writer::WriterArgs;
 pub(super) use self::writer::process;
 use super::report::Done;
-use super::run::{Clock, Run};
+use super::runs::{Clock, Run};
 use crate::child;
 
 /// A process that reports nothing for so long is stuck. The slowest storage has synced by then.

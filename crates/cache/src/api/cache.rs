@@ -1,0 +1,366 @@
+//! The cache: how it is set up, and how files are opened.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_io::{Backend, FileBackend, FileId, UnlockedFile};
+use pagewell_sync::lock;
+
+use crate::api::file::File;
+use crate::api::options::OpenOptions;
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageSize;
+use crate::dirty::options::{Access, Handle};
+use crate::files::clean::is_background;
+use crate::files::opened::{Opened, Opening};
+use crate::files::registry::Origin;
+use crate::files::state::{Companion, Files};
+use crate::mapping::refresh::refresh;
+use crate::spaces::frames::CacheFrames;
+use crate::supply::counters::Event;
+use crate::supply::reclaim::reclaimer::Reclaimer;
+
+/// What the file at `path` is, if there is one.
+fn id_of(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
+/// A page cache: a fixed amount of memory that holds pages of any number of files.
+///
+/// Handles are cheap to clone. The cache lives as long as any handle of it or of its files.
+pub struct Cache<S: RefScheme = LockBit> {
+    files: Arc<Files<S>>,
+    page_size: PageSize,
+}
+
+/// What the cache has done so far, and what it holds. Hits are not counted: a hit writes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// How many frames the cache has.
+    pub nr_frames: usize,
+    /// How many of them are free; 0 in a child made by `fork`, which cannot look. Those of a file are free when its last
+    /// handle has been dropped.
+    pub nr_free: usize,
+    /// How many pages were read from files.
+    pub nr_fills: u64,
+    /// How many reads from files have failed.
+    pub nr_failed_fills: u64,
+    /// How many pages were evicted to make room.
+    pub nr_evictions: u64,
+}
+
+impl<S: RefScheme> Cache<S> {
+    pub(super) fn new(files: Arc<Files<S>>, page_size: PageSize) -> Self {
+        Self { files, page_size }
+    }
+
+    pub(crate) fn files(&self) -> &Arc<Files<S>> {
+        &self.files
+    }
+
+    /// The frames of this cache, to share them.
+    pub fn frames(&self) -> CacheFrames<S> {
+        CacheFrames::new(Arc::clone(&self.files))
+    }
+
+    /// What else uses this cache's frames, of which there is one for all who ask: the one that exists, or what `make`
+    /// makes of the frames. None if there is one of another type. The cache does not keep it. `make` must not use the
+    /// cache but for its frames.
+    pub fn companion_or_else<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce(CacheFrames<S>) -> Arc<T>,
+    ) -> Option<Arc<T>> {
+        let mut companion = lock(&self.files.companion);
+        match companion.upgrade() {
+            Some(known) => known.downcast().ok(),
+            None => {
+                let made = make(self.frames());
+                let known: Arc<Companion> = Arc::clone(&made) as _;
+                *companion = Arc::downgrade(&known);
+                Some(made)
+            }
+        }
+    }
+
+    /// Opens the file at `path` for reading, with the cache's page size.
+    ///
+    /// A file that is open already, under whatever name, shares its pages with that; the size is
+    /// then taken from the file anew ([`File::refresh`]).
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
+    /// [`NotAFile`](ErrorKind::NotAFile) and [`Io`](ErrorKind::Io) as the system says,
+    /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) when the file is open with another page size,
+    /// [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
+    /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
+        self.open_with(path, &OpenOptions::new())
+    }
+
+    /// As [`open`](Self::open), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    pub fn open_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let path = path.as_ref();
+        self.files
+            .shared
+            .home
+            .check(Op::Open)
+            .map_err(|error| error.with_path(path))?;
+        // Before the file is made, or emptied.
+        self.page_size_of(options, path)?;
+        let failed = |error| Error::from_io(Op::Open, error).with_path(path);
+        if options.write.is_none() {
+            let backend = FileBackend::open(path).map_err(failed)?;
+            return self.open_backend_with(backend, path, options);
+        }
+        for _ in 0..UnlockedFile::MOST_TRIES {
+            // Before the system opens it: what a first open was allowed to do, later ones need not be.
+            if let Some(open) = self.open_already(path) {
+                return self.open_again(open, path, options);
+            }
+            let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
+            let id = unlocked.id();
+            // With two descriptors of it in hand, if it waits.
+            let begun = match Opened::begin_to_open(&self.files, id) {
+                // It is new, and ours, though another thread came first that opens it as it is.
+                Opening::Already(open) if options.file.requires_new() => {
+                    return self.handle(open, path, options);
+                }
+                Opening::Already(open) => return self.open_again(open, path, options),
+                Opening::Begun(begun) => begun,
+            };
+            match unlocked.lock() {
+                Ok(Some(backend)) => {
+                    let registered = self.register(backend, path, options)?;
+                    drop(begun);
+                    return self.file_of(registered, path, options);
+                }
+                // Another file is in its place.
+                Ok(None) => {}
+                // Somebody has locked it who brings a backend, and has registered it now.
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::ResourceBusy
+                        && self.files.registry.is_registered(id) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, Op::Open)
+            .with_path(path)
+            .with_detail("it is replaced, or locked, again and again while it is being opened"))
+    }
+
+    /// Opens what a backend of the caller's holds; `path` is its name in errors. When the backend is dropped it must not wait
+    /// for who opens the same file, nor open it in this cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_backend(
+        &self,
+        backend: impl Backend,
+        path: impl Into<PathBuf>,
+    ) -> Result<File<S>, Error> {
+        self.open_backend_with(backend, path, &OpenOptions::new())
+    }
+
+    /// As [`open_backend`](Self::open_backend), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    pub fn open_backend_with(
+        &self,
+        backend: impl Backend,
+        path: impl Into<PathBuf>,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let path = path.into();
+        self.files
+            .shared
+            .home
+            .check(Op::Open)
+            .map_err(|error| error.with_path(&path))?;
+        if options.write.is_some() && !backend.is_writable() {
+            return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
+        }
+        let registered = self.register(backend, &path, options)?;
+        self.file_of(registered, &path, options)
+    }
+
+    /// The mapping of what a backend holds, and whether it was open already.
+    fn register(
+        &self,
+        backend: impl Backend,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<(Opened<S>, Origin), Error> {
+        let page_size = self.page_size_of(options, path)?;
+        let access = match &options.write {
+            None => Access::Read,
+            Some(options) => Access::Write(options.clone()),
+        };
+        let backend = Box::new(backend);
+        Opened::of_backend(&self.files, backend, path.to_owned(), page_size, access)
+    }
+
+    /// A handle of a mapping that has been registered.
+    fn file_of(
+        &self,
+        (mapping, origin): (Opened<S>, Origin),
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let file = self.handle(mapping.clone(), path, options)?;
+        if origin == Origin::Open {
+            refresh(&mapping, Op::Open)?;
+        } else if is_background(&mapping) {
+            self.files
+                .background
+                .start(&self.files)
+                .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
+        }
+        Ok(file)
+    }
+
+    fn page_size_of(&self, options: &OpenOptions, path: &Path) -> Result<PageSize, Error> {
+        match options.page_size {
+            Some(bytes) => {
+                PageSize::checked(bytes, Op::Open).map_err(|error| error.with_path(path))
+            }
+            None => Ok(self.page_size),
+        }
+    }
+
+    /// The mapping of the file at `path`, if this cache has it open.
+    fn open_already(&self, path: &Path) -> Option<Opened<S>> {
+        Opened::of_open(&self.files, id_of(path)?)
+    }
+
+    /// A handle for writing of a file that is open already, which is treated as `options` say.
+    fn open_again(
+        &self,
+        mapping: Opened<S>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        if options.file.requires_new() {
+            let exists = std::io::ErrorKind::AlreadyExists.into();
+            return Err(Error::from_io(Op::Open, exists).with_path(path));
+        }
+        let file = self.handle(mapping, path, options)?;
+        if options.file.truncates() {
+            file.set_len(0).map_err(|error| error.with_op(Op::Open))?;
+        }
+        Ok(file)
+    }
+
+    /// A handle of an open mapping, if it is as `options` want it.
+    fn handle(
+        &self,
+        mapping: Opened<S>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let page_size = self.page_size_of(options, path)?;
+        if mapping.page_size() != page_size.bytes() {
+            return Err(Error::new(ErrorKind::PageSizeMismatch, Op::Open)
+                .with_path(path)
+                .with_detail(format!(
+                    "{} bytes, not {}",
+                    mapping.page_size(),
+                    page_size.bytes()
+                )));
+        }
+        if options.write.is_some() && mapping.writes_if_any().is_none() {
+            return Err(Error::new(ErrorKind::Busy, Op::Open)
+                .with_path(path)
+                .with_detail("this cache has it open for reading only"));
+        }
+        let access = match options.write {
+            Some(_) => Handle::Write,
+            None => Handle::Read,
+        };
+        Ok(File::new(mapping, access))
+    }
+
+    /// Evicts up to `nr_pages` pages that nobody has pinned; returns how many. The ones that were not
+    /// read lately go first.
+    pub fn reclaim(&self, nr_pages: usize) -> usize {
+        if !self.files.shared.home.is_here() {
+            return 0;
+        }
+        Reclaimer(self.files.supply()).evict_pages(nr_pages)
+    }
+
+    /// What the cache has done so far, and what it holds.
+    pub fn stats(&self) -> Stats {
+        let nr_free = if self.files.shared.home.is_here() {
+            self.files.supply().pool().stats().nr_available()
+        } else {
+            0
+        };
+        let counters = &self.files.supply().counters;
+        Stats {
+            nr_frames: self.files.supply().pool().nr_frames(),
+            nr_free,
+            nr_fills: counters.get(Event::Fill),
+            nr_failed_fills: counters.get(Event::FailedFill),
+            nr_evictions: counters.get(Event::Eviction),
+        }
+    }
+
+    /// How many memory nodes the cache is spread over.
+    pub fn nr_nodes(&self) -> usize {
+        self.files.supply().pool().nr_nodes()
+    }
+
+    /// Checks the cache's frames, lists and counts; for tests. Nobody may be using the cache meanwhile: no thread of the
+    /// program, and if a file is open that is written back in the background, not the cache's own
+    /// ([`quiesce`](Self::quiesce)).
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong.
+    pub fn verify(&self) -> Result<(), String> {
+        self.files
+            .shared
+            .home
+            .check(Op::Build)
+            .map_err(|error| error.to_string())?;
+        self.files.supply().pool().verify()
+    }
+}
+
+impl<S: RefScheme> Clone for Cache<S> {
+    fn clone(&self) -> Self {
+        Self {
+            files: Arc::clone(&self.files),
+            page_size: self.page_size,
+        }
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for Cache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("scheme", &S::NAME)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

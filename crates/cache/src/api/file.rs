@@ -1,0 +1,438 @@
+//! Open files, as users hold them.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_sync::atomic::AtomicU64;
+
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::dirty::options::Handle;
+use crate::dirty::writes::Writes;
+use crate::files::opened::Opened;
+use crate::mapping::refresh::refresh;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::read::ahead::Sequence;
+use crate::read::pin::{OwnedPageGuard, PageGuard};
+use crate::read::reader::{FastRead, ReadPath, Reader};
+use crate::spaces::mapped::MappedFile;
+use crate::write::bytes::Writer;
+use crate::write::growth::Grower;
+use crate::write::pin_mut::PageGuardMut;
+use crate::writeback::barrier::Barriers;
+use crate::writeback::discard::discard;
+use crate::writeback::durable::Sync;
+use crate::writeback::flush::Flusher;
+
+/// An open file, read through the cache.
+///
+/// Handles are cheap to clone; all handles of one file share its cached pages. Any number of threads
+/// may use one handle.
+///
+/// # What is promised
+///
+/// - A read within one page is atomic: it gives the page's bytes as they were at one moment. A read
+///   of several pages is atomic for each page, not for all of them.
+/// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read that is a hit, and
+///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
+///   and locked if they are open for writing. A child that only calls `exec` has nothing of this. A guard that
+///   the child drops may wait for ever if its page was replaced before the fork: such a child leaves it be.
+/// - When the last handle has been dropped, the file is closed: its lock is free for other processes, and its frames are
+///   free for other files. Pins that own a share of it ([`pin_owned`](Self::pin_owned)) keep it open longer, as do areas of
+///   memory spaces that it is mapped into. Only if the last handle goes in a hook, the thread of the cache closes the file,
+///   and later ([`Cache::quiesce`](crate::Cache::quiesce)).
+/// - Cached pages are as the file was when they were read in. Who changes the file by other means calls
+///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
+pub struct File<S: RefScheme = LockBit> {
+    mapping: Opened<S>,
+    sequence: Sequence,
+    /// How many errors of writing this handle was told of.
+    seen_errors: AtomicU64,
+    access: Handle,
+}
+
+impl<S: RefScheme> File<S> {
+    pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
+        let sequence = Sequence::new(mapping.page_size(), mapping.pool().nr_frames());
+        let seen_errors = mapping.writes_if_any().map_or(0, |writes| {
+            writes.add_handle();
+            writes.errors.nr()
+        });
+        Self {
+            mapping,
+            sequence,
+            seen_errors: AtomicU64::new(seen_errors),
+            access,
+        }
+    }
+
+    /// What the file has for being written to, if this handle may be used for it.
+    fn writes(&self, op: Op) -> Result<&Writes, Error> {
+        self.mapping.check_home(op)?;
+        match self.access {
+            Handle::Write => self.mapping.writes(op),
+            Handle::Read => Err(self.mapping.error(ErrorKind::ReadOnly, op)),
+        }
+    }
+
+    /// Reads from byte `offset` on into `buf`; returns how many bytes were read.
+    ///
+    /// That is the length of `buf`, or less where the file ends; 0 at or past the end. Bytes of `buf`
+    /// beyond the returned length may have been set to zero.
+    ///
+    /// Reads of cached pages write nothing that threads share, and take no lock: they copy and check
+    /// afterwards. Missing pages are read from the file, each once however many threads want it.
+    ///
+    /// # Errors
+    ///
+    /// If nothing could be read: [`Io`](crate::ErrorKind::Io) when the storage fails,
+    /// [`Truncated`](crate::ErrorKind::Truncated) when the file has become shorter behind the cache's
+    /// back, [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned. If some pages
+    /// could be read before one failed, their bytes are returned, and the next read reports the
+    /// failure. After an error `buf` holds zeros where a failed page would have been.
+    #[inline]
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        match Reader(&self.mapping).read_short(buf, offset) {
+            FastRead::Done => Ok(buf.len()),
+            FastRead::Fallback => self.read_at_any(buf, offset),
+        }
+    }
+
+    /// [`read_at`](Self::read_at) for reads of any length, hits or not.
+    #[inline(never)]
+    fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.mapping.check_home(Op::Read)?;
+        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Optimistic, |page, wanted| {
+            self.sequence.on_miss(page, wanted)
+        })
+    }
+
+    /// As [`read_at`](Self::read_at), but always with a reference to each page: what the optimistic
+    /// read replaces, kept to be compared with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.mapping.check_home(Op::Read)?;
+        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, |page, wanted| {
+            self.sequence.on_miss(page, wanted)
+        })
+    }
+
+    /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its bytes
+    /// where they are. They do not change while the guard exists, and the page stays in memory.
+    ///
+    /// The last page's guard is cut at the file's size.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) when the page begins at or past the end of the file,
+    /// [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 of them, and what
+    /// [`read_at`](Self::read_at) can fail with.
+    pub fn pin(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
+        PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
+    }
+
+    /// As [`pin`](Self::pin), but the guard owns a share of the file and borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin).
+    pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
+        OwnedPageGuard::new(Arc::clone(self.mapping.mapping()), page)
+            .map_err(|error| error.with_op(Op::Pin))
+    }
+
+    /// Drops the cached pages that have any of the bytes in `range`, so that the next read fetches
+    /// them from the file. Guards of such pages keep the bytes that they have. Pages that the file does not
+    /// have yet, because they were written to, stay.
+    pub fn invalidate(&self, range: Range<u64>) {
+        if self.mapping.check_home(Op::Invalidate).is_err() {
+            return;
+        }
+        let pages = self.pages_of(range);
+        Remover(&self.mapping).remove(pages.start, pages.end, Unclean::Keep);
+    }
+
+    /// The pages that have any of the bytes in `range`.
+    fn pages_of(&self, range: Range<u64>) -> Range<u64> {
+        if range.is_empty() {
+            return 0..0;
+        }
+        let page_size = self.mapping.page_size() as u64;
+        range.start / page_size..range.end.div_ceil(page_size)
+    }
+
+    /// Writes `buf` from byte `offset` on; returns how many bytes were written: all, unless something failed
+    /// after the first page; then the next write tells what.
+    ///
+    /// The bytes are in the cache then, for all readers. They are durable after [`sync_data`](Self::sync_data).
+    /// A write within one page is atomic: readers see all of it or nothing. A write past the end makes the file
+    /// longer; what lies between the old end and `offset` is zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
+    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned or cannot be written back, and
+    /// what [`read_at`](Self::read_at) can fail with, since a page of which only a part is written is read first.
+    pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
+        self.writes(Op::Write)?;
+        self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
+    }
+
+    /// As [`write_at`](Self::write_at), with the log sequence number of the write, which a hook is told before the
+    /// page is given to the storage ([`OpenOptions::before_write`](crate::OpenOptions::before_write)): the highest
+    /// one of each page.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn write_at_lsn(&self, buf: &[u8], offset: u64, lsn: u64) -> Result<usize, Error> {
+        self.writes(Op::Write)?;
+        self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
+    }
+
+    /// Writes `buf` at the end of the file, all of it or nothing; returns where that was.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn append(&self, buf: &[u8]) -> Result<u64, Error> {
+        self.writes(Op::Write)?;
+        self.tells(Grower(&self.mapping).append_bytes(buf, 0))
+    }
+
+    /// As [`append`](Self::append), with the log sequence number of the write, as
+    /// [`write_at_lsn`](Self::write_at_lsn).
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        self.writes(Op::Write)?;
+        self.tells(Grower(&self.mapping).append_bytes(buf, lsn))
+    }
+
+    /// Gives the file a new size. What is cut off is gone; what is added is zeros. Guards of pages that are cut off
+    /// keep the bytes that they have. Until the storage has done it the file has the old size, for everybody.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
+    /// [`Io`](crate::ErrorKind::Io) when the storage fails; the size is the old one then, as it was all along, or the new one
+    /// if the storage has cut the file all the same, or does not tell.
+    pub fn set_len(&self, size: u64) -> Result<(), Error> {
+        self.writes(Op::Resize)?;
+        self.tells(Grower(&self.mapping).resize(size))
+    }
+
+    /// Pins page number `page` to be changed: gives a copy of its bytes, which becomes the page when the guard is
+    /// dropped. Until then readers see the page as it was, and other writers of it wait. The thread that has the
+    /// guard must not write to the page by other means, nor make the file longer: it would wait for itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
+    pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
+        self.writes(Op::Pin)?;
+        self.tells(PageGuardMut::new(&self.mapping, page))
+    }
+
+    /// Drops the cached pages that have any of the bytes in `range`, and what was written to them since they were
+    /// written back last: the next read gets what the file has. If some of them were written back and are not
+    /// durable yet, the storage makes what it has durable first.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails, or has failed
+    /// to sync and did not succeed since, so that what it has is not known; nothing is dropped then.
+    pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
+        self.writes(Op::Invalidate)?;
+        let result = discard(&self.mapping, self.pages_of(range));
+        self.told(result, Op::Invalidate)
+    }
+
+    /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages those
+    /// were. They are not durable before [`sync_data`](Self::sync_data). Pages that are held are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails; the pages
+    /// are dirty still then.
+    pub fn flush(&self, range: Range<u64>) -> Result<usize, Error> {
+        self.writes(Op::Flush)?;
+        let result = Flusher(&self.mapping).flush(self.pages_of(range));
+        self.told(result, Op::Flush)
+    }
+
+    /// Makes everything that was written to the file before durable, and the size that it takes to read it.
+    ///
+    /// An error means that nothing is known of what was written since the last sync that succeeded. All of it is
+    /// dirty again, and the next sync writes it again. Every handle is told once of each failure, also of those in
+    /// the background, by the next call that can tell.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) when the storage fails,
+    /// [`Held`](crate::ErrorKind::Held) when a dirty page is held.
+    pub fn sync_data(&self) -> Result<(), Error> {
+        self.writes(Op::Sync)?;
+        let result = Flusher(&self.mapping).sync(Sync::Data);
+        self.told(result, Op::Sync)
+    }
+
+    /// As [`sync_data`](Self::sync_data), and what else the system keeps of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_data`](Self::sync_data).
+    pub fn sync_all(&self) -> Result<(), Error> {
+        self.writes(Op::Sync)?;
+        let result = Flusher(&self.mapping).sync(Sync::All);
+        self.told(result, Op::Sync)
+    }
+
+    /// Orders what was written to the file before against what is written to it after: nothing that is written after
+    /// this has returned is given to the storage, nor does the storage get a new size, before everything that was
+    /// written before is durable. What is written meanwhile is on either side.
+    ///
+    /// It does not wait for the storage, unless what was written before the *last* barrier is not durable yet: that is
+    /// made so first. Nor do writes after it, but for those to a page that was written to before it and is not
+    /// durable yet: everything before the barrier is made durable first, so whoever ends groups often does best to write
+    /// each to other pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Locked`](crate::ErrorKind::Locked) while a page is pinned to be
+    /// changed ([`pin_mut`](Self::pin_mut)), [`Io`](crate::ErrorKind::Io) when the storage fails, and
+    /// [`Held`](crate::ErrorKind::Held) when a page is held that was written to before the last barrier. No barrier
+    /// was made then.
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.writes(Op::Flush)?;
+        let result = Barriers(&self.mapping).barrier();
+        self.told(result, Op::Flush)
+    }
+
+    /// `result`; if it tells of a failure that every handle is told of once, this one has been.
+    fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
+            && error.is_noted()
+        {
+            // What came before it is as old as it, to who has to write everything again.
+            let _ = writes.errors.take(&self.seen_errors);
+        }
+        result
+    }
+
+    /// `result`, or an error that this handle was not told of yet.
+    fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
+        let Some(writes) = self.mapping.writes_if_any() else {
+            return result;
+        };
+        match (result, writes.errors.take(&self.seen_errors)) {
+            // The storage's own word comes last, and stands for what it said before.
+            (Err(error), Some(_)) if error.kind() == ErrorKind::Io => Err(error),
+            (_, Some(error)) => Err(Error::from_io(op, error).with_path(self.path())),
+            (result, None) => result,
+        }
+    }
+
+    /// Makes everything durable, and gives the handle up.
+    ///
+    /// A handle that is dropped instead makes everything durable too, if it is the last one of the file, but can
+    /// tell of an error only on the program's standard error.
+    ///
+    /// # Errors
+    ///
+    /// The handle, and what [`sync_all`](Self::sync_all) has failed with.
+    pub fn close(self) -> Result<(), (Self, Error)> {
+        if self.access == Handle::Read {
+            return Ok(());
+        }
+        match self.sync_all() {
+            Ok(()) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// Keeps page number `page` from being written to the storage until [`release`](Self::release) was called as
+    /// often. Syncs fail while a page is dirty and held.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
+    pub fn hold(&self, page: u64) -> Result<(), Error> {
+        self.writes(Op::Flush)?.hold(page);
+        Ok(())
+    }
+
+    /// Ends one [`hold`](Self::hold) of a page.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
+    pub fn release(&self, page: u64) -> Result<(), Error> {
+        self.writes(Op::Flush)?.release(page);
+        Ok(())
+    }
+
+    /// Takes over the size that the file has now; returns it. Pages that a change of size has made wrong
+    /// are dropped, other pages stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](crate::ErrorKind::Io) when the storage does not tell the size,
+    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file has grown to more than four times the
+    /// size that it was opened with, and by more than 64 MiB: then drop all its handles and open it anew.
+    pub fn refresh(&self) -> Result<u64, Error> {
+        self.mapping.check_home(Op::Invalidate)?;
+        refresh(&self.mapping, Op::Invalidate)
+    }
+
+    /// A handle for whatever shows the file's pages at addresses: memory spaces, say. It may do what this one may.
+    pub fn mapped(&self) -> MappedFile<S> {
+        MappedFile::new(self.mapping.clone(), self.access)
+    }
+
+    /// The size of the file in bytes, as far as the cache knows.
+    pub fn size(&self) -> u64 {
+        self.mapping.size()
+    }
+
+    /// The size of the file's pages in bytes.
+    pub fn page_size(&self) -> usize {
+        self.mapping.page_size()
+    }
+
+    /// The path that the file was first opened with.
+    pub fn path(&self) -> &Path {
+        self.mapping.path()
+    }
+}
+
+impl<S: RefScheme> Drop for File<S> {
+    /// Makes everything durable if this is the last handle. Here, and not where the mapping is torn down: pins may keep it for
+    /// as long as they like. The share goes after that, and closes the file if it is the last.
+    fn drop(&mut self) {
+        self.mapping.remove_handle();
+    }
+}
+
+impl<S: RefScheme> Clone for File<S> {
+    fn clone(&self) -> Self {
+        Self::new(self.mapping.clone(), self.access)
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for File<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("path", &self.path())
+            .field("size", &self.size())
+            .field("page_size", &self.page_size())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! Pages of a file: their numbers, and the sizes that they can have.
+
+use pagewell_frame::{FRAME_BYTES, Order};
+
+#[cfg(not(loom))]
+use crate::base::error::{Error, ErrorKind, Op};
+
+/// The number of a page of a file.
+pub(crate) type PageNr = u64;
+
+/// The largest file that can be indexed, in bytes: 256 TiB.
+pub const MAX_FILE_BYTES: u64 = 1 << 48;
+
+/// The size of a file's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageSize(Order);
+
+/// The largest page: 16 frames, 64 KiB.
+const MOST: u32 = 4;
+
+impl PageSize {
+    /// One frame: 4 KiB.
+    pub(crate) const SMALLEST: Self = Self(Order::ZERO);
+
+    /// The page size of this many bytes, if it is one: 4, 8, 16, 32 or 64 KiB.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
+        if !bytes.is_power_of_two() || bytes < FRAME_BYTES {
+            return None;
+        }
+        let order = (bytes / FRAME_BYTES).trailing_zeros();
+        if order > MOST {
+            return None;
+        }
+        Order::new(order as u8).map(Self)
+    }
+
+    /// As [`new`](Self::new), for what a user has passed.
+    #[cfg(not(loom))]
+    pub(crate) fn checked(bytes: usize, op: Op) -> Result<Self, Error> {
+        Self::new(bytes).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidPageSize, op).with_detail(format!("{bytes} bytes"))
+        })
+    }
+
+    pub(crate) const fn bytes(self) -> usize {
+        self.0.bytes()
+    }
+
+    pub(crate) const fn order(self) -> Order {
+        self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_sizes_are_legal() {
+        let legal: Vec<usize> = (0..=1 << 20)
+            .filter(|&bytes| PageSize::new(bytes).is_some())
+            .collect();
+        assert_eq!(legal, [4096, 8192, 16384, 32768, 65536]);
+        for bytes in legal {
+            assert_eq!(PageSize::new(bytes).map(PageSize::bytes), Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What becomes of a page's bytes: whether the storage has them. Pure.
+//!
+//! ```text
+//! 63      4     3       2         1        0
+//! [ holder ][ group ][ locked ][ written ][ dirty ]
+//! ```
+//!
+//! | state | the storage | may be evicted |
+//! |---|---|---|
+//! | clean | has the bytes, as far as is known for good | yes |
+//! | dirty | does not have them | no |
+//! | written | was given them, or is being given them, and has not said that they are durable | no |
+//! | dirty and written | was given older ones | no |
+//!
+//! The state is in the record of the page's frame, and is changed by the holder of the slot's claim alone; a page
+//! that moves to another frame takes its state along.
+//!
+//! `group` says in which of two groups that are written in order the bytes are ([`crate::dirty::groups`]); of a clean page it
+//! says nothing.
+//!
+//! `locked` is no state of the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace the page. Its number is
+//! that of the lock: a page that was cut off, and is there again, may have been locked by somebody else.
+
+use pagewell_frame::FrameMeta;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::Ordering;
+
+const DIRTY: u64 = 1 << 0;
+const WRITTEN: u64 = 1 << 1;
+const LOCKED: u64 = 1 << 2;
+const GROUP_SHIFT: u32 = 3;
+const GROUP: u64 = 1 << GROUP_SHIFT;
+const HOLDER_SHIFT: u32 = 4;
+const OF_BYTES: u64 = DIRTY | WRITTEN | GROUP;
+
+/// Which of two groups a page is in: the parity of the number of barriers before it was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group(u64);
+
+impl Group {
+    /// The group of what is written after so many barriers.
+    pub(crate) const fn after(nr_barriers: u64) -> Self {
+        Self(nr_barriers & 1)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The state of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageState(u64);
+
+impl PageState {
+    pub(crate) const CLEAN: Self = Self(0);
+
+    /// The state of the page in a frame, whose slot the caller has claimed; to others it is a hint.
+    pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
+        // ORDERING: Relaxed; claims of one slot are ordered by the slot's word.
+        Self(record.state().load(Ordering::Relaxed))
+    }
+
+    /// Stores the state; the caller has claimed the slot.
+    pub(crate) fn store<S: RefScheme>(self, record: &FrameMeta<S>) {
+        // ORDERING: Relaxed; as in `of`.
+        record.state().store(self.0, Ordering::Relaxed);
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    pub(crate) const fn is_written(self) -> bool {
+        self.0 & WRITTEN != 0
+    }
+
+    pub(crate) const fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    /// Whether the page can go: the storage has its bytes, and nobody is about to replace it.
+    pub(crate) const fn may_go(self) -> bool {
+        self.0 & (DIRTY | WRITTEN | LOCKED) == 0
+    }
+
+    /// Whether the storage is not known to have the bytes.
+    pub(crate) const fn is_unclean(self) -> bool {
+        self.0 & (DIRTY | WRITTEN) != 0
+    }
+
+    /// The group of the bytes that the storage is not known to have.
+    pub(crate) const fn group(self) -> Group {
+        Group((self.0 & GROUP) >> GROUP_SHIFT)
+    }
+
+    /// Whether something that the storage is not known to have is not of `group`: then it is to be made durable
+    /// before the page is written to.
+    pub(crate) fn is_unclean_of_other(self, group: Group) -> bool {
+        self.is_unclean() && self.group() != group
+    }
+
+    /// After a write to the page.
+    pub(crate) const fn dirtied(self, group: Group) -> Self {
+        Self(self.0 & !GROUP | DIRTY | group.0 << GROUP_SHIFT)
+    }
+
+    /// When the page is being given to the storage.
+    pub(crate) const fn written(self) -> Self {
+        Self(self.0 & !DIRTY | WRITTEN)
+    }
+
+    /// When the storage has said that everything it was given is durable.
+    pub(crate) const fn synced(self) -> Self {
+        Self(self.0 & !WRITTEN)
+    }
+
+    /// When the storage did not take the page, or cannot say what became of what it was given. A page that it was
+    /// not given, since it is another one than before, stays as it is.
+    pub(crate) const fn failed(self) -> Self {
+        if self.is_written() {
+            Self(self.0 & !WRITTEN | DIRTY)
+        } else {
+            self
+        }
+    }
+
+    /// When `holder`, of which the low 60 bits count, is about to replace the page.
+    pub(crate) const fn locked_by(self, holder: u64) -> Self {
+        Self(self.0 & OF_BYTES | LOCKED | holder << HOLDER_SHIFT)
+    }
+
+    pub(crate) const fn is_locked_by(self, holder: u64) -> bool {
+        self.is_locked() && self.0 >> HOLDER_SHIFT == holder << HOLDER_SHIFT >> HOLDER_SHIFT
+    }
+
+    pub(crate) const fn unlocked(self) -> Self {
+        Self(self.0 & OF_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> impl Iterator<Item = PageState> {
+        (0..8).flat_map(|bits| {
+            let state = PageState(bits & (DIRTY | WRITTEN) | (bits >> 2) << GROUP_SHIFT);
+            [
+                state,
+                state.locked_by(0),
+                state.locked_by(7),
+                state.locked_by(u64::MAX),
+            ]
+        })
+    }
+
+    #[test]
+    fn only_clean_pages_that_nobody_replaces_may_go() {
+        for state in all() {
+            assert_eq!(state.may_go(), !state.is_unclean() && !state.is_locked());
+        }
+    }
+
+    #[test]
+    fn a_write_makes_dirty_whatever_happens_to_older_bytes() {
+        let groups = [Group::after(0), Group::after(1)];
+        for (state, group) in all().flat_map(|state| groups.map(|group| (state, group))) {
+            let dirtied = state.dirtied(group);
+            assert!(dirtied.is_dirty());
+            // Written while older bytes are on their way: what was synced is not what was written last.
+            assert!(dirtied.synced().is_dirty());
+            assert!(!state.written().is_dirty() && state.written().is_unclean());
+            assert!(!state.failed().is_written());
+            assert_eq!(state.failed().is_dirty(), state.is_unclean());
+            assert!(!state.written().synced().is_unclean());
+        }
+    }
+
+    #[test]
+    fn the_lock_is_no_state_of_the_bytes() {
+        for state in all() {
+            for after in [
+                state.dirtied(Group::after(0)),
+                state.dirtied(Group::after(1)),
+                state.written(),
+                state.synced(),
+                state.failed(),
+            ] {
+                assert_eq!(after.is_locked(), state.is_locked());
+            }
+            let locked = state.locked_by(9);
+            assert_eq!(locked.unlocked(), state.unlocked());
+            assert_eq!(locked.is_unclean(), state.is_unclean());
+            assert!(locked.is_locked_by(9) && !locked.is_locked_by(8));
+            assert!(locked.dirtied(Group::after(1)).is_locked_by(9));
+            assert!(state.locked_by(u64::MAX).is_locked_by(u64::MAX));
+            assert!(!state.unlocked().is_locked());
+        }
+    }
+
+    #[test]
+    fn the_group_is_that_of_the_last_write_until_the_storage_has_it() {
+        for state in all() {
+            for nr in 0..4 {
+                let group = Group::after(nr);
+                let dirtied = state.dirtied(group);
+                for after in [
+                    dirtied,
+                    dirtied.written(),
+                    dirtied.written().failed(),
+                    dirtied.locked_by(u64::MAX),
+                    dirtied.locked_by(0).unlocked(),
+                ] {
+                    assert_eq!(after.group(), group);
+                    assert!(!after.is_unclean_of_other(group));
+                    assert!(after.is_unclean_of_other(Group::after(nr + 1)));
+                }
+                let clean = dirtied.written().synced();
+                assert!(!clean.is_unclean_of_other(Group::after(nr + 1)));
+            }
+        }
+    }
+}

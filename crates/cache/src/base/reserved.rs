@@ -1,0 +1,168 @@
+//! Arrays of words that are reserved at once, for all that a file may grow to, and use memory only where
+//! they are written.
+
+#![allow(unsafe_code)] // A mapping of its own.
+
+#[cfg(not(loom))]
+mod imp {
+    use std::ops::Deref;
+    use std::ptr::NonNull;
+
+    use pagewell_sync::atomic::AtomicU64;
+
+    /// The granularity in bytes at which memory is used and given back here.
+    const UNIT: usize = 4096;
+
+    /// Words that begin as zeros.
+    #[derive(Debug)]
+    pub(crate) struct Reserved {
+        start: NonNull<AtomicU64>,
+        len: usize,
+        /// Whether the system gives memory back in units as small as ours.
+        can_discard: bool,
+    }
+
+    // SAFETY: a slice of atomics that this value owns.
+    unsafe impl Send for Reserved {}
+    // SAFETY: as above.
+    unsafe impl Sync for Reserved {}
+
+    impl Reserved {
+        /// `len` zeros, or none when the system does not give the addresses.
+        pub(crate) fn new(len: usize) -> Option<Self> {
+            let bytes = len.checked_mul(size_of::<AtomicU64>())?.max(1);
+            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
+            // memory that exists.
+            let start = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    bytes,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                    -1,
+                    0,
+                )
+            };
+            if start == libc::MAP_FAILED {
+                return None;
+            }
+            // Huge pages would use memory where nothing was written. The advice is a wish.
+            // SAFETY: the range was just mapped; the advice does not change its contents.
+            let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+            Some(Self {
+                start: NonNull::new(start.cast())?,
+                len,
+                can_discard: crate::base::system::system_page_bytes() == Some(UNIT as u64),
+            })
+        }
+
+        /// Makes the words `first..first + nr` zero and gives their memory back. They must begin and end
+        /// at multiples of 512 words, and nobody may be storing to them.
+        pub(crate) fn discard(&self, first: usize, nr: usize) {
+            let range = &self[first..first + nr];
+            if self.can_discard {
+                let bytes = size_of_val(range);
+                debug_assert!(bytes.is_multiple_of(UNIT));
+                debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
+                // SAFETY: whole pages of our own mapping; they read as zeros afterwards, which are valid
+                // words. Who loads them meanwhile sees the old word or zero.
+                let result = unsafe {
+                    libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
+                };
+                if result == 0 {
+                    return;
+                }
+            }
+            super::zero(range);
+        }
+    }
+
+    impl Deref for Reserved {
+        type Target = [AtomicU64];
+
+        #[inline]
+        fn deref(&self) -> &[AtomicU64] {
+            // SAFETY: mapped, aligned to a page, zeros or what was stored, and unmapped when dropped.
+            unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        }
+    }
+
+    impl Drop for Reserved {
+        fn drop(&mut self) {
+            let bytes = (self.len * size_of::<AtomicU64>()).max(1);
+            // SAFETY: the mapping that `new` made; nothing borrows from it any more.
+            let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
+        }
+    }
+}
+
+#[cfg(loom)]
+mod imp {
+    use std::ops::Deref;
+
+    use pagewell_sync::atomic::AtomicU64;
+
+    /// Words that begin as zeros: a model's.
+    #[derive(Debug)]
+    pub(crate) struct Reserved(Box<[AtomicU64]>);
+
+    impl Reserved {
+        pub(crate) fn new(len: usize) -> Option<Self> {
+            Some(Self((0..len).map(|_| AtomicU64::new(0)).collect()))
+        }
+
+        pub(crate) fn discard(&self, first: usize, nr: usize) {
+            super::zero(&self[first..first + nr]);
+        }
+    }
+
+    impl Deref for Reserved {
+        type Target = [AtomicU64];
+
+        fn deref(&self) -> &[AtomicU64] {
+            &self.0
+        }
+    }
+}
+
+pub(crate) use imp::Reserved;
+
+fn zero(words: &[pagewell_sync::atomic::AtomicU64]) {
+    for word in words {
+        // ORDERING: Relaxed; the caller publishes that the words are free.
+        word.store(0, pagewell_sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use pagewell_sync::atomic::Ordering;
+
+    #[test]
+    fn discarded_words_are_zeros_and_their_neighbours_stay() {
+        let words = Reserved::new(512 * 3).unwrap();
+        for word in words.iter() {
+            assert_eq!(word.load(Ordering::Relaxed), 0);
+            word.store(7, Ordering::Relaxed);
+        }
+        words.discard(512, 512);
+        for (i, word) in words.iter().enumerate() {
+            let expected = if (512..1024).contains(&i) { 0 } else { 7 };
+            assert_eq!(word.load(Ordering::Relaxed), expected, "word {i}");
+        }
+    }
+
+    #[test]
+    fn a_terabyte_of_index_uses_nothing_until_it_is_touched() {
+        let words = Reserved::new(1 << 37).unwrap();
+        assert_eq!(words[(1 << 37) - 1].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert!(Reserved::new(usize::MAX).is_none());
+        assert!(Reserved::new(1 << 50).is_none());
+        assert!(Reserved::new(0).unwrap().is_empty());
+    }
+}

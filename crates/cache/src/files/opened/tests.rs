@@ -1,0 +1,234 @@
+//! Who waits for whom when files are closed, as far as threads are not needed to see it; and the registry of open files.
+
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, Nodes, Order, Place};
+use pagewell_io::{Backend, FileId, MemoryBackend};
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::lock;
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, not_yet, until};
+
+use super::*;
+use crate::api::cache::Cache;
+use crate::api::options::OpenOptions;
+use crate::base::slot::State;
+use crate::dirty::options::Writeback;
+use crate::files::clean::Cleaner;
+use crate::files::visit::visit;
+use crate::mapping::remove::Remover;
+
+fn cache() -> Cache<LockBit> {
+    let builder = Cache::builder().nodes(Nodes::Unbound(1));
+    builder.capacity(1 << 20).build().unwrap()
+}
+
+#[test]
+fn nobody_visits_what_nobody_shares() {
+    let users = Users::default();
+    assert!(!users.enter());
+    assert!(!users.add_share(), "nobody can wait");
+    assert!(users.enter());
+    assert!(!users.is_visited_only());
+    assert!(!users.remove_share_unless_last());
+    assert!(users.remove_share());
+    assert!(users.is_visited_only());
+    assert!(!users.enter(), "a visitor after the last share");
+    assert!(users.leave(), "nobody wakes who waits");
+    assert!(!users.is_visited_only());
+}
+
+#[test]
+fn who_waits_is_woken_when_the_file_is_opened_again() {
+    let users = Users::default();
+    assert!(!users.add_share());
+    assert!(users.enter() && users.enter());
+    assert!(users.remove_share());
+    assert!(users.is_visited_only());
+    assert!(users.add_share(), "nobody wakes who waits");
+    assert!(!users.is_visited_only());
+    assert!(!users.add_share(), "nobody waits any more");
+    assert!(!users.leave() && !users.leave(), "nobody is to be woken");
+    assert!(users.remove_share_unless_last());
+    assert!(users.remove_share());
+}
+
+/// A file that takes its time to be closed.
+#[derive(Debug)]
+struct ClosedLate(Arc<Gate>);
+
+impl ClosedLate {
+    const ID: FileId = FileId {
+        device: 1,
+        inode: 2,
+    };
+}
+
+impl Backend for ClosedLate {
+    fn read_at(&self, _: &[RacyBytes<'_>], _: u64) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(0)
+    }
+
+    fn id(&self) -> FileId {
+        Self::ID
+    }
+}
+
+impl Drop for ClosedLate {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
+/// The mapping that has been closed first takes itself out of the registry, and not the one that has been closed after it.
+#[test]
+fn a_mapping_forgets_itself_and_no_other_one() {
+    bounded("files that are closed", || {
+        let cache = cache();
+        let gates = [(); 2].map(|()| Arc::new(Gate::new()));
+        let _open = [OpenAtEnd(&gates[0]), OpenAtEnd(&gates[1])];
+        std::thread::scope(|scope| {
+            let closers = gates.each_ref().map(|gate| {
+                // Open while the other one is being closed.
+                let file = cache.open_backend(ClosedLate(Arc::clone(gate)), "late");
+                let file = file.unwrap();
+                let closer = scope.spawn(move || drop(file));
+                gate.wait_for(1);
+                closer
+            });
+            let files = cache.files();
+            for (gate, closer) in gates.iter().zip(closers) {
+                assert!(files.registry.is_registered(ClosedLate::ID));
+                assert!(Opened::of_open(files, ClosedLate::ID).is_none());
+                gate.open();
+                closer.join().unwrap();
+            }
+            assert!(!files.registry.is_registered(ClosedLate::ID));
+        });
+    });
+}
+
+/// Who opens a file for writing waits for who is just opening the same one, and for nobody else.
+#[test]
+fn a_file_is_opened_by_one_at_a_time() {
+    bounded("files that are opened", || {
+        let cache = cache();
+        let files = cache.files();
+        let ids = [1, 2].map(|inode| FileId { device: 1, inode });
+        let begin = |id| match Opened::begin_to_open(files, id) {
+            Opening::Begun(begun) => begun,
+            Opening::Already(_) => panic!("nobody has it open"),
+        };
+        let first = begin(ids[0]);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| drop(begin(ids[0])));
+            drop(begin(ids[1]));
+            not_yet("two open one file", || second.is_finished());
+            drop(first);
+        });
+        drop(begin(ids[0]));
+    });
+}
+
+/// Who drops the last share gives nothing back that a new one has use for, and waits for no transfer of it.
+#[test]
+fn what_has_been_opened_again_is_not_given_back() {
+    bounded("giving back", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::new(vec![1; 2 * FRAME_BYTES]));
+        let file = cache.open_backend(Arc::clone(&storage), "file").unwrap();
+        assert_eq!(file.read_at(&mut [0], 0).unwrap(), 1);
+        let mapping = Opened::of_open(cache.files(), storage.id()).unwrap();
+        // As if it were being read from the storage.
+        let leaf = mapping.index().leaf(mapping.claims(), 1).unwrap();
+        let claim = mapping.claim_empty(leaf, 1).unwrap();
+        Remover(&mapping).give_back();
+        let seen = mapping.index().look(0).unwrap();
+        assert_ne!(seen.slot.state(), State::Empty, "a page is gone");
+        drop(claim);
+    });
+}
+
+#[test]
+fn a_quiet_cache_has_closed_what_was_left() {
+    let cache = cache();
+    let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+    let options = OpenOptions::new().writeback(Writeback::Manual);
+    let file = cache.open_backend_with(Arc::clone(&storage), "left", &options);
+    let file = file.unwrap();
+    file.append(b"bytes").unwrap();
+    // No thread has been started that might be faster.
+    assert!(!*lock(&cache.files().background.is_started));
+    let share = cache.files().registry.open(storage.id()).unwrap();
+    lock(&cache.files().left).push(share);
+    drop(file);
+    assert_ne!(Arc::strong_count(&storage), 1, "its share keeps it");
+    drop(cache.quiesce().unwrap());
+    assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+}
+
+#[test]
+fn a_quiet_cache_is_not_one_before_a_round_is_over() {
+    bounded("a quiet cache", || {
+        let cache = cache();
+        let round = cache.files().rounds.hold();
+        std::thread::scope(|scope| {
+            let quiet = scope.spawn(|| drop(cache.quiesce().unwrap()));
+            not_yet("in a round", || quiet.is_finished());
+            drop(round);
+            until("the round is over", || quiet.is_finished());
+        });
+    });
+}
+
+/// The visitor is the one whose hook drops the last handle and the last share of the file that it visits.
+#[test]
+fn a_visitor_may_let_the_last_share_go_in_a_hook() {
+    bounded("a visit", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::writable(vec![0; FRAME_BYTES]));
+        let last = Arc::new(std::sync::Mutex::new(None));
+        let options = {
+            let last = Arc::clone(&last);
+            OpenOptions::new().write().before_write(move |_, _| {
+                drop(last.lock().unwrap().take());
+                Ok(())
+            })
+        };
+        let file = cache.open_backend_with(Arc::clone(&storage), "visited", &options);
+        let file = file.unwrap();
+        // The thread of the cache is to be in no hook.
+        let round = cache.files().rounds.hold();
+        file.write_at(&[1], 0).unwrap();
+        *last.lock().unwrap() = Some(file);
+        let files = cache.files();
+        assert!(Cleaner(files).make_clean_at(Order::ZERO, Place::Anywhere));
+        assert!(last.lock().unwrap().is_none(), "no hook");
+        assert_ne!(Arc::strong_count(&storage), 1, "it is closed later");
+        drop(round);
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        storage.modify(|bytes| assert_eq!(bytes[0], 1));
+    });
+}
+
+#[test]
+fn who_drops_the_last_share_waits_for_a_visitor() {
+    bounded("a file that is closed", || {
+        let cache = cache();
+        let storage = Arc::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
+        let file = cache.open_backend(Arc::clone(&storage), "visited").unwrap();
+        let mapping = Opened::of_open(cache.files(), storage.id()).unwrap();
+        let visit = visit(cache.files(), mapping.number()).unwrap();
+        drop(mapping);
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(move || drop(file));
+            not_yet("the visitor is there still", || closer.is_finished());
+            drop(visit);
+            closer.join().unwrap();
+        });
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+    });
+}

@@ -1,0 +1,192 @@
+//! The open files, by what they are and by number.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, Weak};
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_io::FileId;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::{Condvar, Mutex, lock};
+
+use crate::files::share::Share;
+use crate::mapping::record::Mapping;
+use crate::mapping::users::Users;
+
+/// The open files of a cache.
+#[derive(Debug)]
+pub(crate) struct Registry<S: RefScheme> {
+    tables: Mutex<Tables<S>>,
+    /// Told when a file is no longer being opened, or closed.
+    changed: Condvar,
+    next_number: AtomicU64,
+}
+
+/// The open files, by what they are and by number.
+#[derive(Debug)]
+struct Tables<S: RefScheme> {
+    /// The files that are just being opened for writing at a path: from before their lock is taken until they are
+    /// registered. So who finds a file locked by this cache finds it here, or registered.
+    opening: HashSet<FileId>,
+    /// The numbers of the mappings of each file: of the one that is open, and of those whose storage is just being closed.
+    by_file: HashMap<FileId, Vec<u64>>,
+    by_number: HashMap<u64, Registered<S>>,
+}
+
+impl<S: RefScheme> Tables<S> {
+    /// The mappings of the file `id`, as far as they are there still.
+    fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
+        let numbers = self.by_file.get(&id).into_iter().flatten();
+        numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
+    }
+
+    /// The one that is open, if there is one.
+    fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
+        self.mappings(id).find_map(Weak::upgrade)
+    }
+}
+
+/// A mapping that is not kept, and who uses it.
+pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
+
+/// Whether a mapping was open already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Open,
+    Made,
+}
+
+impl<S: RefScheme> Registry<S> {
+    pub(super) fn new() -> Self {
+        Self {
+            tables: Mutex::new(Tables {
+                opening: HashSet::new(),
+                by_file: HashMap::new(),
+                by_number: HashMap::new(),
+            }),
+            changed: Condvar::new(),
+            next_number: AtomicU64::new(0),
+        }
+    }
+
+    /// A share of the open mapping of the file `id`, or of the one that `make` makes of the number that it is given; and whether
+    /// the file was open.
+    ///
+    /// `make` is called without the registry's lock: it may evict, which looks mappings up. What it has not used, or what it has
+    /// made in vain, is dropped when the share is counted: that may take long, and closes files of the program's.
+    pub(super) fn open_or_make<E>(
+        &self,
+        id: FileId,
+        make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
+    ) -> Result<(Share<S>, Origin), E> {
+        if let Some(open) = self.open(id) {
+            return Ok((open, Origin::Open));
+        }
+        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let made = Arc::new(make(number)?);
+        let mut tables = lock(&self.tables);
+        let open = tables.open(id);
+        if open.is_none() {
+            tables.by_file.entry(id).or_default().push(number);
+            let registered = (Arc::downgrade(&made), Arc::clone(made.users()));
+            tables.by_number.insert(number, registered);
+        }
+        drop(tables);
+        if open.is_none() {
+            // Who waits for another mapping of it to be closed has this one.
+            self.changed.notify_all();
+        }
+        // If someone else was faster, ours is torn down here, after the lock was released.
+        Ok(match open {
+            Some(open) => (Share::count(open), Origin::Open),
+            None => (Share::count(made), Origin::Made),
+        })
+    }
+
+    /// A share of the open mapping of the file `id`.
+    pub(super) fn open(&self, id: FileId) -> Option<Share<S>> {
+        let open = lock(&self.tables).open(id);
+        open.map(Share::count)
+    }
+
+    /// Begins to open the file `id` for writing, unless it is open. Waits for who is just opening it, and until its storage
+    /// is closed if it is just being closed: then nobody in this cache has its lock.
+    pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
+        let mut tables = lock(&self.tables);
+        loop {
+            if !tables.opening.contains(&id) {
+                if let Some(open) = tables.open(id) {
+                    drop(tables);
+                    return Begin::Already(Share::count(open));
+                }
+                if !tables.by_file.contains_key(&id) {
+                    tables.opening.insert(id);
+                    return Begin::Begun(Begun { registry: self, id });
+                }
+            }
+            tables = self
+                .changed
+                .wait(tables)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether the file `id` is open, or its storage is just being closed.
+    pub(crate) fn is_registered(&self, id: FileId) -> bool {
+        lock(&self.tables).by_file.contains_key(&id)
+    }
+
+    /// The mapping with this number, if there is one.
+    pub(super) fn registered(&self, number: u64) -> Option<Registered<S>> {
+        lock(&self.tables).by_number.get(&number).cloned()
+    }
+
+    /// The mapping with this number, if it is there still.
+    pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
+        let (mapping, _) = self.registered(number)?;
+        mapping.upgrade()
+    }
+
+    /// The numbers of all open mappings.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        lock(&self.tables).by_number.keys().copied().collect()
+    }
+
+    /// Forgets a mapping that was torn down, and whose storage is closed.
+    pub(super) fn forget(&self, id: FileId, number: u64) {
+        let mut tables = lock(&self.tables);
+        tables.by_number.remove(&number);
+        // The file may have been opened again in the meantime, and be being closed again: other mappings of it stay.
+        if let Some(numbers) = tables.by_file.get_mut(&id) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                tables.by_file.remove(&id);
+            }
+        }
+        drop(tables);
+        self.changed.notify_all();
+    }
+}
+
+/// What there is to do for who wants to open a file for writing.
+#[derive(Debug)]
+pub(super) enum Begin<'r, S: RefScheme> {
+    /// Nothing: it is open.
+    Already(Share<S>),
+    /// To lock it, and to register it.
+    Begun(Begun<'r, S>),
+}
+
+/// A file that nobody else in this cache opens for writing at a path, as long as this exists.
+#[derive(Debug)]
+pub(crate) struct Begun<'r, S: RefScheme> {
+    registry: &'r Registry<S>,
+    id: FileId,
+}
+
+impl<S: RefScheme> Drop for Begun<'_, S> {
+    fn drop(&mut self) {
+        lock(&self.registry.tables).opening.remove(&self.id);
+        self.registry.changed.notify_all();
+    }
+}

@@ -1,0 +1,33 @@
+//! A share of an open file, counted and given on.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::mapping::record::Mapping;
+
+/// A share of an open file that is counted and nobody's yet. To drop this drops no share: it is to be made an
+/// [`Opened`](super::opened::Opened), which does.
+#[derive(Debug)]
+#[must_use = "the share is counted for ever"]
+pub(super) struct Share<S: RefScheme>(Arc<Mapping<S>>);
+
+impl<S: RefScheme> Share<S> {
+    /// Counts a share more.
+    pub(super) fn count(mapping: Arc<Mapping<S>>) -> Self {
+        let users = mapping.users();
+        if users.add_share() {
+            mapping.claims().waits.wake(&**users);
+        }
+        Self(mapping)
+    }
+
+    /// A share that the caller has counted.
+    pub(super) fn of_counted(mapping: Arc<Mapping<S>>) -> Self {
+        Self(mapping)
+    }
+
+    pub(super) fn into_mapping(self) -> Arc<Mapping<S>> {
+        self.0
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the rooms below that need files.
+
+mod reclaim;

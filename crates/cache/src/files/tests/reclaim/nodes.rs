@@ -1,0 +1,360 @@
+//! Requests for frames of certain nodes, in pools whose nodes are pretended.
+
+use pagewell_frame::{FrameKind, Place, UniqueFrame};
+use pagewell_io::MemoryBackend;
+use pagewell_sync::atomic::Ordering;
+
+use super::*;
+use crate::base::page::PageSize;
+use crate::base::slot::{Slot, State};
+use crate::dirty::options::{Access, WriteOptions, Writeback};
+use crate::files::opened::Opened;
+use crate::files::state::Files;
+use crate::index::leaf::Leaf;
+use crate::mapping::record::Mapping;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::spaces::frames::CacheFrames;
+use crate::supply::alloc::Allocator;
+use crate::supply::evict::unmark;
+use crate::supply::policy::clock::Among;
+use crate::supply::reclaim::nodes::alloc_free;
+use crate::supply::transfers::NodeSet;
+use crate::write::bytes::Writer;
+use crate::writeback::flush::Flusher;
+
+const NR_NODES: usize = 2;
+const OF_NODE: usize = NR_FRAMES / NR_NODES;
+
+/// How many pages of files are in frames of each node.
+fn nr_pages(files: &Files<LockBit>) -> [usize; NR_NODES] {
+    [0, 1].map(|node| {
+        let frames = files.supply().pool().frames_of(node).map(FrameNr::new);
+        let is_page =
+            |frame: &FrameNr| files.supply().pool().meta(*frame).kind().0 == FrameKind::Page;
+        frames.filter(is_page).count()
+    })
+}
+
+/// A cache of two nodes that are full of pages, clean and not referenced lately: one file's.
+fn full() -> (Arc<Files<LockBit>>, Opened<LockBit>) {
+    let files = files_with(NR_NODES);
+    let mapping = open(&files, 4 * NR_FRAMES as u64);
+    for page in 0..2 * NR_FRAMES as u64 {
+        drop(pin(&mapping, page));
+    }
+    assert!(
+        files.supply().pool().alloc(Order::ZERO).is_none(),
+        "not full"
+    );
+    for page in 0..2 * NR_FRAMES as u64 {
+        cool(&mapping, page);
+    }
+    let before = nr_pages(&files);
+    assert!(
+        before[0] > OF_NODE - 16 && before[1] > OF_NODE - 16,
+        "{before:?}"
+    );
+    (files, mapping)
+}
+
+/// Takes the mark off a page, if it is cached.
+fn cool(mapping: &Mapping<LockBit>, page: u64) {
+    let Some(leaf) = mapping.index().leaf(mapping.claims(), page) else {
+        return;
+    };
+    let position = Leaf::<LockBit>::slot_of(page);
+    // ORDERING: Relaxed; there is one thread.
+    let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
+    if slot.is_hot() {
+        unmark(&leaf, position, slot);
+    }
+}
+
+/// The pages that are cached, by the node that they are on.
+fn pages_on(files: &Files<LockBit>, mapping: &Mapping<LockBit>, node: usize) -> Vec<u64> {
+    let is_there = |page: &u64| {
+        let seen = mapping.index().look(*page).map(|seen| seen.slot.state());
+        matches!(seen, Some(State::Present(frame)) if files.supply().pool().node_of(frame) == Some(node))
+    };
+    (0..4 * NR_FRAMES as u64).filter(is_there).collect()
+}
+
+fn take(files: &Files<LockBit>, place: Place, nr: usize) -> Vec<UniqueFrame<'_, LockBit>> {
+    let blocks = (0..nr).map(|_| {
+        Allocator(files.supply())
+            .alloc_at(Order::ZERO, place)
+            .unwrap()
+    });
+    blocks.collect()
+}
+
+fn nr_on(files: &Files<LockBit>, blocks: &[UniqueFrame<'_, LockBit>], node: usize) -> usize {
+    let is_there =
+        |block: &&UniqueFrame<'_, _>| files.supply().pool().node_of(block.frame()) == Some(node);
+    blocks.iter().filter(is_there).count()
+}
+
+/// Pins the pages that are on a node.
+fn pin_on<'m>(
+    files: &Files<LockBit>,
+    mapping: &'m Mapping<LockBit>,
+    node: usize,
+) -> Vec<FrameRef<'m, LockBit>> {
+    let pages = pages_on(files, mapping, node);
+    pages.into_iter().map(|page| pin(mapping, page)).collect()
+}
+
+fn assert_at_rest(files: &Files<LockBit>) {
+    files.supply().pool().verify().unwrap();
+    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+}
+
+/// Symptom: no frame for an area that is bound to a node full of clean pages, though all of them could be evicted. Cause:
+/// room was made wherever the hand was, or not at all, since there were free frames on another node.
+#[test]
+fn frames_of_a_node_are_freed_there_and_nowhere_else() {
+    let (files, mapping) = full();
+    // Node 0 has free frames all the time, which are of no use.
+    for page in &pages_on(&files, &mapping, 0)[..32] {
+        Remover(&mapping).remove(*page, *page + 1, Unclean::Drop);
+    }
+    let before = nr_pages(&files);
+    let taken = take(&files, Place::Only(1), 300);
+    assert_eq!(nr_on(&files, &taken, 1), 300);
+    let after = nr_pages(&files);
+    assert_eq!(after[0], before[0], "pages of the other node were evicted");
+    // Those that were asked for, and at most as many more as are evicted along with one.
+    let nr_evicted = before[1] - after[1];
+    assert!((284..=316).contains(&nr_evicted), "{nr_evicted}");
+    drop(taken);
+    drop(mapping);
+    assert_at_rest(&files);
+}
+
+/// Where any node will do, no page is evicted while a frame is free; then those of the node that is preferred go first, and
+/// those of the others when it has none that can.
+#[test]
+fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
+    let (files, mapping) = full();
+    for page in &pages_on(&files, &mapping, 0)[..32] {
+        Remover(&mapping).remove(*page, *page + 1, Unclean::Drop);
+    }
+    let before = nr_pages(&files);
+    let free = take(&files, Place::Prefer(1), 32);
+    assert_eq!(nr_on(&files, &free, 0), 32);
+    assert_eq!(nr_pages(&files), before, "evicted with frames free");
+
+    let evicted = take(&files, Place::Prefer(1), 100);
+    assert_eq!(nr_on(&files, &evicted, 1), 100);
+    assert_eq!(nr_pages(&files)[0], before[0]);
+
+    drop(evicted);
+    let (pins, before) = (pin_on(&files, &mapping, 1), nr_pages(&files));
+    let mut elsewhere = take(&files, Place::Prefer(1), 300);
+    // First what is free on the node.
+    elsewhere.retain(|block| files.supply().pool().node_of(block.frame()) == Some(0));
+    assert!(elsewhere.len() >= 180, "{}", elsewhere.len());
+    assert_eq!(nr_pages(&files)[1], before[1]);
+    drop((free, elsewhere, pins));
+    drop(mapping);
+    assert_at_rest(&files);
+}
+
+/// Pages of the node that were read lately stay, as long as there are others on it.
+#[test]
+fn pages_of_a_node_have_a_second_chance() {
+    let (files, mapping) = full();
+    let there = pages_on(&files, &mapping, 1);
+    let (hot, cold) = there.split_at(100);
+    assert!(cold.len() > 200);
+    let mut taken = Vec::new();
+    for _ in 0..10 {
+        for page in hot {
+            drop(pin(&mapping, *page));
+        }
+        taken.append(&mut take(&files, Place::Only(1), 20));
+    }
+    let left = pages_on(&files, &mapping, 1);
+    let nr_kept = hot.iter().filter(|page| left.contains(page)).count();
+    assert_eq!(nr_kept, hot.len());
+    drop(taken);
+    drop(mapping);
+    assert_at_rest(&files);
+}
+
+/// All pages of the node are referenced again and again: they go all the same, rather than that the request fails.
+#[test]
+fn pages_of_a_node_that_are_all_hot_go_too() {
+    let (files, mapping) = full();
+    for page in pages_on(&files, &mapping, 0) {
+        drop(pin(&mapping, page));
+    }
+    let before = nr_pages(&files);
+    let taken = take(&files, Place::Only(0), 50);
+    assert_eq!(nr_on(&files, &taken, 0), 50);
+    assert_eq!(nr_pages(&files)[1], before[1]);
+}
+
+#[test]
+fn a_block_of_a_node_is_put_together_there() {
+    let (files, mapping) = full();
+    let before = nr_pages(&files);
+    let blocks: Vec<_> = (0..10)
+        .map(|_| {
+            Allocator(files.supply())
+                .alloc_at(sixteen(), Place::Only(1))
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(nr_on(&files, &blocks, 1), 10);
+    let after = nr_pages(&files);
+    assert_eq!(after[0], before[0]);
+    assert!(before[1] - after[1] <= 160);
+    // A leaf may be in the way on one node or the other, but not on both everywhere.
+    let preferred = Allocator(files.supply())
+        .alloc_at(sixteen(), Place::Prefer(0))
+        .unwrap();
+    assert_eq!(files.supply().pool().node_of(preferred.frame()), Some(0));
+    drop((blocks, preferred));
+    drop(mapping);
+    assert_at_rest(&files);
+}
+
+/// A node all of whose pages are pinned, beside one that has plenty to evict, and transfers all the time: the request ends. It
+/// does not wait for transfers that are of no use to it, of which there may always be some; for those to its node it does.
+#[test]
+fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfers() {
+    let (files, mapping) = full();
+    let mut pins = pin_on(&files, &mapping, 1);
+    let elsewhere = files.supply().transfers.begin(NodeSet::only(0));
+    // Leaves that are not in use any more.
+    let at = Place::Only(1);
+    let _leaves: Vec<_> =
+        std::iter::from_fn(|| Allocator(files.supply()).alloc_at(Order::ZERO, at).ok()).collect();
+    let before = nr_pages(&files);
+    for order in [Order::ZERO, sixteen()] {
+        assert!(
+            Allocator(files.supply())
+                .alloc_at(order, Place::Only(1))
+                .is_err(),
+            "{order:?}"
+        );
+    }
+    assert_eq!(nr_pages(&files), before, "evicted in vain");
+    drop(elsewhere);
+
+    let _there = files.supply().transfers.begin(NodeSet::only(1));
+    std::thread::scope(|scope| {
+        let request = scope.spawn(|| {
+            Allocator(files.supply())
+                .alloc_at(Order::ZERO, Place::Only(1))
+                .is_ok()
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(!request.is_finished());
+        pins.pop();
+        assert!(request.join().unwrap());
+    });
+}
+
+/// How many pages are written; fewer than make writers write back.
+const NR_DIRTY: usize = 100;
+
+/// A cache of whose second node all is taken but what dirty pages are in, of a file that is written back in this way; and of the
+/// first all.
+fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
+    let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
+    let options = WriteOptions {
+        mode,
+        before_write: None,
+    };
+    let (backend, path) = (Box::new(backend), "dirty".into());
+    let access = Access::Write(options);
+    let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, access);
+    let mapping = opened.unwrap().0;
+    // The first page brings the leaf with it, which may be anywhere.
+    Writer(&mapping).write_bytes(&[1; 4096], 0, 0).unwrap();
+    let mut taken = Vec::new();
+    for (node, left) in [(0, 0), (1, NR_DIRTY)] {
+        let place = Place::Only(node);
+        let mut free: Vec<_> =
+            std::iter::from_fn(|| alloc_free(files.supply().pool(), Order::ZERO, place)).collect();
+        free.truncate(free.len() - left);
+        taken.extend(free.into_iter().map(UniqueFrame::into_raw));
+    }
+    for page in 1..=NR_DIRTY as u64 {
+        Writer(&mapping)
+            .write_bytes(&[1; 4096], page * 4096, 0)
+            .unwrap();
+    }
+    assert_eq!(files.supply().pool().stats().nr_available(), 0);
+    (mapping, taken)
+}
+
+#[test]
+fn dirty_pages_of_a_node_are_written_back_and_then_go() {
+    let files = files_with(NR_NODES);
+    let (mapping, taken) = full_of_dirty(&files, Writeback::Background);
+    let frames = CacheFrames::new(Arc::clone(&files));
+    assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());
+    // That did not wait for them to become clean by themselves.
+    // ORDERING: Relaxed; there is one thread.
+    let hand = files
+        .supply()
+        .clock
+        .hand(Among::Node(1))
+        .load(Ordering::Relaxed);
+    assert!(hand / OF_NODE < 8, "{} rounds", hand / OF_NODE);
+    if nr_pages(&files)[0] == 0 {
+        assert!(
+            !frames.make_clean(Order::ZERO, Place::Only(0)),
+            "nothing is dirty there"
+        );
+    }
+    assert!(frames.make_clean(Order::ZERO, Place::Only(1)));
+    let block = frames.make_room(Order::ZERO, Place::Only(1)).unwrap();
+    assert_eq!(files.supply().pool().node_of(block.frame()), Some(1));
+    drop(block);
+    assert!(
+        !frames.make_clean(Order::ZERO, Place::Anywhere),
+        "all are clean"
+    );
+    for frame in taken {
+        let _ = files.supply().pool().free(frame, Order::ZERO).unwrap();
+    }
+    drop((frames, mapping));
+    assert_at_rest(&files);
+}
+
+/// What the program writes back itself is not written back for the sake of frames.
+#[test]
+fn dirty_pages_that_only_the_program_writes_back_stay() {
+    let files = files_with(NR_NODES);
+    let (mapping, taken) = full_of_dirty(&files, Writeback::Manual);
+    let frames = CacheFrames::new(Arc::clone(&files));
+    assert!(!frames.make_clean(Order::ZERO, Place::Only(1)));
+    assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());
+    Flusher(&mapping)
+        .sync(crate::writeback::durable::Sync::Data)
+        .unwrap();
+    assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_some());
+    for frame in taken {
+        let _ = files.supply().pool().free(frame, Order::ZERO).unwrap();
+    }
+}
+
+#[test]
+fn a_node_that_the_pool_does_not_have_is_never_full_of_anything() {
+    for nr_nodes in [1, NR_NODES] {
+        let frames = CacheFrames::new(files_with(nr_nodes));
+        for place in [Place::Only(nr_nodes), Place::Prefer(usize::MAX)] {
+            assert!(frames.make_room(Order::ZERO, place).is_none());
+            assert!(!frames.make_clean(Order::ZERO, place));
+        }
+        assert!(
+            frames
+                .make_room(Order::ZERO, Place::Only(nr_nodes - 1))
+                .is_some()
+        );
+    }
+}

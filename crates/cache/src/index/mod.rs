@@ -1,0 +1,16 @@
+//! The index of a file, and the one choke point that changes it.
+//!
+//! Owns. The array of slots of each file ([`file_index`]), leaves ([`leaf`]), and the claim ([`claim`]), through which every
+//! change of a slot goes. What claims need of the cache is one value ([`Claims`](claims::Claims)): the frames that slots name,
+//! and the places to wait for a claim to end.
+//!
+//! Calls `base`. Frames for leaves are handed in by who has them (`supply`).
+//!
+//! Promises. A word of a slot with a page does not repeat (I5 of [`file_index`]), so who loads it twice knows that the page was
+//! there all along. Nobody who holds a claim waits for another one (C3 of [`claim`]).
+
+pub(crate) mod claim;
+pub(crate) mod claims;
+pub(crate) mod file_index;
+pub(crate) mod leaf;
+pub(crate) mod raw;

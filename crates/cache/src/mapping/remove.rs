@@ -1,0 +1,155 @@
+//! Taking pages out: of a range, past the end of a file, and of a file that nobody keeps open.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::thread::Backoff;
+
+use crate::base::page::PageNr;
+use crate::base::page_state::PageState;
+use crate::base::slot::{Slot, State};
+use crate::index::claim::Claim;
+use crate::index::leaf::Leaf;
+use crate::mapping::record::Mapping;
+
+/// What happens to a page that the storage does not have, or that is about to be replaced, when pages are taken
+/// out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclean {
+    /// It stays.
+    Keep,
+    /// It goes, and what was written to it with it.
+    Drop,
+}
+
+/// Takes pages of a file out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remover<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Remover<'_, S> {
+    /// Takes the cached pages from `first` up to `end` out. Pages that are pinned live on under
+    /// their guards; fills in progress are waited for.
+    pub(crate) fn remove(self, first: PageNr, end: PageNr, unclean: Unclean) {
+        // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering: the caller has
+        // changed the file or its size, and we look for claims; they have claimed, and look at the size
+        // and the file; one must see the other).
+        fence(Ordering::SeqCst);
+        let end = end.min(self.0.index().capacity());
+        let mut page = first;
+        while page < end {
+            let Some(leaf) = self.0.index().next_leaf(Leaf::<S>::of(page)) else {
+                return;
+            };
+            page = page.max(Leaf::<S>::first_page(leaf));
+            while page < end.min(Leaf::<S>::first_page(leaf + 1)) {
+                self.remove_page(page, unclean);
+                page += 1;
+            }
+        }
+    }
+
+    fn remove_page(self, page: PageNr, unclean: Unclean) {
+        while !self.try_remove_page(page, unclean) {
+            if let Some(seen) = self.0.index().look(page)
+                && seen.slot.is_busy()
+            {
+                seen.wait_while_busy(self.0.claims());
+            }
+        }
+    }
+
+    /// Takes a page out; false if somebody has claimed it, maybe for as long as a transfer takes.
+    fn try_remove_page(self, page: PageNr, unclean: Unclean) -> bool {
+        let mut backoff = Backoff::new();
+        // A round is repeated when another thread has claimed the slot since it was looked at, or marked the page.
+        while let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
+            let position = Leaf::<S>::slot_of(page);
+            // ORDERING: Acquire, as in `Index::look`.
+            let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
+            match seen.state() {
+                State::Empty => return true,
+                State::Busy => return false,
+                State::Present(_) => {
+                    if let Ok(claim) = Claim::try_new(self.0.claims(), leaf, position, seen) {
+                        if self.forget_state(page, &claim, unclean) {
+                            // Dropping the slot's reference frees the frame, or leaves it to its guards.
+                            drop(claim.empty());
+                        }
+                        return true;
+                    }
+                    backoff.wait();
+                }
+            }
+        }
+        true
+    }
+
+    /// Makes a claimed page clean, so that it can be taken out; false if it is to be kept.
+    fn forget_state(self, page: PageNr, claim: &Claim<'_, S>, unclean: Unclean) -> bool {
+        let (Some(writes), Some(frame)) = (self.0.writes_if_any(), claim.frame()) else {
+            return true;
+        };
+        let record = self.0.pool().meta(frame);
+        let before = PageState::of(record);
+        if !before.may_go() && unclean == Unclean::Keep {
+            return false;
+        }
+        self.0.note_state(writes, page, before, PageState::CLEAN);
+        PageState::CLEAN.store(record);
+        if before.is_locked() {
+            // Who waits for the lock is to look for the page again.
+            self.0.claims().waits.wake(record.state());
+        }
+        true
+    }
+
+    /// Drops what lies in whole pages past `end`, the file's size.
+    pub(crate) fn drop_past_end(self, end: u64) {
+        let first = end.div_ceil(self.0.page_size() as u64);
+        self.remove(first, self.0.index().capacity(), Unclean::Drop);
+    }
+
+    /// Gives back what no pin needs. No share is left; the mapping is not torn down yet because it is pinned, and evictions
+    /// of leaves do not come any more.
+    ///
+    /// If there is a share again, the file has been opened anew: its pages are that handle's then, and this ends. It waits
+    /// for nothing but a few steps of others, since there are no transfers where there is no share.
+    pub(crate) fn give_back(self) {
+        let mut from = 0;
+        while let Some(leaf) = self.0.index().next_leaf(from) {
+            from = leaf + 1;
+            let mut backoff = Backoff::new();
+            for page in Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1) {
+                loop {
+                    if self.0.users().has_share() {
+                        return;
+                    }
+                    // What could not be made durable is kept to the end.
+                    if self.try_remove_page(page, Unclean::Keep) {
+                        break;
+                    }
+                    backoff.wait();
+                }
+            }
+            // An eviction may hold the leaf for a moment.
+            while let Some(held) = self.0.index().leaf_nr(self.0.claims(), leaf) {
+                match self.0.index().take_empty_leaf(self.0.claims(), leaf, held) {
+                    Ok(unique) => drop(unique),
+                    Err(held) => drop(held),
+                }
+                if self.0.users().has_share() || self.is_leaf_in_use(leaf) {
+                    break;
+                }
+                backoff.wait();
+            }
+        }
+    }
+
+    /// Whether a leaf has a slot that is not empty.
+    fn is_leaf_in_use(self, leaf: usize) -> bool {
+        let mut pages = Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1);
+        pages.any(|page| {
+            let seen = self.0.index().look(page);
+            seen.is_some_and(|seen| seen.slot.state() != State::Empty)
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The end of an open file: everything is given back.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::thread::Backoff;
+
+use crate::index::leaf::Leaf;
+use crate::mapping::record::Mapping;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::supply::charge::Charges;
+use crate::supply::leaves::Leaves;
+
+impl<S: RefScheme> Drop for Mapping<S> {
+    /// Gives all frames back. No handle is left, so nothing is filled or pinned any more; evictions may
+    /// be under way, and are waited for. The last handle has made everything durable.
+    fn drop(&mut self) {
+        if !self.shared().home.is_here() {
+            // Nothing that another thread of the parent was changing will ever be done.
+            return;
+        }
+        let mut from = 0;
+        while let Some(leaf) = self.index().next_leaf(from) {
+            from = leaf + 1;
+            let pages = Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1);
+            Remover(self).remove(pages.start, pages.end, Unclean::Drop);
+            let mut backoff = Backoff::new();
+            // An eviction may hold the leaf for a moment, or take it out before we do.
+            while let Some(held) = self.index().leaf_nr(self.claims(), leaf) {
+                match self.index().take_empty_leaf(self.claims(), leaf, held) {
+                    Ok(unique) => drop(unique),
+                    Err(held) => drop(held),
+                }
+                backoff.wait();
+            }
+        }
+        let supply = self.supply();
+        supply.leaf_stock.drain(&supply.claims);
+        Leaves(supply).uncharge(self.index());
+        Charges(supply).uncharge(Self::RECORD_BYTES);
+    }
+}

@@ -1,0 +1,70 @@
+//! How many keep a file open, and how many look at it: one word. What it is for, and the protocol, is in `files::opened`.
+
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+
+/// One visitor, in the word; shares are counted below it.
+const VISITOR: u64 = 1 << 32;
+
+/// How many shares and visitors a file has. It outlives the mapping, whose visitors leave after they have let go of it.
+#[derive(Debug, Default)]
+pub(crate) struct Users(AtomicU64);
+
+impl Users {
+    /// Counts a share; whether somebody may be waiting at 2 who need not any more.
+    #[must_use]
+    pub(crate) fn add_share(&self) -> bool {
+        // ORDERING: Relaxed; whoever makes a share has the mapping, and nothing is published.
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        before != 0 && before.is_multiple_of(VISITOR)
+    }
+
+    /// Whether there is a share: a hint, unless the caller has one.
+    pub(crate) fn has_share(&self) -> bool {
+        // ORDERING: Relaxed; nothing follows from it but that a look at what is given back was in vain.
+        !self.0.load(Ordering::Relaxed).is_multiple_of(VISITOR)
+    }
+
+    /// Counts a share no more; whether it was the last one.
+    pub(crate) fn remove_share(&self) -> bool {
+        // ORDERING: Release; what was done with the share is done before the file is closed. Who closes it is ordered
+        // by the mapping's own count.
+        let before = self.0.fetch_sub(1, Ordering::Release);
+        before % VISITOR == 1
+    }
+
+    /// Counts a share no more, unless it is the last one; whether it was not.
+    pub(crate) fn remove_share_unless_last(&self) -> bool {
+        let remove = |users: u64| (users % VISITOR != 1).then(|| users - 1);
+        // The loop ends with the first exchange that no other one has come before.
+        // ORDERING: Release, as in `remove_share`.
+        self.0
+            .fetch_update(Ordering::Release, Ordering::Relaxed, remove)
+            .is_ok()
+    }
+
+    /// Counts a visitor, unless there is no share.
+    pub(crate) fn enter(&self) -> bool {
+        let enter = |users: u64| (!users.is_multiple_of(VISITOR)).then(|| users + VISITOR);
+        // The loop ends with the first exchange that no other one has come before.
+        // ORDERING: Relaxed; by atomicity, who removes the last share later sees us counted. So the mapping's count is
+        // not zero when the visitor takes part in it: that happens before we leave, which is acquired before the last
+        // share lets go.
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
+            .is_ok()
+    }
+
+    /// Counts a visitor no more; whether somebody may be waiting for that.
+    pub(crate) fn leave(&self) -> bool {
+        // ORDERING: Release; pairs with the acquire in `is_visited_only`: the visitor has let go of the mapping.
+        let before = self.0.fetch_sub(VISITOR, Ordering::Release);
+        before == VISITOR
+    }
+
+    /// Whether there are visitors, and no share.
+    pub(crate) fn is_visited_only(&self) -> bool {
+        // ORDERING: Acquire; pairs with the release in `leave`.
+        let users = self.0.load(Ordering::Acquire);
+        users != 0 && users.is_multiple_of(VISITOR)
+    }
+}

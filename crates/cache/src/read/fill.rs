@@ -1,0 +1,263 @@
+//! The fill: reading missing pages from the storage.
+//!
+//! Protocol. Get a permit ([`crate::supply::permits`]) and allocate a frame. Claim the page's empty slot, so that
+//! concurrent misses of one page read it once: the others wait for the claim to end. Read into the frame,
+//! cut off what is past the end of the file, publish the frame, end the claim. Missing neighbours that the
+//! caller wants too are claimed and read in the same transfer, as far as that needs no waiting (C3 of
+//! [`crate::index::claim`]).
+//!
+//! Failure. An error leaves every slot as it was and frees the frames; those who waited try for
+//! themselves. A transfer of several pages that fails is repeated for the first page alone, so that an
+//! unreadable page does not make its neighbours unreadable.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameKind, FrameRef, UniqueFrame};
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::base::page_state::PageState;
+use crate::dirty::writes::Writes;
+use crate::index::claim::Claim;
+use crate::index::raw;
+use crate::mapping::record::Mapping;
+use crate::supply::alloc::Allocator;
+use crate::supply::counters::Event;
+use crate::supply::leaves::Leaves;
+use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::transfers::NodeSet;
+
+/// A fill may have to make a leaf.
+const LEAF_FRAMES: usize = 1;
+
+/// What came of a fill.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Fill<'m, S: RefScheme> {
+    /// The page was read; a reference to its frame, and how many bytes of it are the file's.
+    Filled(FrameRef<'m, S>, usize),
+    /// Someone else has claimed or filled the page: look again.
+    Raced,
+    /// Someone is cutting the file, or has just done it: look again when that is over.
+    Cut,
+}
+
+/// A page that is about to be read.
+#[derive(Debug)]
+struct Pending<'m, S: RefScheme> {
+    // Dropped in this order: the frame is free before somebody who waits for the slot wants one.
+    frame: UniqueFrame<'m, S>,
+    claim: Claim<'m, S>,
+    /// The frame of the leaf, and the position in it, that the slot is at.
+    place: (u64, u64),
+    /// How many bytes of the page the storage has.
+    len: usize,
+    /// How many bytes of the page the file has: more, if the file is written to and the storage does not know
+    /// of all of it yet. The others are zeros.
+    readable: usize,
+}
+
+/// Reads missing pages of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filler<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<'m, S: RefScheme> Filler<'m, S> {
+    /// Reads `page`, and missing pages after it up to `want` pages in all.
+    pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
+        let out_of_frames = |reason: OutOfFrames| {
+            self.0
+                .error(ErrorKind::OutOfFrames, Op::Read)
+                .with_detail(reason.to_string())
+        };
+        if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
+            || page >= self.0.index().capacity()
+        {
+            return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
+        }
+
+        // 1. A permit, a frame, the leaf, and last the claim: nothing is waited for with the claim in hand
+        // but the storage, and for permits with nothing in hand.
+        let page_frames = self.0.order().frames() as usize;
+        let mut permit = self.0.supply().in_flight.permit(page_frames + LEAF_FRAMES);
+        let frame = Allocator(self.0.supply())
+            .alloc(self.0.order())
+            .map_err(out_of_frames)?;
+        let leaf = Leaves(self.0.supply())
+            .leaf_or_new(self.0.index(), self.0.number(), page)
+            .map_err(out_of_frames)?;
+        let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
+            return Ok(Fill::Raced);
+        };
+        let mut batch = vec![Pending {
+            frame,
+            claim,
+            place,
+            len: 0,
+            readable: 0,
+        }];
+
+        // 2. The same for its neighbours, as far as it goes without waiting.
+        let end = self.0.fill_size().div_ceil(self.0.page_size() as u64);
+        let more = want.min(self.0.most_pages()).saturating_sub(1);
+        for next in (page + 1..end).take(more) {
+            if !permit.try_extend(page_frames) {
+                break;
+            }
+            let Some(pending) = self.try_prepare(next) else {
+                break;
+            };
+            batch.push(pending);
+        }
+        // The size is to be that of after the claims: whoever changes it stores it first, and then
+        // waits for the claims of the pages that it makes wrong.
+        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: we claim, and
+        // look at the size and the file; they change either, and look for claims; one must see the other).
+        fence(Ordering::SeqCst);
+        // Loaded once: a file that has grown since is one whose storage has not been asked for so much.
+        let size = self.0.fill_size();
+        let readable = self.readable_size(size);
+        for (pending, page) in batch.iter_mut().zip(page..) {
+            pending.len = self.0.len_of(page, size);
+            pending.readable = self.0.len_of(page, readable).max(pending.len);
+        }
+        if let [first, ..] = &*batch
+            && first.len == 0
+            && first.readable != 0
+        {
+            // The storage has nothing of it yet.
+            batch.truncate(1);
+            return Ok(self.publish_zeros(batch.pop()));
+        }
+        batch.retain(|pending| pending.len != 0);
+        if batch.is_empty() {
+            return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
+        }
+
+        // 3. Read them all, or failing that the first.
+        let nr_read = match self.transfer(&batch, page) {
+            Ok(nr_read) => nr_read,
+            Err(error) if batch.len() == 1 => return Err(self.failed(error)),
+            Err(_) => {
+                batch.truncate(1);
+                self.transfer(&batch, page)
+                    .map_err(|error| self.failed(error))?
+            }
+        };
+        if nr_read == 0 {
+            if self.is_being_cut(size) {
+                return Ok(Fill::Cut);
+            }
+            self.0.supply().counters.add(Event::FailedFill, 1);
+            return Err(self.0.error(ErrorKind::Truncated, Op::Read));
+        }
+
+        // 4. Publish what was read; what is left over in `batch` is given back.
+        batch.truncate(nr_read);
+        self.0.supply().counters.add(Event::Fill, nr_read as u64);
+        let mut batch = batch.into_iter();
+        let first = batch.next().and_then(|pending| {
+            let len = pending.readable;
+            Some((self.publish(pending, 1)?, len))
+        });
+        for pending in batch {
+            drop(self.publish(pending, 0));
+        }
+        match first {
+            Some((reference, len)) => Ok(Fill::Filled(reference, len)),
+            None => Ok(Fill::Raced),
+        }
+    }
+
+    /// How far the file can be read whose storage has `fill_size` bytes: if it is written to, that may be further.
+    fn readable_size(self, fill_size: u64) -> u64 {
+        match self.0.writes_if_any() {
+            Some(_) => fill_size.max(self.0.size()),
+            None => fill_size,
+        }
+    }
+
+    /// Whether the file has been, or is being, cut to less than `fill_size` bytes by who tells us so: a transfer that was
+    /// to read so much may fall short, and nothing is wrong with the file.
+    fn is_being_cut(self, fill_size: u64) -> bool {
+        // In this order: when the cut is over the size is there.
+        self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
+    }
+
+    /// Publishes a page of zeros.
+    fn publish_zeros(self, pending: Option<Pending<'m, S>>) -> Fill<'m, S> {
+        let Some(pending) = pending else {
+            return Fill::Raced;
+        };
+        let bytes = pending.frame.bytes();
+        bytes.zero(0, bytes.len());
+        let readable = pending.readable;
+        match self.publish(pending, 1) {
+            Some(reference) => Fill::Filled(reference, readable),
+            None => Fill::Raced,
+        }
+    }
+
+    /// Claims `page` and finds a frame for it, unless it is there already or either takes waiting.
+    fn try_prepare(self, page: PageNr) -> Option<Pending<'m, S>> {
+        let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
+        let leaf = self.0.index().leaf(self.0.claims(), page)?;
+        let (claim, place) = self.0.claim_empty(leaf, page)?;
+        Some(Pending {
+            frame,
+            claim,
+            place,
+            len: 0,
+            readable: 0,
+        })
+    }
+
+    /// Reads the pages of `batch`, which are neighbours from `first` on; returns how many were read
+    /// whole. Fewer than all means that the file has become shorter.
+    fn transfer(self, batch: &[Pending<'_, S>], first: PageNr) -> std::io::Result<usize> {
+        let bufs: Vec<RacyBytes<'_>> = batch
+            .iter()
+            .map(|pending| pending.frame.bytes().slice(0, pending.len))
+            .collect();
+        let pos = first * self.0.page_size() as u64;
+        let mut read = {
+            let supply = self.0.supply();
+            let frames = batch.iter().map(|pending| pending.frame.frame());
+            let nodes = NodeSet::of_frames(supply.pool(), frames);
+            let _transfer = supply.transfers.begin(nodes);
+            self.0.backend().read_at(&bufs, pos)?
+        };
+        let mut nr_read = 0;
+        for pending in batch {
+            if read < pending.len {
+                break;
+            }
+            read -= pending.len;
+            nr_read += 1;
+            // What is past the end of the file reads as zeros, whatever was in the frame before.
+            let bytes = pending.frame.bytes();
+            bytes.zero(pending.len, bytes.len() - pending.len);
+        }
+        Ok(nr_read)
+    }
+
+    /// Publishes a page that was read; with `extra` 1, returns a reference for the caller.
+    fn publish(self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
+        let Pending {
+            frame,
+            claim,
+            place,
+            ..
+        } = pending;
+        // One reference for the slot, besides the caller's.
+        let private = [PageState::CLEAN.bits(), 0];
+        let frame = frame.publish_with(FrameKind::Page, place, private, 1 + extra);
+        claim.fill(frame);
+        (extra == 1).then(|| raw::published(self.0.claims(), frame))
+    }
+
+    fn failed(self, error: std::io::Error) -> Error {
+        self.0.supply().counters.add(Event::FailedFill, 1);
+        Error::from_io(Op::Read, error).with_path(self.0.path())
+    }
+}

@@ -1,0 +1,147 @@
+//! The referenced lookup: from a page to a reference to its frame, filling the page if it is missing.
+//!
+//! Place. Pins, the referenced read, and whatever the optimistic read gives up on.
+//!
+//! Protocol. Load the slot; take a reference to the frame that the slot names; check
+//! that it is unchanged; then the reference is to the page. It is not one if the check fails, since
+//! the frame may have been reused between the load and the `try_get`: it is dropped again, and
+//! whoever drops the last one frees the frame.
+//!
+//! The bytes of a frame with a reference do not change (a page is written before it is
+//! published), so a copy under the reference needs no validation of its own.
+//!
+//! Progress. A round is repeated only after another thread has changed the slot or is about to: a fill
+//! and a cut of the file are waited for asleep, everything else lasts a few steps.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameRef, TryGetFrame};
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::thread::Backoff;
+
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::base::slot::State;
+use crate::index::file_index::Seen;
+use crate::index::leaf::Leaf;
+use crate::mapping::record::Mapping;
+use crate::read::fill::{Fill, Filler};
+
+/// How many rounds a claimed slot is watched before the thread sleeps: an eviction's claim is over
+/// in a moment, a fill's is not.
+const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
+
+/// A page, held.
+#[derive(Debug)]
+pub(crate) struct Found<'m, S: RefScheme> {
+    pub(crate) reference: FrameRef<'m, S>,
+    /// The size of the file at a moment when this was its page, or less: what the page holds from this position
+    /// of the file on is not the file's. (The size of a later moment may be that of a file that has been
+    /// shorter in between, or longer, which this page knows nothing of.)
+    pub(crate) end: u64,
+}
+
+/// Looks pages of a file up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<'m, S: RefScheme> Lookup<'m, S> {
+    /// A reference to the frame of `page`. If it is missing, it is filled, along with missing neighbours
+    /// up to as many pages in all as `ahead` says, which is asked once and only then.
+    pub(crate) fn get(
+        self,
+        page: PageNr,
+        ahead: impl Fn() -> usize,
+    ) -> Result<Found<'m, S>, Error> {
+        let mut want = None;
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(seen) = self.0.index().look(page) {
+                match seen.slot.state() {
+                    State::Present(_) => {
+                        if let Some(found) = self.try_get_seen(seen)? {
+                            self.mark_referenced(page, seen);
+                            return Ok(found);
+                        }
+                        backoff.wait();
+                        continue;
+                    }
+                    State::Busy if backoff.rounds() < WATCHES => {
+                        backoff.wait();
+                        continue;
+                    }
+                    State::Busy => {
+                        seen.wait_while_busy(self.0.claims());
+                        continue;
+                    }
+                    State::Empty => {}
+                }
+            }
+            let want = *want.get_or_insert_with(&ahead);
+            match Filler(self.0).fill(page, want)? {
+                Fill::Filled(reference, len) => {
+                    let end = page * self.0.page_size() as u64 + len as u64;
+                    return Ok(Found {
+                        reference,
+                        end: end.min(self.0.size()),
+                    });
+                }
+                Fill::Raced => {}
+                Fill::Cut => {
+                    if let Some(writes) = self.0.writes_if_any() {
+                        writes.wait_while_cutting(&self.0.claims().waits);
+                    }
+                }
+            }
+        }
+    }
+
+    /// [`get`](Self::get) once more, if it has failed with `error` for lack of frames, and pages that are not clean
+    /// were in the way. No lock of any file is held. Apart, and called where `get` is, so that lookups that succeed
+    /// are compiled as if there were no second one: an outcome that is passed on through memory costs seven
+    /// nanoseconds.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn get_after(
+        self,
+        error: Error,
+        page: PageNr,
+        ahead: &dyn Fn() -> usize,
+    ) -> Result<Found<'m, S>, Error> {
+        self.0.make_room(error)?;
+        self.get(page, ahead)
+    }
+
+    /// A reference to the frame that was `seen` in the slot, if it still is the page's.
+    pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m, S>>, Error> {
+        let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
+        match self.0.pool().try_get(frame) {
+            TryGetFrame::Taken(reference) => {
+                // `try_get` acquires, so these loads come after the reference was taken, and both acquire, so
+                // they stay in this order: the size is one that the file had while this was its page.
+                let end = self.0.size();
+                let is_pages = seen.is_unchanged();
+                Ok(is_pages.then_some(Found { reference, end }))
+            }
+            TryGetFrame::Locked => Ok(None),
+            TryGetFrame::Saturated => Err(self.0.error(ErrorKind::TooManyPins, Op::Read)),
+        }
+    }
+
+    /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
+    pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
+        if seen.slot.is_hot() {
+            return;
+        }
+        // Storing to a slot takes a hold of its leaf (I3 of the index).
+        if let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
+            // ORDERING: Relaxed; the mark is a hint, and a read-modify-write passes on what the slot's
+            // publisher released. If the slot has changed, so has the page, and the mark is void.
+            let _ = leaf.slot(Leaf::<S>::slot_of(page)).compare_exchange(
+                seen.slot.bits(),
+                seen.slot.with_referenced().bits(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}

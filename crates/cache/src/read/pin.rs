@@ -1,0 +1,123 @@
+//! Pins: references to pages, as guards that give access to the bytes.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::{FrameNr, FrameRef};
+
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::{Found, Lookup};
+use crate::read::raw;
+
+/// A pinned page of a file: derefs to its bytes, which do not change while the guard exists.
+///
+/// Borrows from the [`File`](crate::File) that it is of. A page that is pinned is not evicted; if it is
+/// invalidated meanwhile, the guard keeps the bytes that it has.
+pub struct PageGuard<'f, S: RefScheme = LockBit> {
+    reference: FrameRef<'f, S>,
+    len: usize,
+}
+
+/// A pinned page that owns a share of its file: as [`PageGuard`], without the borrow.
+pub struct OwnedPageGuard<S: RefScheme = LockBit> {
+    mapping: Arc<Mapping<S>>,
+    /// The reference to this frame is the guard's.
+    frame: FrameNr,
+    len: usize,
+}
+
+/// A reference to the frame of `page`, and how many bytes of it the file has.
+fn pin<S: RefScheme>(
+    mapping: &Mapping<S>,
+    page: PageNr,
+) -> Result<(FrameRef<'_, S>, usize), Error> {
+    mapping.check_home(Op::Pin)?;
+    let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
+    let start = page
+        .checked_mul(mapping.page_size() as u64)
+        .filter(|start| *start < mapping.size())
+        .ok_or_else(past_end)?;
+    let Found { reference, end } = match Lookup(mapping).get(page, || 1) {
+        Ok(found) => found,
+        Err(error) => Lookup(mapping).get_after(error, page, &|| 1)?,
+    };
+    // The file may have been found to be shorter meanwhile.
+    let rest = end.saturating_sub(start);
+    if rest == 0 {
+        return Err(past_end());
+    }
+    Ok((reference, rest.min(mapping.page_size() as u64) as usize))
+}
+
+impl<'f, S: RefScheme> PageGuard<'f, S> {
+    pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
+        let (reference, len) = pin(mapping, page)?;
+        Ok(Self { reference, len })
+    }
+}
+
+impl<S: RefScheme> OwnedPageGuard<S> {
+    pub(crate) fn new(mapping: Arc<Mapping<S>>, page: PageNr) -> Result<Self, Error> {
+        let (reference, len) = pin(&mapping, page)?;
+        let frame = reference.into_raw();
+        Ok(Self {
+            mapping,
+            frame,
+            len,
+        })
+    }
+}
+
+impl<S: RefScheme> Deref for PageGuard<'_, S> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        raw::page_slice(&self.reference, self.len)
+    }
+}
+
+impl<S: RefScheme> Deref for OwnedPageGuard<S> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        raw::pinned_slice(self.mapping.pool(), self.frame, self.len)
+    }
+}
+
+impl<S: RefScheme> Drop for OwnedPageGuard<S> {
+    fn drop(&mut self) {
+        let reference = raw::guards_reference(self.mapping.pool(), self.frame);
+        if !self.mapping.shared().home.is_here() {
+            // Dropping the last one would wait for locks that nobody lets go of in a child.
+            reference.into_raw();
+        }
+    }
+}
+
+impl<S: RefScheme> AsRef<[u8]> for PageGuard<'_, S> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<S: RefScheme> AsRef<[u8]> for OwnedPageGuard<S> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for PageGuard<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageGuard({} bytes)", self.len)
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for OwnedPageGuard<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedPageGuard({} bytes)", self.len)
+    }
+}

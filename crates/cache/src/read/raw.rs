@@ -1,0 +1,43 @@
+//! The unsafe steps of reads and pins, each as a safe function whose callers' duties are invariants of this room.
+
+#![allow(unsafe_code)] // See above.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView};
+
+/// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which a slot of
+/// the caller's index has named; `off + dst.len()` is within the page.
+#[inline]
+pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
+    // SAFETY: (P) views are kept in indices, and those in mappings, which own a share of the pool. (F) slots
+    // only ever name blocks of the pool, of the size of the file's pages. (D) the buffer is the caller's own.
+    unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
+}
+
+/// A reference that a guard kept as a bare number.
+pub(crate) fn guards_reference<S: RefScheme>(
+    pool: &FramePool<S>,
+    frame: FrameNr,
+) -> FrameRef<'_, S> {
+    // SAFETY: (A) the guard took the reference apart when it was made and calls this once, when it is
+    // dropped.
+    unsafe { FrameRef::from_raw(pool, frame) }
+}
+
+/// The first `len` bytes of a page that is held.
+#[cfg(not(loom))]
+pub(super) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize) -> &'a [u8] {
+    // SAFETY: (A) callers pass no more than the page's size. (B) a page is written only before it is
+    // published, while its frame has no references; once it has one, its bytes never change.
+    unsafe { page.slice(len) }
+}
+
+/// The first `len` bytes of a page that a guard holds by number.
+#[cfg(not(loom))]
+pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
+    let start = pool.bytes(frame, len).as_ptr();
+    // SAFETY: the range is of the pool, as was just checked, and the only caller hands the slice out for
+    // as long as it has a reference to the page, which is the reason that nobody writes it (see
+    // `page_slice`).
+    unsafe { std::slice::from_raw_parts(start, len) }
+}

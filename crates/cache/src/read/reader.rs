@@ -1,0 +1,213 @@
+//! Reading: optimistically, and by reference.
+//!
+//! # The optimistic read
+//!
+//! Nothing shared is written, and no reference is taken.
+//!
+//! ```text
+//! reader                                       who takes the page out, and who reuses its frame
+//! 1 load the slot            (acquire)         a claim the slot              (`busy`)
+//! 2 give up unless it is hot                   b freeze the frame, or drop its reference
+//! 3 load the file's size; give up beyond it    c end the claim: new version  (release)
+//! 4 copy the bytes                             d free the frame; someone allocates it (locks)
+//! 5 fence(Acquire)                             e fence(Release)              (`UniqueFrame::bytes`)
+//! 6 load the slot again: unchanged?            f write other bytes
+//! ```
+//!
+//! If step 4 copies any byte that step f wrote, the fences synchronise (5 with e), so step 6 sees what
+//! step c stored, or something later: `busy`, or another version. So a read that finds the slot
+//! unchanged has copied none of them. The frame's memory stays mapped, so a copy that will turn out stale is
+//! harmless while it lasts; so does the array of slots, for as long as the mapping.
+//!
+//! The answer covers the whole copy: the bytes are those of the page at any moment between steps 1 and 6. A
+//! read of several pages is validated page by page, and so is atomic for each page and not for all of them.
+//!
+//! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
+//! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
+//! file's size; the slot has changed. There is no second try: what makes the check fail is that the page
+//! was taken out, and then there is nothing to try again.
+//!
+//! # The referenced read
+//!
+//! Every page is looked up with a reference ([`crate::read::lookup`]), copied, and let go: two
+//! read-modify-writes of the frame's count for each page. It is the baseline that the optimistic read
+//! is measured against.
+//!
+//! Proved by `loom_read_vs_evict_and_reuse`, `loom_read_vs_fill`, `loom_read_vs_replacement`; by the
+//! litmus tests `optimistic-read*`; by the mutants of `verify/mutants`.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{Ordering, fence};
+
+use crate::base::error::{Error, ErrorKind};
+use crate::base::page::PageNr;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::{Found, Lookup};
+use crate::read::raw;
+
+/// The longest read that is tried in line: what [`pagewell_sync::bytes`] copies without a call, which would
+/// make the function around it save its registers.
+const SHORT_BYTES: usize = 64;
+
+/// What came of an optimistic read within one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum FastRead {
+    /// All of the buffer was read.
+    Done,
+    /// The referenced lookup has to decide. The buffer may have been written to.
+    Fallback,
+}
+
+/// Which way a read takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadPath {
+    /// Optimistic, and by reference where that gives up.
+    Optimistic,
+    /// By reference.
+    Referenced,
+}
+
+/// Reads bytes of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Reader<'_, S> {
+    /// Fills `buf` with the bytes from `pos` on, if it is a short read that is a hit. Otherwise
+    /// [`read_pages`](Self::read_pages) has to decide, and `buf` may have been written to.
+    ///
+    /// Calls nothing and needs few registers, so that it adds little to the function that it becomes a part
+    /// of.
+    #[inline(always)]
+    pub(crate) fn read_short(self, buf: &mut [u8], pos: u64) -> FastRead {
+        if buf.len() > SHORT_BYTES {
+            return FastRead::Fallback;
+        }
+        self.read_page_optimistic(pos, buf)
+    }
+
+    /// The page that byte `pos` of the file is in, and where in it.
+    #[inline]
+    fn split(self, pos: u64) -> (PageNr, usize) {
+        let off = pos as usize & (self.0.page_size() - 1);
+        (pos >> self.0.page_shift(), off)
+    }
+
+    /// Fills `buf` from within one page, or gives up. The numbers are those of the module's text.
+    ///
+    /// Every instruction counts here: on random reads, how many of them overlap is decided by how many fit
+    /// into the processor's window (`docs/adr/0004-hit-path.md`).
+    #[inline(always)]
+    pub(crate) fn read_page_optimistic(self, pos: u64, buf: &mut [u8]) -> FastRead {
+        let (page, off) = self.split(pos);
+        if off + buf.len() > self.0.page_size() {
+            return FastRead::Fallback;
+        }
+        // Loaded before the first atomic access, or the compiler must load them again after it.
+        let view = self.0.index().view();
+        // 1.
+        let Some(seen) = self.0.index().look(page) else {
+            return FastRead::Fallback;
+        };
+        // 2.
+        if !seen.slot.is_hot() {
+            return FastRead::Fallback;
+        }
+        // 3. After the slot, so that a page that is there is within the size, or the size is newer. (The sum
+        // cannot overflow: an index has no slots beyond `MAX_FILE_BYTES`.)
+        if pos + buf.len() as u64 > self.0.size() {
+            return FastRead::Fallback;
+        }
+        // 4.
+        let frame = seen.slot.frame();
+        raw::copy_page(view, frame, off, buf);
+        // 5.
+        // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the frame's bytes
+        // (`UniqueFrame::bytes`), through the bytes. It also keeps the loads below from being done
+        // before the copy. Without it `optimistic-read-broken-no-reader-fence` is "Sometimes".
+        fence(Ordering::Acquire);
+        // 6.
+        if seen.is_unchanged() {
+            FastRead::Done
+        } else {
+            FastRead::Fallback
+        }
+    }
+
+    /// Reads any number of pages, the way `path` says; `ahead` says how many pages to fill from a
+    /// missing page on, given how many the read itself has still to read.
+    pub(crate) fn read_pages(
+        self,
+        buf: &mut [u8],
+        pos: u64,
+        path: ReadPath,
+        ahead: impl Fn(PageNr, usize) -> usize,
+    ) -> Result<usize, Error> {
+        let mut done = 0;
+        while done < buf.len() {
+            let Some(now) = pos.checked_add(done as u64) else {
+                break;
+            };
+            let rest_of_file = self.0.size().saturating_sub(now);
+            let (page, off) = self.split(now);
+            let wanted =
+                (buf.len() - done).min(usize::try_from(rest_of_file).unwrap_or(usize::MAX));
+            if wanted == 0 {
+                break;
+            }
+            let chunk = &mut buf[done..][..wanted.min(self.0.page_size() - off)];
+            if path == ReadPath::Optimistic
+                && self.read_page_optimistic(now, chunk) == FastRead::Done
+            {
+                done += chunk.len();
+                continue;
+            }
+            let pages_left = (off + wanted).div_ceil(self.0.page_size());
+            match self.read_page_referenced(page, off, now, chunk, || ahead(page, pages_left)) {
+                Ok(n) => {
+                    done += n;
+                    if n < chunk.len() {
+                        // The file has just been found to end here.
+                        break;
+                    }
+                }
+                Err(error) => {
+                    // A copy that failed its check may have left foreign bytes behind.
+                    chunk.fill(0);
+                    // What was read before the failure counts; the next read reports it. That the file
+                    // has just been found to end before this page is no failure.
+                    if done == 0 && error.kind() != ErrorKind::OutOfRange {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        if path == ReadPath::Optimistic {
+            // A short read that failed its check may have left foreign bytes there.
+            let end = buf.len().min(done.saturating_add(SHORT_BYTES));
+            buf[done..end].fill(0);
+        }
+        Ok(done)
+    }
+
+    /// Reads within one page with a reference to its frame.
+    pub(crate) fn read_page_referenced(
+        self,
+        page: PageNr,
+        off: usize,
+        pos: u64,
+        buf: &mut [u8],
+        ahead: impl Fn() -> usize,
+    ) -> Result<usize, Error> {
+        let Found { reference, end } = match Lookup(self.0).get(page, &ahead) {
+            Ok(found) => found,
+            Err(error) => Lookup(self.0).get_after(error, page, &ahead)?,
+        };
+        let n = end.saturating_sub(pos).min(buf.len() as u64) as usize;
+        let (now, past_end) = buf.split_at_mut(n);
+        reference.bytes().copy_to(off, now);
+        past_end.fill(0);
+        Ok(n)
+    }
+}

@@ -1,0 +1,60 @@
+//! Allocating: a block that is free, or else what reclaim finds.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
+
+use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::parts::Supply;
+use crate::supply::reclaim::effort::Patience;
+use crate::supply::reclaim::nodes::{alloc_free, simplest};
+use crate::supply::reclaim::reclaimer::Reclaimer;
+
+/// Allocates blocks, and evicts pages for them if need be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+
+impl<'s, S: RefScheme> Allocator<'s, S> {
+    /// A block of `order`; pages are evicted for it if need be.
+    pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
+        match self.0.pool().alloc(order) {
+            Some(unique) => Ok(unique),
+            None => Reclaimer(self.0).reclaim(order, Place::Anywhere, Patience::Always),
+        }
+    }
+
+    /// A block of `order`, if it can be had without evicting pages that were referenced lately. When there
+    /// is none free, pages that are passed over lose their marks, as with any round of the hand.
+    pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+        self.0
+            .pool()
+            .alloc(order)
+            .or_else(|| Reclaimer(self.0).find_unmarked(order))
+    }
+
+    /// As [`alloc`](Self::alloc), at `place`, which is one of the pool.
+    pub(crate) fn alloc_at(
+        self,
+        order: Order,
+        place: Place,
+    ) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
+        let place = simplest(self.0.pool(), place);
+        if let Some(free) = alloc_free(self.0.pool(), order, place) {
+            return Ok(free);
+        }
+        let block = Reclaimer(self.0).reclaim(order, place, Patience::WhileHopeful)?;
+        if let (Place::Only(node), Order::ZERO) = (place, order) {
+            Reclaimer(self.0).evict_more(node);
+        }
+        Ok(block)
+    }
+
+    /// A block on this node and no other, if one is free.
+    pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s, S>> {
+        let request = AllocRequest {
+            order,
+            place: Place::Only(node),
+            reserve: Reserve::Keep,
+        };
+        self.0.pool().alloc_by(&request).ok()
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory that the cache uses outside of its frames, counted in frames all the same.
+//!
+//! What belongs to an open file but is not in a frame (its record, the part of its index's root that is
+//! in use) is charged here in bytes. For every [`FRAME_BYTES`] charged, or begun, one frame of the
+//! pool is withheld: allocated, its memory given back to the system, and used for nothing. So the
+//! cache as a whole stays within its capacity.
+//!
+//! Locks. The budget's lock is taken with no other lock held, and frames are allocated without it.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_BYTES, FrameNr, UniqueFrame};
+use pagewell_sync::{Mutex, lock};
+
+use crate::index::claims::Claims;
+use crate::supply::raw;
+
+/// What is charged, and the frames withheld for it.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: usize,
+    withheld: Vec<FrameNr>,
+}
+
+impl State {
+    fn nr_needed(&self, more: usize) -> usize {
+        (self.bytes + more).div_ceil(FRAME_BYTES)
+    }
+}
+
+impl Budget {
+    /// The frames that are withheld at the moment, in ascending order.
+    pub(crate) fn withheld(&self) -> Vec<FrameNr> {
+        let mut withheld = lock(&self.state).withheld.clone();
+        withheld.sort_unstable();
+        withheld
+    }
+
+    /// Charges `bytes`, if that takes no more frames than are withheld already, and those in `spare`; whether it did. What it
+    /// takes of `spare` is withheld from then on.
+    pub(super) fn try_charge<S: RefScheme>(
+        &self,
+        bytes: usize,
+        spare: &mut Vec<UniqueFrame<'_, S>>,
+    ) -> bool {
+        let mut state = lock(&self.state);
+        let nr_missing = state.nr_needed(bytes).saturating_sub(state.withheld.len());
+        if nr_missing > spare.len() {
+            return false;
+        }
+        let used = spare.drain(..nr_missing).map(UniqueFrame::into_withheld);
+        state.withheld.extend(used);
+        state.bytes += bytes;
+        true
+    }
+
+    /// Takes back a charge of `bytes`; what is withheld for it is free then.
+    pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
+        let surplus = {
+            let mut state = lock(&self.state);
+            debug_assert!(bytes <= state.bytes);
+            state.bytes = state.bytes.saturating_sub(bytes);
+            let nr_kept = state.nr_needed(0).min(state.withheld.len());
+            state.withheld.split_off(nr_kept)
+        };
+        for frame in surplus {
+            drop(raw::withheld(claims, frame));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Charging the budget: frames are found for what is used outside of them.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{Order, UniqueFrame};
+
+use crate::supply::alloc::Allocator;
+use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::parts::Supply;
+
+/// Charges the budget ([`super::budget`]).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+
+impl<'s, S: RefScheme> Charges<'s, S> {
+    /// Charges `bytes`; pages are evicted for them if need be.
+    pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
+        // Frames that are allocated here are this call's own until the charge is met by them: calls at
+        // the same time must neither use each other's, nor leave any of them behind. Those that turn out
+        // not to be needed are freed when this is dropped, which is after the budget's lock is released.
+        let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
+        while !self.0.budget.try_charge(bytes, &mut spare) {
+            let unique = Allocator(self.0).alloc(Order::ZERO)?;
+            unique.discard();
+            spare.push(unique);
+        }
+        Ok(())
+    }
+
+    /// Takes back a charge of `bytes`.
+    pub(crate) fn uncharge(self, bytes: usize) {
+        self.0.budget.uncharge(&self.0.claims, bytes);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::{FramePool, PoolConfig};
+
+    fn supply(nr_frames: usize) -> Supply<LockBit> {
+        Supply::new(FramePool::new(&PoolConfig::new(nr_frames)).unwrap())
+    }
+
+    #[test]
+    fn charges_are_rounded_up_together_and_come_back() {
+        let supply = supply(16);
+        Charges(&supply).charge(100).unwrap();
+        Charges(&supply).charge(100).unwrap();
+        assert_eq!(supply.pool().stats().nr_available(), 15);
+        Charges(&supply).charge(4096).unwrap();
+        assert_eq!(supply.pool().stats().nr_available(), 14);
+        Charges(&supply).uncharge(100);
+        assert_eq!(supply.pool().stats().nr_available(), 14);
+        Charges(&supply).uncharge(100);
+        assert_eq!(supply.pool().stats().nr_available(), 15);
+        Charges(&supply).uncharge(4096);
+        assert_eq!(supply.pool().stats().nr_available(), 16);
+        supply.pool().verify().unwrap();
+    }
+
+    #[test]
+    fn a_charge_that_cannot_be_met_changes_nothing() {
+        let supply = supply(16);
+        Charges(&supply).charge(4096).unwrap();
+        assert!(Charges(&supply).charge(16 * 4096).is_err());
+        assert_eq!(supply.pool().stats().nr_available(), 15);
+        Charges(&supply).uncharge(4096);
+        assert_eq!(supply.pool().stats().nr_available(), 16);
+    }
+
+    /// Eight files that were opened at the same moment left a cache with 61 of 64 frames: each charge had
+    /// withheld a frame, one would have done for all, and only a charge that failed gave back what was
+    /// too much. Frames that a charge does not need now never become withheld.
+    #[test]
+    fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
+        const THREADS: usize = 8;
+        let supply = supply(64);
+        let barrier = std::sync::Barrier::new(THREADS);
+        for _ in 0..50 {
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        Charges(&supply).charge(100).unwrap();
+                    });
+                }
+            });
+            assert_eq!(supply.pool().stats().nr_available(), 63);
+            Charges(&supply).uncharge(100 * THREADS);
+            assert_eq!(supply.pool().stats().nr_available(), 64);
+        }
+        supply.pool().verify().unwrap();
+    }
+}

@@ -1,0 +1,78 @@
+//! Writes of any length, at any position.
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::error::{Error, Op};
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::write::growth::{Grower, Part};
+use crate::write::page::{Bound, PageWriter};
+
+/// Writes bytes to a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Writer<'_, S> {
+    /// Writes `buf` from byte `pos` of the file on; returns how many bytes were written: all, unless
+    /// something failed after the first page.
+    pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
+        let writes = self.0.writes(Op::Write)?;
+        Grower(self.0).checked_end(pos, buf.len())?;
+        let mut done = 0;
+        let mut has_made_room = false;
+        while done < buf.len() {
+            // With no lock in hand.
+            self.0.throttle();
+            let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
+            done += nr;
+            match result {
+                // If nothing was written the file was cut meanwhile: the rest makes it longer again.
+                Ok(()) => {}
+                Err(error) => {
+                    let error = match error {
+                        error if has_made_room => error,
+                        error => match self.0.make_room(error) {
+                            Ok(()) => {
+                                has_made_room = true;
+                                continue;
+                            }
+                            Err(error) => error,
+                        },
+                    };
+                    return if done == 0 { Err(error) } else { Ok(done) };
+                }
+            }
+            has_made_room = false;
+        }
+        Ok(done)
+    }
+
+    /// Writes `buf` from byte `pos` on, or a part of it that begins there; returns how many bytes were written
+    /// before something failed.
+    fn write_some(
+        self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+    ) -> (usize, Result<(), Error>) {
+        if pos + buf.len() as u64 <= self.0.size() {
+            return PageWriter(self.0).write_pages(writes, buf, pos, lsn, Bound::Within);
+        }
+        // So many pages at once as are surely there, since nobody is throttled with the lock in hand.
+        let off = pos as usize & (self.0.page_size() - 1);
+        let most = self.0.most_pages() * self.0.page_size() - off;
+        let buf = &buf[..buf.len().min(most)];
+        let _resize = match self.0.lock_size(writes, Op::Write) {
+            Ok(lock) => lock,
+            Err(error) => return (0, Err(error)),
+        };
+        let old = self.0.size();
+        if pos > old
+            && let Err(error) = Grower(self.0).zero_tail(writes, pos)
+        {
+            return (0, Err(error));
+        }
+        Grower(self.0).write_growing(writes, buf, pos, lsn, Part::Kept)
+    }
+}

@@ -1,0 +1,212 @@
+//! The end of a file that is written to: writes past it, appends, new sizes.
+//!
+//! # Protocol
+//!
+//! Writes past the end hold the lock of the file's size. Pages are there before the size says so; the page that the old
+//! end is in comes last, and the size is stored before its claim ends (`write_growing`). A gap
+//! between the old end and the first byte written has no pages: past the end that the storage has
+//! ([`crate::writeback::size`]), a page that is not cached is zeros.
+//!
+//! A cut, with the lock of the size and the writeback lock held:
+//! 1. The storage cuts the file. Until it has, the file has its old size for everybody, so a cut that fails was none. A fill whose
+//!    transfer falls short meanwhile sleeps until the cut is over ([`Writes::cutting`]). A storage that panics, or does not tell
+//!    whether it has cut the file, is taken to have cut it.
+//! 2. Store the size, then the size that fills go by. In this order: a fill that finds a page past the end of the storage makes it
+//!    zeros, and whoever reads these zeros must see that the file is shorter.
+//! 3. Take out the pages past the new end (`Remover::remove`), and tell the file's user, who keeps copies.
+//!
+//! # Locks
+//!
+//! The lock of the size comes before the writeback lock. With the former in hand nobody is throttled, since that
+//! takes the locks of other files; a hook, which runs with the latter in hand, may write to others.
+//!
+//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`;
+//! the litmus tests `write-vs-truncate*`, `append-vs-read*`.
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::edit::Edit;
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::MAX_FILE_BYTES;
+use crate::base::slot::State;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::mapping::remove::Remover;
+use crate::write::page::{Bound, PageWriter};
+use crate::writeback::barrier::Barriers;
+use crate::writeback::size::StorageSize;
+
+/// What becomes of whole pages that were written when a later one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Kept,
+    Dropped,
+}
+
+/// Makes a file longer, or gives it a new size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Grower<'_, S> {
+    /// Writes `buf` from byte `pos` on and makes the file longer. The lock of the size is held.
+    ///
+    /// The page that the old end is in comes last, and the size is stored before its claim ends. Otherwise it could be
+    /// given to the storage up to the old end, and be taken for written.
+    pub(crate) fn write_growing(
+        self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+        part: Part,
+    ) -> (usize, Result<(), Error>) {
+        let old = self.0.size();
+        let last_end = old.next_multiple_of(self.0.page_size() as u64);
+        let in_last = last_end.saturating_sub(pos).min(buf.len() as u64) as usize;
+        let (nr_past, past) = PageWriter(self.0).write_pages(
+            writes,
+            &buf[in_last..],
+            pos + in_last as u64,
+            lsn,
+            Bound::Growing,
+        );
+        if part == Part::Dropped && past.is_err() {
+            Remover(self.0).drop_past_end(old);
+            return (0, past);
+        }
+        // The pages are there; who sees the size sees them.
+        let size = old.max(pos + (in_last + nr_past) as u64);
+        if in_last == 0 {
+            if nr_past != 0 {
+                self.0.store_size(size);
+            }
+            return (nr_past, past);
+        }
+        let bound = Bound::GrowingTo(size);
+        let (nr, result) = PageWriter(self.0).write_pages(writes, &buf[..in_last], pos, lsn, bound);
+        if nr < in_last {
+            Remover(self.0).drop_past_end(old);
+            return (nr, result);
+        }
+        // Where the old end is that of a page, no page has stored it.
+        self.0.store_size(size);
+        (in_last + nr_past, past)
+    }
+
+    /// Writes `buf` at the end of the file; returns where that was.
+    pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        let writes = self.0.writes(Op::Write)?;
+        // With no lock in hand.
+        self.0.throttle();
+        self.0.with_room(|| self.try_append(writes, buf, lsn))
+    }
+
+    fn try_append(self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+        let _resize = self.0.lock_size(writes, Op::Write)?;
+        let pos = self.0.size();
+        self.checked_end(pos, buf.len())?;
+        // All or nothing: what was placed past the end is dropped.
+        let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
+        result.map(|()| pos)
+    }
+
+    /// Where a write of `len` bytes at `pos` ends, if the file can have that.
+    pub(crate) fn checked_end(self, pos: u64, len: usize) -> Result<u64, Error> {
+        let end = pos.checked_add(len as u64);
+        end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
+            self.0
+                .error(ErrorKind::FileTooLarge, Op::Write)
+                .with_detail(format!(
+                    "{len} bytes at {pos}; indexed up to {}, at most {MAX_FILE_BYTES}",
+                    self.0.reach()
+                ))
+        })
+    }
+
+    /// Makes what lies between the end of the file and `pos` zeros in the page that the end is in; what lies in other
+    /// pages is zeros to fills. The lock of the size is held.
+    pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
+        let old = self.0.size();
+        let page_size = self.0.page_size() as u64;
+        let tail = old % page_size;
+        // What a page has past the end of the file means nothing until now. A page that is not cached is read
+        // anew, with zeros there.
+        let is_cached = self
+            .0
+            .index()
+            .look(old / page_size)
+            .is_some_and(|seen| seen.slot.state() != State::Empty);
+        if tail != 0 && is_cached {
+            let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
+            let edit = Edit::bytes(tail as usize, &zeros, 0);
+            // Nobody can cut the file: the lock of its size is held.
+            let _ = PageWriter(self.0).write_page(writes, old / page_size, edit, Bound::Growing)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file a new size. What is cut off is gone; what is added is zeros.
+    pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Resize)?;
+        self.0.with_room(|| self.try_resize(writes, new))
+    }
+
+    fn try_resize(self, writes: &Writes, new: u64) -> Result<(), Error> {
+        if new > self.0.reach() {
+            return Err(self
+                .0
+                .error(ErrorKind::FileTooLarge, Op::Resize)
+                .with_detail(format!("{new} bytes; indexed up to {}", self.0.reach())));
+        }
+        let _resize = self.0.lock_size(writes, Op::Resize)?;
+        let old = self.0.size();
+        if new > old {
+            self.zero_tail(writes, new)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
+        // No page is on its way to the storage, where it would make the file longer again.
+        let mut storage = self.0.lock_storage(writes, Op::Resize)?;
+        if storage.is_split {
+            // The storage is told the size now, so what is to be durable before that is made so now.
+            Barriers(self.0)
+                .settle_earlier(writes, &mut storage)
+                .map_err(|error| error.with_op(Op::Resize))?;
+        }
+        // A cut has to be told only of what the storage has; growth is told now, so that it fails now.
+        let is_right = storage.is_size_known
+            && if new < old {
+                self.0.fill_size() <= new
+            } else {
+                self.0.fill_size() == new
+            };
+        let set = if is_right {
+            Ok(())
+        } else {
+            StorageSize(self.0).set_storage_size(&mut storage, new, || {
+                // Shown when it is sure that there is a cut, and before fills take what was cut off for zeros.
+                if new < old {
+                    self.0.store_size(new);
+                }
+            })
+        };
+        // A cut that the storage may have done is one: what it has past the new end is not known any more. A change that it
+        // has not done is none: nothing was dropped, and nobody has seen another size.
+        let is_changed = match &set {
+            Ok(()) => true,
+            Err(not_set) => new <= old && not_set.may_be_set,
+        };
+        if is_changed {
+            self.0.store_fill_size(self.0.fill_size().min(new));
+            self.0.store_size(new);
+            Remover(self.0).drop_past_end(new);
+            // The lock of the size keeps the file from growing again; whoever shows its pages may have to wait.
+            drop(storage);
+            if new < old {
+                self.0.user().tell_cut(new);
+            }
+        }
+        set.map_err(|not_set| {
+            Error::from_io(Op::Resize, not_set.error_or_unwind()).with_path(self.0.path())
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! Writing within a page.
+//!
+//! # Protocol
+//!
+//! ```text
+//! writer                                        optimistic reader
+//! 1 claim the slot (`busy`)                     load the slot: hot
+//! 2 freeze the page's frame at a count of 1
+//! 3 fence(Release)       (`UniqueFrame::bytes`) copy the bytes
+//! 4 write the bytes                             fence(Acquire)
+//! 5 unfreeze; end the claim: new version        load the slot again: unchanged?
+//! ```
+//!
+//! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences; so a read within
+//! one page has all of a write or nothing of it.
+//!
+//! If the frame cannot be frozen, somebody holds a reference: a pin, a referenced read, a transfer to the
+//! storage. Then the page moves: the writer copies it to a new frame, writes there, and puts that into the
+//! slot. So pins and transfers never see bytes change, and nobody waits for them. That is decided by the count
+//! alone, as an eviction is: a pin either has its reference before the freeze, which fails, or its `try_get`
+//! fails. No fence between the count and the slot is needed (`docs/adr/0007-*`).
+//!
+//! New frames are found with no claim in hand: finding one may evict, and wait.
+//!
+//! # What is not read
+//!
+//! A page that is missing is read in first, unless all of its bytes that the file has are written, or the
+//! storage has none of it.
+//!
+//! Writes past the end are in [`super::growth`], page locks in [`super::page_lock`].
+//!
+//! Proved by `loom_read_vs_write`, `loom_read_vs_two_moves`, `loom_write_vs_*`, `loom_*_vs_whole_write`; the litmus tests
+//! `optimistic-read-vs-write*`, `optimistic-read-vs-move*`, `pin-vs-rewrite*`.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
+use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::thread::Backoff;
+
+use crate::base::edit::{Change, Edit, copy_around};
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::base::page_state::PageState;
+use crate::base::slot::State;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::Lookup;
+use crate::supply::alloc::Allocator;
+use crate::supply::leaves::Leaves;
+use crate::write::lock_wait::wait_while_locked;
+use crate::writeback::barrier::Barriers;
+
+/// Whether a write may make the file longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// No: what it writes to is within the file, or it is too late.
+    Within,
+    /// Yes: the lock of the file's size is held, so nobody cuts it.
+    Growing,
+    /// The same; with the page that the old end is in, this becomes the size.
+    GrowingTo(u64),
+}
+
+/// What came of writing within a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Wrote {
+    Done,
+    /// Nothing: the file ends before, it was cut meanwhile.
+    Cut,
+}
+
+/// What came of one attempt to write to a page.
+#[must_use]
+pub(crate) enum Attempt {
+    Done,
+    /// The file was cut.
+    Cut,
+    /// Somebody else was changing the slot: look again.
+    Raced,
+    /// The page is held, and has to move to a frame that there is none for yet.
+    NeedsFrame,
+    /// The page is locked; it was in this frame.
+    Locked(FrameNr),
+    /// The page is of the earlier group, which is to be durable first.
+    OfEarlierGroup,
+    /// The page is not cached.
+    Missing,
+}
+
+/// Writes to pages of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<'m, S: RefScheme> PageWriter<'m, S> {
+    /// Writes `buf` from byte `pos` on; returns how many bytes were written before the file was found cut, or
+    /// something failed.
+    pub(crate) fn write_pages(
+        self,
+        writes: &Writes,
+        buf: &[u8],
+        pos: u64,
+        lsn: u64,
+        bound: Bound,
+    ) -> (usize, Result<(), Error>) {
+        let page_size = self.0.page_size();
+        let mut done = 0;
+        while done < buf.len() {
+            let now = pos + done as u64;
+            let page = now >> self.0.page_shift();
+            let off = now as usize & (page_size - 1);
+            let bytes = &buf[done..][..(buf.len() - done).min(page_size - off)];
+            if bound == Bound::Within {
+                self.0.throttle();
+            }
+            match self.write_page(writes, page, Edit::bytes(off, bytes, lsn), bound) {
+                Ok(Wrote::Done) => done += bytes.len(),
+                Ok(Wrote::Cut) => break,
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        (done, Ok(()))
+    }
+
+    /// Writes within one page.
+    pub(crate) fn write_page(
+        self,
+        writes: &Writes,
+        page: PageNr,
+        edit: Edit<impl Change>,
+        bound: Bound,
+    ) -> Result<Wrote, Error> {
+        let mut spare = None;
+        let mut backoff = Backoff::new();
+        loop {
+            match self.try_write_page(writes, page, edit, bound, &mut spare)? {
+                Attempt::Done => return Ok(Wrote::Done),
+                Attempt::Cut => return Ok(Wrote::Cut),
+                Attempt::Raced => self.0.wait_for_change(page, &mut backoff),
+                Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
+                Attempt::Locked(frame) => wait_while_locked(self.0, page, frame),
+                Attempt::OfEarlierGroup => Barriers(self.0).settle_groups(writes)?,
+                Attempt::Missing => {
+                    if self.is_whole(page, edit) {
+                        if spare.is_none() {
+                            spare = Some(self.frame_for_write()?);
+                        }
+                        match self.try_create_page(writes, page, edit, bound, &mut spare)? {
+                            Attempt::Done => return Ok(Wrote::Done),
+                            Attempt::Cut => return Ok(Wrote::Cut),
+                            _ => {}
+                        }
+                    } else {
+                        // Read-modify-write. What is read may be gone again when we look; then once more.
+                        drop(
+                            Lookup(self.0)
+                                .get(page, || 1)
+                                .map_err(|error| error.with_op(Op::Write))?,
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn frame_for_write(self) -> Result<UniqueFrame<'m, S>, Error> {
+        Allocator(self.0.supply())
+            .alloc(self.0.order())
+            .map_err(|reason| {
+                self.0
+                    .error(ErrorKind::OutOfFrames, Op::Write)
+                    .with_detail(reason.to_string())
+            })
+    }
+
+    /// Whether nothing of a missing page has to be read to write `edit` to it.
+    fn is_whole(self, page: PageNr, edit: Edit<impl Change>) -> bool {
+        let start = page * self.0.page_size() as u64;
+        let of_file = self
+            .0
+            .size()
+            .saturating_sub(start)
+            .min(self.0.page_size() as u64) as usize;
+        edit.covers(of_file) || start >= self.0.fill_size()
+    }
+
+    pub(crate) fn try_write_page(
+        self,
+        writes: &Writes,
+        page: PageNr,
+        edit: Edit<impl Change>,
+        bound: Bound,
+        spare: &mut Option<UniqueFrame<'m, S>>,
+    ) -> Result<Attempt, Error> {
+        let Some(seen) = self.0.index().look(page) else {
+            return Ok(Attempt::Missing);
+        };
+        match seen.slot.state() {
+            State::Empty => return Ok(Attempt::Missing),
+            State::Busy => return Ok(Attempt::Raced),
+            // The page's bytes are on their way while the slot and the frame are claimed.
+            State::Present(frame) => {
+                let bytes = self.0.pool().bytes(frame, self.0.page_size());
+                let range = edit.range();
+                bytes.slice(range.start, range.len()).expect_write();
+            }
+        }
+        let Some(claim) = seen.claim_present(self.0.claims()) else {
+            return Ok(Attempt::Raced);
+        };
+        let Some(frame) = claim.frame() else {
+            return Ok(Attempt::Raced);
+        };
+        if self.is_cut(page, edit, bound) {
+            return Ok(Attempt::Cut);
+        }
+        let record = self.0.pool().meta(frame);
+        let state = PageState::of(record);
+        if state.is_locked() {
+            return Ok(Attempt::Locked(frame));
+        }
+        let group = writes.groups.current();
+        if state.is_unclean_of_other(group) {
+            return Ok(Attempt::OfEarlierGroup);
+        }
+        let after = state.dirtied(group);
+        let lsn = edit.lsn_after(record);
+        if let Some(unique) = claim.freeze() {
+            let panicked = edit.change.apply_caught(edit.bytes_of(&unique));
+            self.0.note_state(writes, page, state, after);
+            self.grow(page, bound);
+            claim.rewrite(unique, after, lsn);
+            if let Some(panic) = panicked {
+                std::panic::resume_unwind(panic);
+            }
+            return Ok(Attempt::Done);
+        }
+        let Some(unique) = spare.take() else {
+            return Ok(Attempt::NeedsFrame);
+        };
+        let old = self.0.pool().bytes(frame, self.0.page_size());
+        copy_around(old, unique.bytes(), edit.hole());
+        edit.apply(&unique);
+        self.0.note_state(writes, page, state, after);
+        self.grow(page, bound);
+        // Dropping the slot's reference leaves the old frame to who holds it.
+        drop(claim.replace(unique, after, lsn));
+        Ok(Attempt::Done)
+    }
+
+    /// Whether the file ends before the end of an edit that is to be within it. The slot is claimed.
+    fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
+        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: we claim, and look at the
+        // size; whoever cuts the file stores the size, and looks for claims; one must see the other).
+        fence(Ordering::SeqCst);
+        bound == Bound::Within
+            && page * self.0.page_size() as u64 + edit.range().end as u64 > self.0.size()
+    }
+
+    /// Puts a page that is missing into the cache with the bytes of `edit`, and zeros around them.
+    fn try_create_page(
+        self,
+        writes: &Writes,
+        page: PageNr,
+        edit: Edit<impl Change>,
+        bound: Bound,
+        spare: &mut Option<UniqueFrame<'m, S>>,
+    ) -> Result<Attempt, Error> {
+        let leaf = Leaves(self.0.supply())
+            .leaf_or_new(self.0.index(), self.0.number(), page)
+            .map_err(|reason| {
+                self.0
+                    .error(ErrorKind::OutOfFrames, Op::Write)
+                    .with_detail(reason.to_string())
+            })?;
+        let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
+            return Ok(Attempt::Raced);
+        };
+        if self.is_cut(page, edit, bound) {
+            return Ok(Attempt::Cut);
+        }
+        // Looked at again with the claim in hand: the file may have grown, so that the edit is not all of
+        // the page any more. And whoever shrinks the file removes the page after us.
+        if !self.is_whole(page, edit) {
+            return Ok(Attempt::Raced);
+        }
+        let Some(unique) = spare.take() else {
+            return Ok(Attempt::Raced);
+        };
+        let bytes = unique.bytes();
+        let hole = edit.hole();
+        bytes.zero(0, hole.start);
+        bytes.zero(hole.end, bytes.len() - hole.end);
+        edit.apply(&unique);
+        let state = PageState::CLEAN.dirtied(writes.groups.current());
+        self.0.note_state(writes, page, PageState::CLEAN, state);
+        let private = [state.bits(), edit.lsn];
+        let frame = unique.publish_with(FrameKind::Page, place, private, 1);
+        self.grow(page, bound);
+        claim.fill(frame);
+        Ok(Attempt::Done)
+    }
+
+    /// Stores the size with the page that the old end is in, whose slot is claimed.
+    fn grow(self, page: PageNr, bound: Bound) {
+        if let Bound::GrowingTo(size) = bound
+            && page == self.0.size() >> self.0.page_shift()
+        {
+            self.0.store_size(size);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Page locks: a page that is pinned to be changed keeps other writers waiting until it is replaced.
+//!
+//! The lock is in the page's state, which is in its frame's record and changes under the claim of its slot. Who waits for
+//! it sleeps by that word ([`super::lock_wait`]); a page that is locked is neither moved nor evicted.
+//!
+//! Proved by the models of `models/locked_pages.rs`.
+
+use pagewell_frame::UniqueFrame;
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::edit::{Edit, copy_around};
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::base::page_state::PageState;
+use crate::mapping::record::Mapping;
+use crate::read::lookup::{Found, Lookup};
+use crate::write::lock_wait::wait_while_locked;
+use crate::write::page::PageWriter;
+use crate::writeback::barrier::Barriers;
+
+/// Locks pages that are pinned to be changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<'m, S: RefScheme> PageLocks<'m, S> {
+    /// Locks a page of the file for [`replace_locked`](Self::replace_locked): a copy of its bytes, and a frame. The
+    /// caller keeps barriers from being made until the page is unlocked.
+    pub(crate) fn lock_page(
+        self,
+        page: PageNr,
+        holder: u64,
+    ) -> Result<(Box<[u8]>, UniqueFrame<'m, S>), Error> {
+        let writes = self.0.writes(Op::Pin)?;
+        self.0.throttle();
+        let spare = PageWriter(self.0).frame_for_write()?;
+        loop {
+            let Found { reference, end } = Lookup(self.0).get(page, || 1)?;
+            drop(reference);
+            let Some(claim) = self.0.claim_present(page) else {
+                continue;
+            };
+            let Some(frame) = claim.frame() else {
+                continue;
+            };
+            let record = self.0.pool().meta(frame);
+            let state = PageState::of(record);
+            if state.is_locked() {
+                drop(claim);
+                wait_while_locked(self.0, page, frame);
+                continue;
+            }
+            if state.is_unclean_of_other(writes.groups.current()) {
+                drop(claim);
+                Barriers(self.0).settle_groups(writes)?;
+                continue;
+            }
+            let len = self.0.len_of(page, self.0.size().max(end));
+            if len == 0 {
+                return Err(self.0.error(ErrorKind::OutOfRange, Op::Pin));
+            }
+            // The slot's reference keeps the frame while the claim lasts, and nobody else writes to it.
+            let mut bytes = vec![0; len].into_boxed_slice();
+            self.0
+                .pool()
+                .bytes(frame, self.0.page_size())
+                .copy_to(0, &mut bytes);
+            state.locked_by(holder).store(record);
+            drop(claim);
+            return Ok((bytes, spare));
+        }
+    }
+
+    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it. If the page is not there any more, because the
+    /// file was cut or the page discarded, there is nothing to replace.
+    pub(crate) fn replace_locked(
+        self,
+        page: PageNr,
+        holder: u64,
+        edit: Edit<&[u8]>,
+        spare: Option<UniqueFrame<'m, S>>,
+    ) {
+        let (Some(writes), Some(claim)) = (self.0.writes_if_any(), self.0.claim_present(page))
+        else {
+            return;
+        };
+        let Some(frame) = claim.frame() else {
+            return;
+        };
+        let record = self.0.pool().meta(frame);
+        let before = PageState::of(record);
+        if !before.is_locked_by(holder) {
+            // The page was discarded, and is another one now.
+            return;
+        }
+        let after = before.unlocked().dirtied(writes.groups.current());
+        let lsn = edit.lsn_after(record);
+        if let Some(unique) = claim.freeze() {
+            edit.apply(&unique);
+            self.0.note_state(writes, page, before, after);
+            claim.rewrite(unique, after, lsn);
+            self.0.claims().waits.wake(record.state());
+        } else if let Some(unique) = spare {
+            let old = self.0.pool().bytes(frame, self.0.page_size());
+            copy_around(old, unique.bytes(), edit.hole());
+            edit.apply(&unique);
+            self.0.note_state(writes, page, before, after);
+            drop(claim.replace(unique, after, lsn));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Barriers: ending a group, and making the earlier one durable. The protocol is in [`crate::dirty::groups`].
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::dirty::storage::Storage;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::give::{Giver, Next};
+
+/// Keeps the order of a file's groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Barriers<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Barriers<'_, S> {
+    /// Ends the current group: what is written from now on is given to the storage when all that was written before is
+    /// durable.
+    pub(crate) fn barrier(self) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Flush)?;
+        let mut storage = self.0.lock_storage(writes, Op::Flush)?;
+        self.settle_earlier(writes, &mut storage)?;
+        if !writes.groups.end_current() {
+            return Err(self.0.error(ErrorKind::Locked, Op::Flush));
+        }
+        storage.is_split = true;
+        Ok(())
+    }
+
+    /// Makes the earlier group durable, for who wants to write to a page of it. The lock of the file's size may be held.
+    pub(crate) fn settle_groups(self, writes: &Writes) -> Result<(), Error> {
+        let mut storage = self.0.lock_storage(writes, Op::Write)?;
+        self.settle_earlier(writes, &mut storage)
+            .map_err(|error| error.with_op(Op::Write))
+    }
+
+    /// Makes what is left of the earlier group durable.
+    pub(crate) fn settle_earlier(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+    ) -> Result<(), Error> {
+        let earlier = writes.groups.earlier();
+        loop {
+            storage.passed_over = None;
+            Giver(self.0).give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
+            // All that was given before may be durable already.
+            if storage.is_split && !storage.is_synced {
+                Durable(self.0)
+                    .sync_storage(writes, storage, Sync::Data)
+                    .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
+            }
+            match (
+                writes.dirty(earlier).next(0, self.0.nr_pages()),
+                storage.passed_over,
+            ) {
+                (None, _) => {
+                    storage.is_split = false;
+                    return Ok(());
+                }
+                (Some(_), Some(page)) => {
+                    return Err(self
+                        .0
+                        .error(ErrorKind::Held, Op::Flush)
+                        .with_detail(format!(
+                            "page {page}, which is to be written before others"
+                        )));
+                }
+                // A write that was under way during the barrier has stored its state since. There are only so many.
+                (Some(_), None) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Asking the storage to make durable what it was given: steps 3 and 4 of the protocol of making durable ([`super`]).
+
+use std::io;
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::page_state::PageState;
+use crate::dirty::storage::Storage;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::writeback::states::States;
+
+/// What a sync has to make durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// The bytes, and what it takes to read them.
+    Data,
+    /// That, and what else the system keeps of the file.
+    All,
+}
+
+/// Changes the state of all pages that are written when it is dropped, also by a panic.
+struct Settle<'m, S: RefScheme> {
+    mapping: &'m Mapping<S>,
+    writes: &'m Writes,
+    /// None leaves them as they are.
+    after: Option<fn(PageState) -> PageState>,
+}
+
+impl<S: RefScheme> Drop for Settle<'_, S> {
+    fn drop(&mut self) {
+        if let Some(after) = self.after {
+            States(self.mapping).settle_written(self.writes, after);
+        }
+    }
+}
+
+/// Makes durable what the storage was given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Durable<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
+
+impl<S: RefScheme> Durable<'_, S> {
+    /// Steps 3 and 4 of the protocol.
+    pub(super) fn sync_storage(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        what: Sync,
+    ) -> io::Result<()> {
+        let mut settle = Settle {
+            mapping: self.0,
+            writes,
+            after: Some(PageState::failed),
+        };
+        let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        match what {
+            Sync::Data => self.0.backend().sync_data()?,
+            Sync::All => self.0.backend().sync_all()?,
+        }
+        settle.after = Some(PageState::synced);
+        storage.is_synced = true;
+        storage.may_have_dirty = false;
+        storage.is_doubtful = was_doubtful;
+        Ok(())
+    }
+
+    /// Asks the storage to begin with a sync of `bytes`, which it was given. After an error, or a panic, all pages that are
+    /// written are dirty, and nothing may be concluded, as from a sync that failed.
+    pub(super) fn begin_sync(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        bytes: Range<u64>,
+    ) -> io::Result<()> {
+        let mut settle = Settle {
+            mapping: self.0,
+            writes,
+            after: Some(PageState::failed),
+        };
+        let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
+        let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        self.0.backend().begin_sync(bytes)?;
+        settle.after = None;
+        storage.may_have_dirty = had_dirty;
+        storage.is_doubtful = was_doubtful;
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Flushes and syncs of one file.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page::PageNr;
+use crate::dirty::storage::Storage;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::writeback::barrier::Barriers;
+use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::give::{Giver, Next};
+use crate::writeback::size::StorageSize;
+
+/// Writes back the pages of a file, and makes them durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Flusher<'_, S> {
+    /// Gives the dirty pages in `pages` to the storage, but for those that are held; returns how many
+    /// pages it took. It may not have made them durable.
+    pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
+        let writes = self.0.writes(Op::Flush)?;
+        let mut storage = self.0.lock_storage(writes, Op::Flush)?;
+        self.flush_locked(writes, &mut storage, pages, Next::Nothing)
+    }
+
+    /// Makes everything that was written before durable.
+    pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Sync)?;
+        let mut storage = self.0.lock_storage(writes, Op::Sync)?;
+        self.sync_locked(writes, &mut storage, what)
+    }
+
+    /// As [`sync`](Self::sync), unless it turns out, once it is this caller's turn, that there is nothing to make
+    /// durable, or that others have done enough.
+    pub(crate) fn sync_unless(self, what: Sync, is_enough: impl Fn() -> bool) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Sync)?;
+        let mut storage = self.0.lock_storage(writes, Op::Sync)?;
+        if is_enough() || self.is_durable(writes, &storage) {
+            return Ok(());
+        }
+        self.sync_locked(writes, &mut storage, what)
+    }
+
+    /// Whether there is nothing that the storage is not known to keep.
+    fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
+        storage.is_synced
+            && storage.is_size_known
+            && self.0.size() == self.0.fill_size()
+            && writes.any_dirty(0..self.0.nr_pages()).is_none()
+            && writes.written.next(0, self.0.nr_pages()).is_none()
+    }
+
+    /// Makes everything durable when the last handle goes. If that fails nobody is left to be told but the
+    /// program's standard error.
+    pub(crate) fn save_at_the_end(self) {
+        if let Err(error) = self.sync_unless(Sync::All, || false) {
+            eprintln!(
+                "pagewell: what was written to {} is lost: {error}",
+                self.0.path().display()
+            );
+        }
+    }
+
+    fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
+        // Of before: pages that make the file longer from now on are not waited for.
+        let size = self.0.size();
+        storage.passed_over = None;
+        self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
+        // Those that were held when they were looked at: they may have been released since.
+        let held = storage.passed_over;
+        if storage.is_split && self.0.fill_size() != size {
+            // The size is that of the current group.
+            Barriers(self.0).settle_earlier(writes, storage)?;
+        }
+        StorageSize(self.0)
+            .tell_size(storage, size)
+            .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
+            .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
+        match held {
+            None => {
+                // All that a sync has failed for was written again.
+                storage.is_doubtful = false;
+                Ok(())
+            }
+            Some(page) => Err(self
+                .0
+                .error(ErrorKind::Held, Op::Sync)
+                .with_detail(format!("page {page}"))),
+        }
+    }
+
+    /// Gives the dirty pages in `pages` to the storage, group by group; returns how many of them it took.
+    fn flush_locked(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        next: Next,
+    ) -> Result<usize, Error> {
+        // They stay the same while the writeback lock is held.
+        let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
+        let nr_earlier =
+            Giver(self.0).give_dirty(writes, storage, pages.clone(), (earlier, next))?;
+        let end = self.0.nr_pages().min(pages.end);
+        if storage.is_split {
+            if writes.dirty(current).next(pages.start, end).is_none() {
+                // What is written from now on may be of the current group, and is not for this flush.
+                return Ok(nr_earlier);
+            }
+            Barriers(self.0).settle_earlier(writes, storage)?;
+        }
+        Ok(nr_earlier + Giver(self.0).give_dirty(writes, storage, pages, (current, next))?)
+    }
+}

@@ -1,0 +1,214 @@
+//! Giving dirty pages to the storage: the first protocol of [`super`].
+
+use std::io;
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameRef, TryGetFrame};
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::base::error::{Error, Op};
+use crate::base::page::PageNr;
+use crate::base::page_state::{Group, PageState};
+use crate::dirty::hook::InHook;
+use crate::dirty::storage::Storage;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+use crate::writeback::durable::Durable;
+use crate::writeback::size::StorageSize;
+use crate::writeback::states::States;
+
+/// The most bytes that are given to the storage in one request.
+const MOST_BYTES: usize = 1 << 20;
+
+/// What follows when pages were given to the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing now: what is written to them until then need not be written twice.
+    Nothing,
+    /// A sync. The storage begins with what it was given while the rest is given to it.
+    Sync,
+}
+
+/// A page on its way to the storage.
+struct Outgoing<'m, S: RefScheme> {
+    page: PageNr,
+    reference: FrameRef<'m, S>,
+    /// How many bytes of it the file has.
+    len: usize,
+}
+
+/// Neighbouring pages on their way to the storage. Unless it took them, they are dirty again when this is dropped,
+/// also by a panic.
+struct Batch<'m, S: RefScheme> {
+    mapping: &'m Mapping<S>,
+    writes: &'m Writes,
+    outgoing: Vec<Outgoing<'m, S>>,
+    is_given: bool,
+}
+
+impl<S: RefScheme> Drop for Batch<'_, S> {
+    fn drop(&mut self) {
+        if !self.is_given {
+            self.take_back(0);
+        }
+    }
+}
+
+impl<S: RefScheme> Batch<'_, S> {
+    /// Asks the program's hook. The first page that it refuses is taken out, and those after it.
+    fn ask_hook(&mut self) -> io::Result<()> {
+        let Some(before_write) = &self.writes.before_write else {
+            return Ok(());
+        };
+        let _in_hook = InHook::enter(&self.writes.in_hook);
+        for nr in 0..self.outgoing.len() {
+            let outgoing = &self.outgoing[nr];
+            let [_, lsn] = outgoing.reference.meta().private();
+            if let Err(error) = before_write(outgoing.page, lsn) {
+                self.take_back(nr);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the pages from number `first` of the batch on out: they are dirty again.
+    fn take_back(&mut self, first: usize) {
+        for outgoing in self.outgoing.drain(first..) {
+            States(self.mapping).change_state(self.writes, outgoing.page, PageState::failed);
+        }
+    }
+}
+
+/// Gives pages to the storage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
+
+impl<'m, S: RefScheme> Giver<'m, S> {
+    /// Gives the dirty pages of `group` in `pages` to the storage, but for those that are held; returns how many it
+    /// took. After an error it goes on with the others, and tells the first one.
+    pub(super) fn give_dirty(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        (group, next): (Group, Next),
+    ) -> Result<usize, Error> {
+        let mut nr_taken = 0;
+        let mut from = pages.start;
+        let mut first_error = None;
+        // Who makes the file longer all the time does not keep this from ending.
+        let end = self.0.nr_pages().min(pages.end);
+        while let Some(first) = writes.dirty(group).next(from, end) {
+            let (mut batch, gathered) = self.gather(writes, storage, first..end, group);
+            let asked = batch.ask_hook();
+            // After the last page that is given, or after the one that is not.
+            let nr_given = batch.outgoing.len() as u64;
+            let is_refused = asked.is_err() || nr_given == 0;
+            from = first + nr_given + u64::from(is_refused);
+            // G3, whatever comes of it. A write that was under way during the barrier may have stored its state after
+            // what was before was durable.
+            storage.is_split |= nr_given != 0 && group == writes.groups.earlier();
+            let given = self.give(storage, &mut batch, next);
+            if given.is_ok() {
+                nr_taken += batch.outgoing.len();
+            }
+            if let Err(error) = gathered.and(asked).and(given) {
+                first_error.get_or_insert(error);
+            }
+        }
+        match first_error {
+            None => Ok(nr_taken),
+            Some(error) => Err(self.0.write_failed(writes, Op::Flush, error)),
+        }
+    }
+
+    /// Step 1 of the protocol, for dirty pages of `group` from the first of `pages` on without a gap.
+    fn gather(
+        self,
+        writes: &'m Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        group: Group,
+    ) -> (Batch<'m, S>, io::Result<()>) {
+        let most = (MOST_BYTES / self.0.page_size()).max(1);
+        let mut batch = Batch {
+            mapping: self.0,
+            writes,
+            outgoing: Vec::new(),
+            is_given: false,
+        };
+        for page in pages.take(most) {
+            match self.take_dirty(writes, storage, page, group) {
+                Ok(Some(outgoing)) => batch.outgoing.push(outgoing),
+                Ok(None) => break,
+                Err(error) => return (batch, Err(error)),
+            }
+        }
+        (batch, Ok(()))
+    }
+
+    /// A page on its way to the storage, if it is a dirty one of `group`, and not held.
+    fn take_dirty(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        page: PageNr,
+        group: Group,
+    ) -> io::Result<Option<Outgoing<'m, S>>> {
+        let Some(claim) = self.0.claim_present(page) else {
+            return Ok(None);
+        };
+        let Some(frame) = claim.frame() else {
+            return Ok(None);
+        };
+        let record = self.0.pool().meta(frame);
+        let before = PageState::of(record);
+        // What is past the end is there because the file is just growing, or is being cut.
+        let len = self.0.len_of(page, self.0.size());
+        if !before.is_dirty() || before.group() != group || len == 0 {
+            return Ok(None);
+        }
+        // With the claim in hand: what is written to the page after it was held is not in it yet then.
+        if writes.is_held(page) {
+            storage.passed_over = Some(page);
+            return Ok(None);
+        }
+        // The slot's reference keeps the frame; it is full only if somebody pins it without end.
+        let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
+            return Err(io::Error::other(format!(
+                "page {page} has as many references as it can count"
+            )));
+        };
+        let after = before.written();
+        self.0.note_state(writes, page, before, after);
+        after.store(record);
+        drop(claim);
+        Ok(Some(Outgoing {
+            page,
+            reference,
+            len,
+        }))
+    }
+
+    /// The rest of step 2 of the protocol; step 3 is where the batch is dropped.
+    fn give(self, storage: &mut Storage, batch: &mut Batch<'_, S>, next: Next) -> io::Result<()> {
+        let Some(first) = batch.outgoing.first() else {
+            return Ok(());
+        };
+        let bufs: Vec<RacyBytes<'_>> = batch
+            .outgoing
+            .iter()
+            .map(|outgoing| outgoing.reference.bytes().slice(0, outgoing.len))
+            .collect();
+        let start = first.page * self.0.page_size() as u64;
+        let end = start + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
+        StorageSize(self.0).write_storage(storage, &bufs, start, end)?;
+        if next == Next::Sync {
+            Durable(self.0).begin_sync(batch.writes, storage, start..end)?;
+        }
+        batch.is_given = true;
+        Ok(())
+    }
+}

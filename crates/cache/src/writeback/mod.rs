@@ -1,0 +1,44 @@
+//! Writing back: giving dirty pages to the storage, and making sure that it keeps them.
+//!
+//! Owns. The protocol of one file's writeback: the states of pages on their way ([`states`]), giving them to the storage
+//! ([`give`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
+//! flushes and syncs ([`flush`]), and dropping what was not written ([`discard`]).
+//!
+//! Calls `base`, `dirty`, `mapping`, and the program's hook. Who writes back, and when, is decided above (`files`).
+//!
+//! Promises.
+//! - W1: a page that is not clean is in the cache, and is not evicted; it is in the set `dirty`, or `written`, or
+//!   both, as its state says.
+//! - W2: the set `written` grows only with the writeback lock held.
+//! - W3: one version of a page is on its way to the storage at a time, and versions go in order.
+//!
+//! # Protocol of giving pages to the storage
+//!
+//! With the file's writeback lock held, for a run of neighbouring dirty pages:
+//! 1. Claim each page's slot; its state becomes *written*; take a reference to its frame, so that a writer
+//!    moves the page instead of changing its bytes; let the claim go.
+//! 2. Ask the program's hook; give all of them to the storage in one request.
+//! 3. Drop the references. If the storage failed or panicked, claim each slot again; the state becomes *dirty*
+//!    again.
+//!
+//! A page that is written to between 1 and 3 is dirty and written: dirty for the next time.
+//!
+//! # Protocol of making durable
+//!
+//! 1. Write back everything that is dirty, with the lock held all along.
+//! 2. Tell the storage the file's size, if it does not have the file at that ([`size`]).
+//! 3. Tell the storage to make durable what it was given.
+//! 4. If it says that it did, the pages that are *written* are no more, and may be evicted. If it says that it did
+//!    not, all of them are *dirty* again: the storage may have dropped any of them and forgotten that it did, so
+//!    the next sync writes them again.
+//!
+//! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_*`, `loom_sync_vs_write`, `loom_sync_fails_vs_*`, `loom_hold_vs_flush`,
+//! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability.rs`; `pagewell crash-test`.
+
+pub(crate) mod barrier;
+pub(crate) mod discard;
+pub(crate) mod durable;
+pub(crate) mod flush;
+mod give;
+pub(crate) mod size;
+mod states;

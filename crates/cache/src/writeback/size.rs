@@ -1,0 +1,189 @@
+//! The size at which the storage has a file that is written to: how it is kept in step with the file's.
+//!
+//! The storage has less than the file while pages past its end are dirty, and what lies between is zeros to who
+//! reads it (`read::fill`). A call that failed may have changed the size all the same; then the storage is asked,
+//! and if it does not answer, its size is set before it is given anything else. A backend that panics in such a call has not
+//! answered: the panic goes on when everything is in step with that.
+//!
+//! Invariants, with the writeback lock held, and the size known.
+//! - S1: fills go by the size that the storage has. So no byte that was cut off is read, now or after the file has
+//!   been opened again.
+//! - S2: the storage has more than the file only after a growth that failed, until the next sync.
+//!
+//! With the size not known, the storage may have more than fills go by: what was cut off. It is cut before it is given
+//! anything, and no failure of that makes fills go by it again.
+//!
+//! Proved by: `crates/pagewell/tests/durability.rs`.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::dirty::storage::Storage;
+use crate::mapping::record::Mapping;
+
+/// The storage has failed to set its size.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct SizeNotSet {
+    /// Whether it has the size that was asked for all the same, or does not tell.
+    pub(crate) may_be_set: bool,
+    why: Failure,
+}
+
+impl SizeNotSet {
+    /// The storage's error; if it was a panic, that goes on.
+    pub(crate) fn error_or_unwind(self) -> io::Error {
+        match self.why {
+            Failure::Error(error) => error,
+            Failure::Panic(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// How a call of the storage has failed.
+#[derive(Debug)]
+enum Failure {
+    Error(io::Error),
+    Panic(Box<dyn Any + Send>),
+}
+
+/// Calls the storage, and comes back when it panics.
+fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
+    // Nothing of ours is changed in the call, and what a backend has of its own it has seen unwind.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(Failure::Error),
+        Err(panic) => Err(Failure::Panic(panic)),
+    }
+}
+
+/// Keeps the size that the storage has in step with the file's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> StorageSize<'_, S> {
+    /// Gives the storage `bufs`, which end at byte `end` of the file.
+    pub(super) fn write_storage(
+        self,
+        storage: &mut Storage,
+        bufs: &[RacyBytes<'_>],
+        start: u64,
+        end: u64,
+    ) -> io::Result<()> {
+        self.know_size(storage)?;
+        storage.is_synced = false;
+        storage.is_size_known = false;
+        // Unless it succeeds, also if it panics.
+        let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
+        match self.0.backend().write_at(bufs, start) {
+            Ok(()) => {
+                self.0.store_fill_size(self.0.fill_size().max(end));
+                storage.is_size_known = true;
+                storage.may_have_dirty = had_dirty;
+                Ok(())
+            }
+            Err(error) => {
+                if let Ok(size) = self.0.backend().size() {
+                    self.0.store_fill_size(self.0.fill_size().max(size));
+                    storage.is_size_known = true;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sets the size of the storage. After an error the size that fills go by is the one that it has, as far as what it
+    /// has is the file's.
+    ///
+    /// `when_set` is called when the storage has the size, or may have it, and before fills go by that.
+    pub(crate) fn set_storage_size(
+        self,
+        storage: &mut Storage,
+        size: u64,
+        when_set: impl FnOnce(),
+    ) -> Result<(), SizeNotSet> {
+        if size > self.0.fill_size() {
+            self.know_size(storage).map_err(|error| SizeNotSet {
+                may_be_set: false,
+                why: Failure::Error(error),
+            })?;
+        }
+        let writes = self.0.writes_if_any();
+        let _cutting = writes
+            .filter(|_| size < self.0.fill_size())
+            .map(|writes| writes.cutting(&self.0.claims().waits));
+        storage.is_synced = false;
+        let was_known = std::mem::replace(&mut storage.is_size_known, false);
+        let why = match caught(|| self.0.backend().set_size(size)) {
+            Ok(()) => {
+                when_set();
+                self.0.store_fill_size(size);
+                storage.is_size_known = true;
+                return Ok(());
+            }
+            Err(why) => why,
+        };
+        let (now, why) = match why {
+            Failure::Panic(_) => (None, why),
+            Failure::Error(_) => match caught(|| self.0.backend().size()) {
+                Ok(now) => (Some(now), why),
+                Err(Failure::Error(_)) => (None, why),
+                Err(panic) => (None, panic),
+            },
+        };
+        let may_be_set = now.is_none_or(|now| now == size);
+        if may_be_set {
+            when_set();
+        }
+        match now {
+            Some(now) if now == size => {
+                self.0.store_fill_size(size);
+                storage.is_size_known = true;
+            }
+            // More than fills go by, and it had that before: it was cut off, and the storage is to cut it still.
+            Some(now) if now > self.0.fill_size() && !was_known => {}
+            // More, and it did not have it before: zeros. Less, and not what was asked for: somebody else has cut the
+            // file, and who reads there is told.
+            Some(now) => {
+                self.0.store_fill_size(self.0.fill_size().max(now));
+                storage.is_size_known = true;
+            }
+            // What it surely has. A cut that may be done is one.
+            None => self.0.store_fill_size(self.0.fill_size().min(size)),
+        }
+        Err(SizeNotSet { may_be_set, why })
+    }
+
+    /// Sees to it that the storage has the file at the size that fills go by, if that is not known. What it may have
+    /// past that is cut off, or was never the file's, or is dirty.
+    fn know_size(self, storage: &mut Storage) -> io::Result<()> {
+        if !storage.is_size_known {
+            storage.is_synced = false;
+            self.0.backend().set_size(self.0.fill_size())?;
+            storage.is_size_known = true;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the storage has the file at its size: at `size` at least, which the file had a moment ago.
+    pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
+        self.know_size(storage)?;
+        let fill = self.0.fill_size();
+        if fill < size {
+            return self
+                .set_storage_size(storage, size, || {})
+                .map_err(SizeNotSet::error_or_unwind);
+        }
+        // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
+        // storage: so this cuts nothing that is the file's.
+        let size = self.0.size();
+        if fill > size {
+            self.set_storage_size(storage, size, || {})
+                .map_err(SizeNotSet::error_or_unwind)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! The states of pages that are on their way to the storage, and what becomes of them.
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::base::page::PageNr;
+use crate::base::page_state::PageState;
+use crate::dirty::writes::Writes;
+use crate::mapping::record::Mapping;
+
+/// Changes states of pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
+
+impl<S: RefScheme> States<'_, S> {
+    /// Changes the state of all pages that are written.
+    pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
+        // Nothing past the end is given to the storage, and what is cut off is not written any more.
+        let (mut from, end) = (0, self.0.nr_pages());
+        while let Some(page) = writes.written.next(from, end) {
+            from = page + 1;
+            self.change_state(writes, page, after);
+        }
+    }
+
+    /// Changes the state of a page, if it is in the cache.
+    pub(super) fn change_state(
+        self,
+        writes: &Writes,
+        page: PageNr,
+        after: impl Fn(PageState) -> PageState,
+    ) {
+        let Some(claim) = self.0.claim_present(page) else {
+            // It was dropped meanwhile, by a truncation: nothing of it is to be written or to be kept.
+            return;
+        };
+        let Some(frame) = claim.frame() else {
+            return;
+        };
+        let record = self.0.pool().meta(frame);
+        let before = PageState::of(record);
+        let after = after(before);
+        self.0.note_state(writes, page, before, after);
+        after.store(record);
+        // Dropping the claim restores the slot: the bytes are the same.
+        drop(claim);
+    }
+}

@@ -1,0 +1,320 @@
+//! Allocating blocks: from this thread's front cache, then from the preferred node, then from others, and
+//! at last from what the front caches of all threads hold.
+//!
+//! Watermarks. A node that has fewer than its `low` frames on its lists, or would have, is used after the
+//! others; below `min` only by those that ask for the reserve. Front caches are not counted: what is in
+//! them is as good as allocated until somebody needs it.
+
+use pagewell_sync::lock;
+
+use super::error::AllocError;
+use super::low::{LowMemory, LowNodes};
+use super::request::{AllocRequest, Mark, Place, Reserve, room};
+use crate::count::RefScheme;
+use crate::lists::{Buddy, Class, FreeLists, Front};
+use crate::memory::numa;
+use crate::words::{FrameKind, FrameNr, Order};
+
+/// The allocator of a pool: takes blocks off the free lists, and has somebody told when few are left.
+///
+/// A block that it gives is of kind `Owned`, has the lock bit, and is the caller's alone.
+#[repr(C)] // The lists first: their address is the pool's, for which the drop of a handle has nothing to add.
+pub(crate) struct Allocator<S: RefScheme> {
+    pub(crate) lists: FreeLists<S>,
+    low: LowNodes,
+}
+
+impl<S: RefScheme> Allocator<S> {
+    /// The allocator of what is on `lists`.
+    pub(crate) fn new(lists: FreeLists<S>) -> Self {
+        let low = LowNodes::new();
+        Self { lists, low }
+    }
+
+    /// Allocates a block of `order` that this thread has at hand, if there is one: else it is to be had by
+    /// [`alloc_by`](Self::alloc_by), if at all.
+    #[inline]
+    pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
+        if let Some(class) = Class::of(order)
+            && let Some(Some(frame)) = self.lists.fronts.with_mine(|front| front.pop(class))
+            && self.is_fit(frame, order)
+        {
+            self.lists.adopt(frame, order);
+            return Some(frame);
+        }
+        None
+    }
+
+    /// Whether a block from a front cache can be handed out. One that was poisoned there, where whoever did it could
+    /// not reach it ([`Reach::Own`](pagewell_sync::per_thread::Reach::Own)), cannot: it is freed, but for what is bad of it.
+    #[inline]
+    fn is_fit(&self, frame: FrameNr, order: Order) -> bool {
+        let is_fit = self.lists.meta(frame).flags() == 0;
+        if !is_fit {
+            self.lists.free_to_node(frame, order);
+        }
+        is_fit
+    }
+
+    /// Allocates a block as `request` says.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] when the pool has no such node, or no such block free.
+    #[cold]
+    pub(crate) fn alloc_by(&self, request: &AllocRequest) -> Result<FrameNr, AllocError> {
+        let nr_nodes = self.lists.nr_nodes();
+        if let Place::Prefer(node) | Place::Only(node) = request.place
+            && node >= nr_nodes
+        {
+            return Err(AllocError::NoSuchNode { node, nr_nodes });
+        }
+        let frame = self
+            .alloc_from_front(request)
+            .filter(|frame| self.is_fit(*frame, request.order))
+            .or_else(|| self.alloc_from_nodes(request))
+            .or_else(|| {
+                // What is free may all be in the front caches: of other threads, or as parts of a block.
+                (self.lists.drain() > 0)
+                    .then(|| self.alloc_from_nodes(request))
+                    .flatten()
+            });
+        let order = request.order;
+        if let Some(frame) = frame {
+            self.lists.adopt(frame, order);
+        }
+        self.low.tell();
+        frame.ok_or(AllocError::Exhausted { order })
+    }
+
+    /// Allocates up to `nr` single frames, and appends a handle of each, as `hold` makes it, to `handles`. Returns how many
+    /// those are; fewer only when the pool has no more above its `min` watermark.
+    pub(crate) fn alloc_bulk<H>(
+        &self,
+        nr: usize,
+        handles: &mut Vec<H>,
+        hold: impl Fn(FrameNr) -> H + Copy,
+    ) -> usize {
+        let start = handles.len();
+        let wanted = nr.min(self.lists.nr_frames());
+        // Not under a lock.
+        handles.reserve(wanted);
+        let adopt = move |frame| {
+            self.lists.adopt(frame, Order::ZERO);
+            hold(frame)
+        };
+        if let Some(class) = Class::of(Order::ZERO) {
+            let handles = &mut *handles;
+            self.lists.fronts.with_mine(move |front| {
+                while handles.len() - start < wanted
+                    && let Some(frame) = front.pop(class)
+                {
+                    if self.is_fit(frame, Order::ZERO) {
+                        handles.push(adopt(frame));
+                    }
+                }
+            });
+        }
+        for is_drained in [false, true] {
+            if is_drained && (handles.len() - start == wanted || self.lists.drain() == 0) {
+                break;
+            }
+            for mark in [Mark::Low, Mark::Min] {
+                for &node in &*self.lists.nodes[self.home_node()].fallback {
+                    let left = wanted - (handles.len() - start);
+                    if left == 0 {
+                        break;
+                    }
+                    let mut buddy = lock(&self.lists.nodes[node].buddy);
+                    let nr = left.min(room(&buddy, mark));
+                    buddy.alloc_bulk(&self.lists.table, nr, |frame| handles.push(adopt(frame)));
+                    self.low.note(node, &mut buddy);
+                }
+            }
+        }
+        self.low.tell();
+        handles.len() - start
+    }
+
+    /// As [`alloc_bulk`](Self::alloc_bulk), from one node, and not from the front caches.
+    pub(crate) fn alloc_bulk_on<H>(
+        &self,
+        node: usize,
+        nr: usize,
+        handles: &mut Vec<H>,
+        hold: impl Fn(FrameNr) -> H + Copy,
+    ) -> usize {
+        let Some(of_node) = self.lists.nodes.get(node) else {
+            return 0;
+        };
+        let start = handles.len();
+        let wanted = nr.min(self.lists.nr_frames());
+        // Not under a lock.
+        handles.reserve(wanted);
+        let mut buddy = lock(&of_node.buddy);
+        for mark in [Mark::Low, Mark::Min] {
+            let left = wanted - (handles.len() - start);
+            let nr = left.min(room(&buddy, mark));
+            buddy.alloc_bulk(&self.lists.table, nr, |frame| {
+                self.lists.adopt(frame, Order::ZERO);
+                handles.push(hold(frame));
+            });
+        }
+        self.low.note(node, &mut buddy);
+        drop(buddy);
+        self.low.tell();
+        handles.len() - start
+    }
+
+    /// Registers whoever is told when few frames are left.
+    ///
+    /// # Errors
+    ///
+    /// The argument, when somebody is registered already.
+    pub(crate) fn set_low_memory(
+        &self,
+        low_memory: Box<dyn LowMemory>,
+    ) -> Result<(), Box<dyn LowMemory>> {
+        self.low.register(low_memory)
+    }
+
+    fn alloc_from_front(&self, request: &AllocRequest) -> Option<FrameNr> {
+        let class = Class::of(request.order)?;
+        if request.place != Place::Anywhere {
+            return None;
+        }
+        self.lists
+            .fronts
+            .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
+    }
+
+    /// Takes a block from this thread's node, and half a stack for next time. None if that would take the
+    /// node below its low watermark: then each block is looked for by itself.
+    fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
+        let order = class.order();
+        let home = self.home_node();
+        if home != front.home {
+            // The other stacks have blocks of the node that the thread was on before.
+            let mut buddy = lock(&self.lists.nodes[front.home].buddy);
+            for (frame, order) in front.take_all() {
+                self.lists.free_to_buddy(&mut buddy, frame, order);
+            }
+            front.home = home;
+        }
+        let mut buddy = lock(&self.lists.nodes[front.home].buddy);
+        let wanted = 1 + front.batch(class);
+        let mut nr_taken = 0;
+        let mut first = None;
+        let mut keep = |frame: FrameNr| {
+            nr_taken += 1;
+            if first.is_none() {
+                self.lists.meta(frame).set_kind(FrameKind::Owned, order);
+                first = Some(frame);
+                return;
+            }
+            self.lists.meta(frame).set_kind(FrameKind::Front, order);
+            let has_room = front.push(class, frame);
+            debug_assert!(has_room, "the stack was empty, and a batch is half of it");
+        };
+        if order == Order::ZERO {
+            self.take_frames(&mut buddy, wanted, &mut keep);
+        } else {
+            self.take_blocks(&mut buddy, wanted, order, &mut keep);
+        }
+        let nr_pushed = nr_taken.max(1) - 1;
+        self.low.note(front.home, &mut buddy);
+        if nr_pushed > 0 {
+            self.lists.note_cached();
+        }
+        // Lowest on top, so that successive allocations come out in ascending order.
+        front.reverse_top(class, nr_pushed);
+        first
+    }
+
+    /// Takes up to `nr` single frames from a node, not going below its low watermark: what others have freed lately, as it
+    /// is; then the smallest blocks.
+    fn take_frames(&self, buddy: &mut Buddy, nr: usize, keep: &mut impl FnMut(FrameNr)) {
+        let mut left = nr;
+        while left > 0
+            && let Some(frame) = buddy.depot.pop()
+        {
+            keep(frame);
+            left -= 1;
+        }
+        let room = room(buddy, Mark::Low);
+        buddy.alloc_bulk(&self.lists.table, left.min(room), keep);
+    }
+
+    /// Takes a block of `order` from a node, and up to `nr` in all, not going below its low watermark.
+    fn take_blocks(
+        &self,
+        buddy: &mut Buddy,
+        nr: usize,
+        order: Order,
+        keep: &mut impl FnMut(FrameNr),
+    ) {
+        let nr = nr.min(room(buddy, Mark::Low) >> order.get());
+        for at in 0..nr {
+            // To split large blocks for later would be a waste of them.
+            let frame = match at {
+                0 => buddy.alloc(&self.lists.table, order),
+                _ => buddy.alloc_exact(&self.lists.table, order),
+            };
+            let Some(frame) = frame else {
+                break;
+            };
+            keep(frame);
+        }
+    }
+
+    fn alloc_from_nodes(&self, request: &AllocRequest) -> Option<FrameNr> {
+        let fallback = match request.place {
+            Place::Anywhere => &*self.lists.nodes[self.home_node()].fallback,
+            Place::Prefer(node) => &*self.lists.nodes[node].fallback,
+            Place::Only(node) => &self.lists.nodes[node].fallback[..1],
+        };
+        let marks = match request.reserve {
+            Reserve::Keep => &[Mark::Low, Mark::Min][..],
+            Reserve::Use => &[Mark::Low, Mark::Min, Mark::Zero],
+        };
+        marks.iter().find_map(|mark| {
+            fallback.iter().find_map(|&node| {
+                let mut buddy = lock(&self.lists.nodes[node].buddy);
+                let has_room = room(&buddy, *mark) >= request.order.frames() as usize;
+                let frame = has_room
+                    .then(|| buddy.alloc(&self.lists.table, request.order))
+                    .flatten();
+                self.low.note(node, &mut buddy);
+                frame
+            })
+        })
+    }
+
+    /// The node of the processor that this thread is running on, as far as that is known.
+    fn home_node(&self) -> usize {
+        if self.lists.nr_nodes() == 1 {
+            return 0;
+        }
+        #[cfg(all(test, not(loom)))]
+        if let Some(node) = testing::HOME.get() {
+            return node;
+        }
+        let numa = numa::current();
+        let node = self
+            .lists
+            .nodes
+            .iter()
+            .position(|node| node.numa.is_some() && node.numa == numa);
+        node.unwrap_or(0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(crate) mod testing {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The node that this thread pretends to be on.
+        pub(crate) static HOME: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+}

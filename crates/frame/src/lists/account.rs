@@ -1,0 +1,205 @@
+//! Where the frames of a pool are, and whether everything adds up.
+
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::lock;
+
+use super::free_lists::FreeLists;
+use crate::count::RefScheme;
+use crate::records::POISONED;
+use crate::words::{FrameKind, FrameNr, Order};
+
+/// Where a pool's frames are, at one moment. While other threads allocate and free, the numbers may
+/// be of slightly different moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// How many frames the pool has: the sum of the others.
+    pub nr_frames: usize,
+    /// How many are on the free lists of their nodes.
+    pub nr_free: usize,
+    /// How many are free, and in a front cache or on their way between two.
+    pub nr_cached: usize,
+    /// How many are allocated.
+    pub nr_allocated: usize,
+    /// How many were taken out of use because they were poisoned.
+    pub nr_leaked: usize,
+}
+
+impl PoolStats {
+    /// How many frames can be allocated: those on the free lists, and those in front caches.
+    pub fn nr_available(&self) -> usize {
+        self.nr_free + self.nr_cached
+    }
+}
+
+/// The free blocks on the lists of a pool's nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeBlocks {
+    nr: [usize; Order::COUNT],
+}
+
+impl FreeBlocks {
+    /// How many free blocks of `order` there are.
+    pub fn of_order(&self, order: Order) -> usize {
+        self.nr[order.index()]
+    }
+
+    /// Which share of the free frames is in blocks of `order` and larger ones, from 0 to 1; none if no
+    /// frame is free. 1 less this is the "unusable free space index" (Gorman).
+    pub fn share_from(&self, order: Order) -> Option<f64> {
+        let frames = |orders: std::ops::Range<usize>| -> usize {
+            orders.map(|order| self.nr[order] << order).sum()
+        };
+        let all = frames(0..Order::COUNT);
+        (all > 0).then(|| frames(order.index()..Order::COUNT) as f64 / all as f64)
+    }
+}
+
+impl<S: RefScheme> FreeLists<S> {
+    /// How many frames there are, and where.
+    pub(crate) fn stats(&self) -> PoolStats {
+        // In one visit, so that no block is seen in two places.
+        let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
+            let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
+            let nodes = self.nodes.iter().map(|node| {
+                let buddy = lock(&node.buddy);
+                (buddy.depot.len(), buddy.nr_free())
+            });
+            nodes.fold((cached, 0), |(cached, free), (in_depot, in_lists)| {
+                (cached + in_depot, free + in_lists)
+            })
+        });
+        // ORDERING: Relaxed; a count for reports.
+        let nr_leaked = self.nr_leaked.load(Ordering::Relaxed);
+        let elsewhere = nr_free + nr_cached + nr_leaked;
+        PoolStats {
+            nr_frames: self.nr_frames(),
+            nr_free,
+            nr_cached,
+            nr_allocated: self.nr_frames().saturating_sub(elsewhere),
+            nr_leaked,
+        }
+    }
+
+    /// The free blocks of each order on the lists of the nodes; what is in front caches is not among them.
+    pub(crate) fn free_blocks(&self) -> FreeBlocks {
+        let mut nr = [0; Order::COUNT];
+        for node in &self.nodes {
+            let of_node = lock(&node.buddy).nr_blocks();
+            for (sum, one) in nr.iter_mut().zip(of_node) {
+                *sum += one;
+            }
+        }
+        FreeBlocks { nr }
+    }
+
+    /// Checks every list, kind and count; returns what is wrong. For tests: the pool must be at rest.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong, and where.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        for node in &self.nodes {
+            lock(&node.buddy).verify(&self.table)?;
+        }
+        self.verify_fronts()?;
+        let counted = self.count_by_kind()?;
+        let stats = self.stats();
+        if counted != stats {
+            return Err(format!(
+                "by the lists and counters {stats:?}, by the frames {counted:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn verify_fronts(&self) -> Result<(), String> {
+        self.fronts.with_all(|fronts, _| {
+            for front in fronts {
+                for (frame, order) in front.iter() {
+                    self.verify_cached(frame, order)?;
+                }
+            }
+            for node in &self.nodes {
+                for frame in lock(&node.buddy).depot.iter() {
+                    self.verify_cached(frame, Order::ZERO)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn verify_cached(&self, frame: FrameNr, order: Order) -> Result<(), String> {
+        let record = self.meta(frame);
+        if record.kind() != (FrameKind::Front, order) {
+            return Err(format!(
+                "{frame:?} is in a front cache of order {} as {record:?}",
+                order.get()
+            ));
+        }
+        self.verify_locked(frame, order)
+    }
+
+    /// Checks that every frame of a block has the lock bit.
+    fn verify_locked(&self, head: FrameNr, order: Order) -> Result<(), String> {
+        for nr in head.get()..head.get() + order.frames() {
+            let record = self.meta(FrameNr::new(nr));
+            if !record.refs.is_locked() || record.flags() & POISONED != 0 {
+                return Err(format!(
+                    "frame {nr}, in the block at {head:?}, is not locked, or poisoned: {record:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through all blocks, and counts their frames by kind.
+    fn count_by_kind(&self) -> Result<PoolStats, String> {
+        let mut counted = PoolStats {
+            nr_frames: self.nr_frames(),
+            nr_free: 0,
+            nr_cached: 0,
+            nr_allocated: 0,
+            nr_leaked: 0,
+        };
+        let mut nr = 0;
+        while nr < self.nr_frames() {
+            let head = FrameNr::new(nr as u32);
+            let record = self.meta(head);
+            let (kind, order) = record.kind();
+            let len = order.frames() as usize;
+            if !self.may_be_block(head, order) {
+                return Err(format!("frame {nr} is the first of {len}, and cannot be"));
+            }
+            match kind {
+                FrameKind::Tail => return Err(format!("frame {nr} is a tail without a head")),
+                FrameKind::Free => counted.nr_free += len,
+                FrameKind::Front => counted.nr_cached += len,
+                FrameKind::Leaked => {
+                    if record.flags() & POISONED == 0 || !record.refs.is_locked() {
+                        return Err(format!("frame {nr} is leaked as {record:?}"));
+                    }
+                    counted.nr_leaked += len;
+                }
+                FrameKind::Owned
+                | FrameKind::Page
+                | FrameKind::Leaf
+                | FrameKind::Anon
+                | FrameKind::Table => counted.nr_allocated += len,
+                FrameKind::Raw | FrameKind::Held => {
+                    if record.count() == 0 {
+                        return Err(format!("frame {nr} is allocated without references"));
+                    }
+                    counted.nr_allocated += len;
+                }
+            }
+            for tail in nr + 1..nr + len {
+                if !self.table[tail].refs.is_locked() {
+                    return Err(format!("frame {tail}, a tail of {nr}, is not locked"));
+                }
+            }
+            nr += len;
+        }
+        Ok(counted)
+    }
+}

@@ -1,0 +1,357 @@
+//! The buddy allocator of one node: free blocks of every order, split and merged.
+//!
+//! Place. Each [node](super::node) has one, behind its lock; everything here is called with that lock held.
+//!
+//! Invariants.
+//! - I1: the frames of the node are partitioned into free blocks (heads on the list of their order,
+//!   kind [`FrameKind::Free`]) and frames that the allocator does not own.
+//! - I2: every frame of a free block holds the lock bit.
+//! - I3: no two free buddies of one order are both on its list: they would have been merged.
+//!
+//! Source: Knowlton, "A fast storage allocator", CACM 8(10), 1965.
+
+use std::ops::Range;
+
+use pagewell_sync::atomic::Ordering;
+
+use super::depot::Depot;
+use crate::count::RefScheme;
+use crate::memory::Watermarks;
+use crate::records::{self, MetaTable, NIL, POISONED};
+use crate::words::{FrameKind, FrameNr, Order, blocks_of};
+
+/// The free lists of one node.
+#[derive(Debug)]
+pub(crate) struct Buddy {
+    first: u32,
+    end: u32,
+    heads: [u32; Order::COUNT],
+    /// How many blocks are on each list.
+    nr_blocks: [usize; Order::COUNT],
+    nr_free: usize,
+    /// Frames that are in no list: free, and not merged.
+    pub(crate) depot: Depot,
+    watermarks: Watermarks,
+    /// Whether fewer frames than the low watermark were free, and not as many as the high one since.
+    is_low: bool,
+}
+
+impl Buddy {
+    /// An allocator of the frames `first..end`, all of them free.
+    pub(crate) fn new<S: RefScheme>(
+        table: &MetaTable<S>,
+        first: u32,
+        end: u32,
+        watermarks: Watermarks,
+    ) -> Self {
+        let mut buddy = Self {
+            first,
+            end,
+            depot: Depot::new((end - first) as usize),
+            watermarks,
+            is_low: false,
+            heads: [NIL; Order::COUNT],
+            nr_blocks: [0; Order::COUNT],
+            nr_free: (end - first) as usize,
+        };
+        // Highest first, so that the lists start low.
+        let blocks: Vec<_> = blocks_of(first, end, Order::MAX).collect();
+        for (frame, order) in blocks.into_iter().rev() {
+            buddy.push(table, frame.get(), order);
+        }
+        buddy
+    }
+
+    /// The first frame of the node, and the first one after it.
+    pub(crate) fn frames(&self) -> Range<u32> {
+        self.first..self.end
+    }
+
+    /// The node's part of the pool's watermarks.
+    pub(crate) fn watermarks(&self) -> Watermarks {
+        self.watermarks
+    }
+
+    /// Whether the node has fallen below its low watermark since it was last above the high one, and this
+    /// was not asked since.
+    pub(crate) fn has_become_low(&mut self) -> bool {
+        if self.nr_free >= self.watermarks.low {
+            return false;
+        }
+        !std::mem::replace(&mut self.is_low, true)
+    }
+
+    /// How many free blocks there are of each order.
+    pub(crate) fn nr_blocks(&self) -> [usize; Order::COUNT] {
+        self.nr_blocks
+    }
+
+    /// How many frames are free.
+    pub(crate) fn nr_free(&self) -> usize {
+        self.nr_free
+    }
+
+    /// Takes a free block of `order`, splitting a larger one if need be.
+    ///
+    /// The block's frames keep the lock bit; its tails are of kind `Tail` and its head is the caller's
+    /// to name.
+    pub(crate) fn alloc<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        order: Order,
+    ) -> Option<FrameNr> {
+        let from = (order.index()..Order::COUNT).find(|&k| self.heads[k] != NIL)?;
+        let mut have = Order::new(from as u8)?;
+        let nr = self.heads[from];
+        self.unlink(table, nr, have);
+        // Keep the lower half each time: successive allocations come out in ascending order.
+        while have > order {
+            have = have.down()?;
+            self.push(table, nr + have.frames(), have);
+        }
+        // Before the lock is released: whoever looks for the block of a frame must not find this one where
+        // its upper parts are.
+        records::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
+        self.nr_free -= order.frames() as usize;
+        Some(FrameNr::new(nr))
+    }
+
+    /// Takes a free block of `order`, if there is one that need not be split for it.
+    pub(crate) fn alloc_exact<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        order: Order,
+    ) -> Option<FrameNr> {
+        let nr = self.heads[order.index()];
+        (nr != NIL).then(|| {
+            let frame = FrameNr::new(nr);
+            self.take(table, frame, order);
+            frame
+        })
+    }
+
+    /// Takes up to `nr` single frames, from the smallest free blocks that there are, so that large ones
+    /// stay whole; calls `each` with every one. Returns how many it took.
+    ///
+    /// The frames keep the lock bit, and are the caller's to name.
+    pub(crate) fn alloc_bulk<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        nr: usize,
+        mut each: impl FnMut(FrameNr),
+    ) -> usize {
+        let mut left = nr.min(self.nr_free);
+        let took = left;
+        while left > 0 {
+            let Some(smallest) = self.heads.iter().position(|head| *head != NIL) else {
+                break;
+            };
+            // A whole small block, or as much of a larger one as is still wanted.
+            let order = Order::new((smallest as u32).min(left.ilog2()) as u8);
+            let Some((block, order)) =
+                order.and_then(|order| Some((self.alloc(table, order)?, order)))
+            else {
+                break;
+            };
+            for frame in block.get()..block.get() + order.frames() {
+                each(FrameNr::new(frame));
+            }
+            left -= order.frames() as usize;
+        }
+        took - left
+    }
+
+    /// The free block that `frame` is in.
+    pub(crate) fn block_with<S: RefScheme>(
+        &self,
+        table: &MetaTable<S>,
+        frame: FrameNr,
+    ) -> Option<(FrameNr, Order)> {
+        let orders = (0..=Order::MAX.get()).filter_map(Order::new);
+        orders
+            .map(|order| (frame.get() & !(order.frames() - 1), order))
+            .filter(|(head, _)| self.frames().contains(head))
+            .map(|(head, order)| (FrameNr::new(head), order))
+            .find(|(head, order)| records::of(table, *head).kind() == (FrameKind::Free, *order))
+    }
+
+    /// Takes a block that is free off its list; its head is `Owned` then.
+    pub(crate) fn take<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        frame: FrameNr,
+        order: Order,
+    ) {
+        debug_assert_eq!(records::of(table, frame).kind(), (FrameKind::Free, order));
+        self.unlink(table, frame.get(), order);
+        self.nr_free -= order.frames() as usize;
+    }
+
+    /// Gives a block back, merging it with its buddy as far as that is free too.
+    pub(crate) fn free<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        frame: FrameNr,
+        order: Order,
+    ) {
+        self.nr_free += order.frames() as usize;
+        if self.nr_free >= self.watermarks.high {
+            self.is_low = false;
+        }
+        let mut nr = frame.get();
+        let mut order = order;
+        while let Some(up) = order.up() {
+            let buddy = nr ^ order.frames();
+            if buddy < self.first || buddy + order.frames() > self.end {
+                break;
+            }
+            let record = records::of(table, FrameNr::new(buddy));
+            // A frame becomes `Free` and stops to be it only under this lock, so the answer is settled.
+            if record.kind() != (FrameKind::Free, order) {
+                break;
+            }
+            self.unlink(table, buddy, order);
+            let upper = nr.max(buddy);
+            records::of(table, FrameNr::new(upper)).set_kind(FrameKind::Tail, Order::ZERO);
+            nr = nr.min(buddy);
+            order = up;
+        }
+        self.push(table, nr, order);
+    }
+
+    /// Takes every free block that begins in `range` off its list, in ascending order; they are the
+    /// caller's then.
+    pub(crate) fn take_within<S: RefScheme>(
+        &mut self,
+        table: &MetaTable<S>,
+        range: &Range<u32>,
+    ) -> Vec<(FrameNr, Order)> {
+        let mut taken = Vec::new();
+        let mut nr = range.start.max(self.first);
+        while nr < range.end.min(self.end) {
+            // What is not `Free` may change at any moment, and its order with it, so it is gone through
+            // frame by frame. That finds nothing inside of a block: tails are never `Free`.
+            let (kind, order) = records::of(table, FrameNr::new(nr)).kind();
+            if kind != FrameKind::Free {
+                nr += 1;
+                continue;
+            }
+            self.take(table, FrameNr::new(nr), order);
+            taken.push((FrameNr::new(nr), order));
+            nr += order.frames();
+        }
+        taken
+    }
+
+    fn push<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
+        let record = records::of(table, FrameNr::new(nr));
+        record.set_kind(FrameKind::Free, order);
+        let head = self.heads[order.index()];
+        // ORDERING: Relaxed, here and below; links are read and written under the node's lock only.
+        record.next.store(head, Ordering::Relaxed);
+        record.prev.store(NIL, Ordering::Relaxed);
+        if head != NIL {
+            let next = records::of(table, FrameNr::new(head));
+            next.prev.store(nr, Ordering::Relaxed);
+        }
+        self.heads[order.index()] = nr;
+        self.nr_blocks[order.index()] += 1;
+    }
+
+    /// Takes a block off its list; its head is `Owned` then.
+    fn unlink<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
+        let record = records::of(table, FrameNr::new(nr));
+        // ORDERING: Relaxed; see `push`.
+        let next = record.next.load(Ordering::Relaxed);
+        let prev = record.prev.load(Ordering::Relaxed);
+        self.nr_blocks[order.index()] -= 1;
+        if prev == NIL {
+            self.heads[order.index()] = next;
+        } else {
+            let before = records::of(table, FrameNr::new(prev));
+            before.next.store(next, Ordering::Relaxed);
+        }
+        if next != NIL {
+            let after = records::of(table, FrameNr::new(next));
+            after.prev.store(prev, Ordering::Relaxed);
+        }
+        record.set_kind(FrameKind::Owned, order);
+    }
+
+    /// Checks I1 to I3; returns what is wrong.
+    pub(crate) fn verify<S: RefScheme>(&self, table: &MetaTable<S>) -> Result<(), String> {
+        let mut counted = 0_usize;
+        for k in 0..Order::COUNT {
+            let order = Order::new(k as u8).unwrap_or(Order::ZERO);
+            let mut nr = self.heads[k];
+            let mut prev = NIL;
+            let mut on_list = 0;
+            while nr != NIL {
+                let record = records::of(table, FrameNr::new(nr));
+                if record.kind() != (FrameKind::Free, order) {
+                    return Err(format!(
+                        "frame {nr} is on the free list of order {k} as {:?}",
+                        record.kind()
+                    ));
+                }
+                if nr < self.first
+                    || nr + order.frames() > self.end
+                    || !nr.is_multiple_of(order.frames())
+                {
+                    return Err(format!("free block {nr} of order {k} is out of place"));
+                }
+                // ORDERING: Relaxed; see `push`.
+                if record.prev.load(Ordering::Relaxed) != prev {
+                    return Err(format!(
+                        "free block {nr} of order {k} has a wrong back link"
+                    ));
+                }
+                for tail in nr..nr + order.frames() {
+                    let tail_record = records::of(table, FrameNr::new(tail));
+                    let word = tail_record.kind();
+                    let is_tail =
+                        word.0 == FrameKind::Tail || word == (FrameKind::Raw, Order::ZERO);
+                    if tail != nr && !is_tail {
+                        return Err(format!(
+                            "frame {tail} in free block {nr} is {word:?}, no tail"
+                        ));
+                    }
+                    if !tail_record.refs.is_locked() {
+                        return Err(format!("free frame {tail} does not have the lock bit"));
+                    }
+                    if tail_record.flags() & POISONED != 0 {
+                        return Err(format!("frame {tail} is free, and poisoned"));
+                    }
+                }
+                let buddy = nr ^ order.frames();
+                if order < Order::MAX
+                    && buddy >= self.first
+                    && buddy + order.frames() <= self.end
+                    && records::of(table, FrameNr::new(buddy)).kind() == (FrameKind::Free, order)
+                {
+                    return Err(format!(
+                        "free buddies {nr} and {buddy} of order {k} stand apart"
+                    ));
+                }
+                counted += order.frames() as usize;
+                on_list += 1;
+                prev = nr;
+                // ORDERING: Relaxed; see `push`.
+                nr = record.next.load(Ordering::Relaxed);
+            }
+            if on_list != self.nr_blocks[k] {
+                return Err(format!(
+                    "{on_list} free blocks of order {k}, {} accounted for",
+                    self.nr_blocks[k]
+                ));
+            }
+        }
+        if counted != self.nr_free {
+            return Err(format!(
+                "{counted} frames on the free lists, {} accounted as free",
+                self.nr_free
+            ));
+        }
+        Ok(())
+    }
+}

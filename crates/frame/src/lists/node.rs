@@ -1,0 +1,50 @@
+//! The nodes of a pool: regions of its memory, each with a buddy allocator behind a lock.
+
+use pagewell_sync::Mutex;
+
+use super::buddy::Buddy;
+use crate::memory::numa;
+
+/// A region of the pool's memory with an allocator of its own.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) first: u32,
+    pub(crate) end: u32,
+    /// The NUMA node of the machine that it is meant to be in, where there are several.
+    pub(crate) numa: Option<u32>,
+    /// Whether the system agreed to keep the node's frames there.
+    pub(crate) is_bound: bool,
+    /// All nodes, this one first, then the others from the nearest to the farthest.
+    pub(crate) fallback: Box<[usize]>,
+    pub(crate) buddy: Mutex<Buddy>,
+}
+
+/// All nodes, from the nearest of node `from` to the farthest; `numa` are their NUMA nodes.
+pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
+    let distances = numa[from].and_then(numa::distances).unwrap_or_default();
+    let distance_to = |node: u32| {
+        let known = distances.iter().find(|(other, _)| *other == node);
+        known.map(|(_, distance)| *distance)
+    };
+    let nr = numa.len();
+    let mut order: Vec<usize> = (0..nr).collect();
+    order.sort_by_key(|&to| {
+        let distance = numa[to].and_then(distance_to);
+        // Among equals the next ones, so that not all nodes fall back to the same one.
+        (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
+    });
+    order.into()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_fall_back_to_the_next_ones_where_no_distances_are_known() {
+        let unbound = [None; 3];
+        assert_eq!(*fallback_order(0, &unbound), [0, 1, 2]);
+        assert_eq!(*fallback_order(1, &unbound), [1, 2, 0]);
+        assert_eq!(*fallback_order(2, &unbound), [2, 0, 1]);
+    }
+}

@@ -1,0 +1,199 @@
+//! How a pool is set up.
+
+use std::ops::Range;
+
+use super::error::PoolError;
+use super::numa;
+use super::watermarks::Watermarks;
+use crate::words::{MAX_FRAMES, MAX_NODES, Order};
+
+/// Whether the memory of a pool is to be made of huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HugePages {
+    /// As the system is set up (`/sys/kernel/mm/transparent_hugepage/enabled`).
+    #[default]
+    System,
+    /// Ask for huge pages: fewer misses of the address translation on random reads; memory is used
+    /// in steps of 2 MiB.
+    Advise,
+    /// Ask for none: memory is used in steps of 4 KiB.
+    Never,
+}
+
+/// Over which memory nodes a pool spreads its frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Nodes {
+    /// One node for each NUMA node of the machine that is online, with a share of the frames like its
+    /// share of the machine's memory. The frames are to be in the NUMA node's memory as long as it has
+    /// some free; where the system does not allow that to be asked for (in some containers), they are
+    /// wherever the system puts them.
+    #[default]
+    Machine,
+    /// This many nodes (1 to 64), bound to nothing: for tests, and for programs that place memory
+    /// themselves.
+    Unbound(usize),
+}
+
+/// How a [`FramePool`](crate::FramePool) is set up.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// How many frames the pool has: 1 to [`MAX_FRAMES`], and at least one a node.
+    pub nr_frames: usize,
+    /// Whether its memory is to be made of huge pages. Default: [`HugePages::System`].
+    pub huge_pages: HugePages,
+    /// Over which nodes it is spread. Default: [`Nodes::Machine`].
+    pub nodes: Nodes,
+    /// How much of it is kept free. Default: nothing.
+    pub watermarks: Watermarks,
+}
+
+impl PoolConfig {
+    /// A pool of this many frames, with the defaults for everything else.
+    pub fn new(nr_frames: usize) -> Self {
+        Self {
+            nr_frames,
+            huge_pages: HugePages::default(),
+            nodes: Nodes::default(),
+            watermarks: Watermarks::default(),
+        }
+    }
+
+    /// What each node of the pool is to be.
+    pub(crate) fn validate(&self) -> Result<Vec<NodePlan>, PoolError> {
+        let numa: Vec<Option<u32>> = match self.nodes {
+            Nodes::Machine => numa::online().into_iter().map(Some).collect(),
+            Nodes::Unbound(nr) if (1..=MAX_NODES).contains(&nr) => vec![None; nr],
+            Nodes::Unbound(nr) => return Err(PoolError::NodeCount { nr }),
+        };
+        if !(1..=MAX_FRAMES).contains(&self.nr_frames) || self.nr_frames < numa.len() {
+            return Err(PoolError::FrameCount { nr: self.nr_frames });
+        }
+        let Watermarks { min, low, high } = self.watermarks;
+        if !(min <= low && low <= high && high <= self.nr_frames) {
+            return Err(PoolError::Watermarks {
+                watermarks: self.watermarks,
+                nr_frames: self.nr_frames,
+            });
+        }
+        if numa.len() == 1 {
+            // With a single node there is nothing to choose, and so nothing to bind.
+            return Ok(vec![NodePlan {
+                numa: None,
+                frames: 0..self.nr_frames as u32,
+            }]);
+        }
+        let memory: Option<Vec<u64>> = numa
+            .iter()
+            .map(|node| node.and_then(numa::memory_bytes))
+            .collect();
+        // If the size of one is unknown, what is known of the others says nothing.
+        let weights = memory.unwrap_or_else(|| vec![1; numa.len()]);
+        let shares = shares(self.nr_frames as u32, &weights);
+        Ok(numa
+            .into_iter()
+            .zip(shares)
+            .map(|(numa, frames)| NodePlan { numa, frames })
+            .collect())
+    }
+}
+
+/// What one node of a pool is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodePlan {
+    /// The NUMA node of the machine that it is to be bound to.
+    pub(crate) numa: Option<u32>,
+    pub(crate) frames: Range<u32>,
+}
+
+/// A share is aligned to blocks of which it has at least this many, so that aligning moves little.
+const BLOCKS_A_SHARE: u32 = 64;
+
+/// Divides `nr_frames` frames by `weights`; at least one frame a weight is the caller's duty.
+///
+/// No share is empty: if the weights would make one so, they are not regarded. The borders between
+/// large shares are multiples of large blocks, so that no block of a power of two is lost to a border.
+fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
+    let mut borders = borders(nr_frames, weights);
+    if smallest(&borders) == 0 {
+        borders = self::borders(nr_frames, &vec![1; weights.len()]);
+    }
+    // The largest order of which the smallest share has enough blocks; rounding the borders down by
+    // less than one such block leaves no share empty.
+    let unit = (0..=Order::MAX.get())
+        .rev()
+        .map(|order| 1_u32 << order)
+        .find(|unit| smallest(&borders) / unit >= BLOCKS_A_SHARE)
+        .unwrap_or(1);
+    let last = borders.len() - 1;
+    for border in &mut borders[..last] {
+        *border -= *border % unit;
+    }
+    borders.windows(2).map(|pair| pair[0]..pair[1]).collect()
+}
+
+/// Where each share begins, and where the last one ends.
+fn borders(nr_frames: u32, weights: &[u64]) -> Vec<u32> {
+    let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
+    let mut below = 0_u128;
+    let mut borders = vec![0];
+    for weight in weights {
+        below += u128::from(*weight);
+        borders.push((u128::from(nr_frames) * below / total.max(1)) as u32);
+    }
+    borders
+}
+
+fn smallest(borders: &[u32]) -> u32 {
+    let lengths = borders.windows(2).map(|pair| pair[1] - pair[0]);
+    lengths.min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_weights_make_equal_shares() {
+        assert_eq!(shares(64, &[1, 1]), [0..32, 32..64]);
+        assert_eq!(shares(100, &[7, 7, 7]), [0..33, 33..66, 66..100]);
+        assert_eq!(shares(3, &[1, 1, 1]), [0..1, 1..2, 2..3]);
+    }
+
+    #[test]
+    fn shares_follow_the_weights() {
+        assert_eq!(shares(100, &[3, 1]), [0..75, 75..100]);
+        assert_eq!(
+            shares(80, &[u64::MAX, u64::MAX / 4, u64::MAX / 4 * 3]),
+            [0..40, 40..50, 50..80]
+        );
+    }
+
+    #[test]
+    fn a_weight_too_small_for_a_frame_still_gets_some() {
+        assert_eq!(shares(10, &[1, 1000]), [0..5, 5..10]);
+        assert_eq!(shares(10, &[0, 1]), [0..5, 5..10]);
+        assert_eq!(shares(10, &[0, 0]), [0..5, 5..10]);
+    }
+
+    #[test]
+    fn borders_of_large_shares_are_aligned_to_large_blocks() {
+        let largest = Order::MAX.frames();
+        let nr_frames = 1_000_003;
+        for weights in [vec![1; 3], vec![5, 3, 4], vec![1, 1], vec![2, 3, 5, 7]] {
+            let shares = shares(nr_frames, &weights);
+            assert_eq!(
+                (shares[0].start, shares[shares.len() - 1].end),
+                (0, nr_frames)
+            );
+            for pair in shares.windows(2) {
+                assert_eq!(pair[0].end, pair[1].start);
+                assert_eq!(pair[0].end % largest, 0, "{shares:?}");
+            }
+        }
+        // Middling shares are aligned to middling blocks: 64 of 16 frames each.
+        assert_eq!(shares(2054, &[1, 1]), [0..1024, 1024..2054]);
+        assert_eq!(shares(130, &[1, 1]), [0..65, 65..130]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The NUMA nodes of the machine.
+
+#![allow(unsafe_code)] // One system call.
+
+/// The NUMA nodes that are online, in ascending order; node 0 alone where the system does not say.
+pub fn online() -> Vec<u32> {
+    let listed = read_list("/sys/devices/system/node/has_memory")
+        .or_else(|| read_list("/sys/devices/system/node/online"))
+        .unwrap_or_default();
+    if listed.is_empty() || listed.len() > crate::words::MAX_NODES {
+        vec![0]
+    } else {
+        listed
+    }
+}
+
+/// How much memory a NUMA node has in all, where the system says.
+pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
+    let path = format!("/sys/devices/system/node/node{node}/meminfo");
+    parse_memory(&std::fs::read_to_string(path).ok()?)
+}
+
+/// How far each NUMA node that is online is from `node`, where the system says: 10 is itself.
+pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
+    // One distance for each node that is online, whether it has memory or not, in ascending order.
+    let online = read_list("/sys/devices/system/node/online")?;
+    let text =
+        std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).ok()?;
+    let listed: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
+    let listed = listed.filter(|listed| listed.len() == online.len())?;
+    Some(online.into_iter().zip(listed).collect())
+}
+
+/// A list of nodes in a file of the system.
+fn read_list(path: &str) -> Option<Vec<u32>> {
+    parse_list(std::fs::read_to_string(path).ok()?.trim())
+}
+
+/// The NUMA node of the processor that this thread is running on, where the system says.
+pub(crate) fn current() -> Option<u32> {
+    let mut node = 0_u32;
+    // SAFETY: the call writes one number, to a variable of ours; the others may be null.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_getcpu,
+            std::ptr::null_mut::<u32>(),
+            &raw mut node,
+            std::ptr::null_mut::<u8>(),
+        )
+    };
+    (answer == 0).then_some(node)
+}
+
+/// Finds the total in a node's list of sizes: `Node 0 MemTotal:   9398484 kB`.
+fn parse_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.contains(" MemTotal:"))?;
+    let (_, size) = line.split_once("MemTotal:")?;
+    let kib = size.trim().strip_suffix("kB")?.trim_end();
+    kib.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Parses the kernel's list format: `0-1,4`.
+fn parse_list(text: &str) -> Option<Vec<u32>> {
+    /// No machine has more; a longer list is not one of the kernel's.
+    const MOST: u32 = 1024;
+    let mut nodes = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        if last < first || last >= MOST {
+            return None;
+        }
+        nodes.extend(first..=last);
+    }
+    Some(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_list_format_is_understood() {
+        assert_eq!(parse_list("0"), Some(vec![0]));
+        assert_eq!(parse_list("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse_list(""), Some(vec![]));
+        assert_eq!(parse_list("3-1"), None);
+        assert_eq!(parse_list("0-4000000000"), None);
+        assert_eq!(parse_list("x"), None);
+    }
+
+    #[test]
+    fn the_size_of_a_node_is_found_in_its_list() {
+        let text = "Node 1 MemTotal:        9398484 kB\nNode 1 MemFree:         4294760 kB\n";
+        assert_eq!(parse_memory(text), Some(9_398_484 << 10));
+        assert_eq!(parse_memory("Node 0 MemFree:  12 kB\n"), None);
+        assert_eq!(parse_memory("Node 0 MemTotal:  many kB\n"), None);
+        assert_eq!(
+            parse_memory(&format!("Node 0 MemTotal: {} kB", u64::MAX)),
+            None
+        );
+        assert_eq!(parse_memory(""), None);
+    }
+
+    #[test]
+    fn every_machine_has_a_node() {
+        assert!(!online().is_empty());
+    }
+}

@@ -1,0 +1,256 @@
+//! The frame pool: its memory, and the allocator of its frames.
+//!
+//! Place. The page cache allocates every page, and every part of its index, from one pool, so that
+//! the pool's size bounds all of them. Here is what is done with a pool by the numbers of frames; each call goes to the room
+//! that does it. What hands out handles is in `allocate`.
+//!
+//! Progress. `alloc` and the freeing `put` take a node's lock once in half a front cache's blocks.
+//! `try_get` and a `put` that is not the last take none.
+
+use std::fmt;
+use std::ops::Range;
+
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::parking::WaitTable;
+
+use crate::alloc::{Allocator, LowMemory};
+use crate::count::{LockBit, RefScheme};
+use crate::lists::{self, FreeBlocks, FreeLists, Poisoned, PoolStats};
+use crate::memory::{Memory, PoolConfig, PoolError};
+use crate::raw::{self, FreeError, FreeRange, Freed};
+use crate::records::FrameMeta;
+use crate::words::{FRAME_BYTES, FrameNr, Order};
+
+/// A fixed number of page frames, in one or more memory nodes.
+///
+/// The type parameter is the reference counting scheme: [`LockBit`], or the baseline
+/// [`CasLoop`](crate::refcount::CasLoop).
+#[repr(C)] // The allocator first: see there.
+pub struct FramePool<S: RefScheme = LockBit> {
+    allocator: Allocator<S>,
+    memory: Memory,
+    waits: WaitTable,
+}
+
+impl<S: RefScheme> FramePool<S> {
+    /// Reserves the memory and makes every frame free.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError`] when the configuration is out of range, or the system refuses the memory.
+    pub fn new(config: &PoolConfig) -> Result<Self, PoolError> {
+        let plans = config.validate()?;
+        let nr_frames = config.nr_frames;
+        let memory =
+            Memory::reserve(nr_frames, config.huge_pages).map_err(|source| PoolError::Memory {
+                bytes: nr_frames.saturating_mul(FRAME_BYTES),
+                source,
+            })?;
+        // A refusal is no error: containers often may not place memory, and a cache whose frames
+        // are somewhere in the machine is a cache all the same.
+        let lists = FreeLists::new(nr_frames, plans, config.watermarks, |plan| {
+            let first = FrameNr::new(plan.frames.start);
+            plan.numa
+                .is_some_and(|numa| memory.prefer(first, plan.frames.len(), numa).is_ok())
+        })?;
+        Ok(Self {
+            memory,
+            allocator: Allocator::new(lists),
+            waits: WaitTable::new(),
+        })
+    }
+
+    /// Where users of the pool's frames wait for a word that they keep in a frame: one table for all of them, since a page of
+    /// one may be moved, and its entries changed, by another.
+    pub fn waits(&self) -> &WaitTable {
+        &self.waits
+    }
+
+    /// How many frames the pool has.
+    pub fn nr_frames(&self) -> usize {
+        self.lists().nr_frames()
+    }
+
+    /// How many memory nodes the pool has.
+    pub fn nr_nodes(&self) -> usize {
+        self.lists().nr_nodes()
+    }
+
+    /// How many of the nodes have their frames in the memory of a NUMA node of the machine: all or none
+    /// as a rule, and none where there is only one, or the system did not allow it.
+    pub fn nr_bound_nodes(&self) -> usize {
+        self.lists().nr_bound_nodes()
+    }
+
+    /// How many blocks of `order` there would be if everything were free.
+    pub fn nr_blocks(&self, order: Order) -> usize {
+        self.lists().nr_blocks(order)
+    }
+
+    /// Whether there can be a block of `order` that begins at `first`: it would be aligned, and all of it
+    /// in one node.
+    pub fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
+        self.lists().may_be_block(first, order)
+    }
+
+    /// The number of the node that has `frame`; none if the pool has no such frame.
+    #[inline]
+    pub fn node_of(&self, frame: FrameNr) -> Option<usize> {
+        self.lists().node_of(frame)
+    }
+
+    /// The numbers of the frames that a node has; none if the pool has no such node.
+    #[inline]
+    pub fn frames_of(&self, node: usize) -> Range<u32> {
+        self.lists().frames_of(node)
+    }
+
+    /// The record of a frame.
+    ///
+    /// # Panics
+    ///
+    /// When the pool has no such frame.
+    #[inline]
+    pub fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
+        self.lists().meta(frame)
+    }
+
+    /// The bytes of the first `len` bytes from `frame` on.
+    ///
+    /// # Panics
+    ///
+    /// When they are not all of the pool.
+    pub fn bytes(&self, frame: FrameNr, len: usize) -> RacyBytes<'_> {
+        self.memory.bytes_of(frame, len)
+    }
+
+    /// The words of `frame`, which others may be writing: for frames that hold words of a protocol, as tables do.
+    ///
+    /// # Panics
+    ///
+    /// When the pool has no such frame.
+    pub fn words(&self, frame: FrameNr) -> &[AtomicU64] {
+        self.memory.words_of(frame, FRAME_BYTES)
+    }
+
+    /// How many frames there are, and where.
+    pub fn stats(&self) -> PoolStats {
+        self.lists().stats()
+    }
+
+    /// The free blocks of each order on the lists of the nodes; what is in front caches is not among them.
+    pub fn free_blocks(&self) -> FreeBlocks {
+        self.lists().free_blocks()
+    }
+
+    /// Checks every list, kind and count; returns what is wrong. For tests: the pool must be at rest.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong, and where.
+    pub fn verify(&self) -> Result<(), String> {
+        self.lists().verify()
+    }
+
+    /// Registers whoever frees memory when little is left: once, for as long as the pool lives.
+    ///
+    /// # Errors
+    ///
+    /// The argument, when somebody is registered already.
+    pub fn set_low_memory(&self, low_memory: Box<dyn LowMemory>) -> Result<(), Box<dyn LowMemory>> {
+        self.allocator.set_low_memory(low_memory)
+    }
+
+    /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be
+    /// merged; returns how many frames that was.
+    pub fn drain_front_caches(&self) -> usize {
+        self.lists().drain()
+    }
+
+    /// Marks a frame as bad, so that it is never handed out again. It is leaked on purpose, and counted
+    /// ([`PoolStats::nr_leaked`](crate::PoolStats::nr_leaked)).
+    ///
+    /// Takes some microseconds, and stops other threads' allocations meanwhile. A free frame that is in the front
+    /// cache of a thread that cannot be reached (see [`pagewell_sync::per_thread::Reach`]) is leaked when it would
+    /// be handed out next; the answer is [`Poisoned::WhenFreed`] then.
+    pub fn poison(&self, frame: FrameNr) -> Poisoned {
+        lists::poison(self.lists(), frame)
+    }
+
+    /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`](crate::UniqueFrame::into_raw), or a frame of a
+    /// split block (then `order` is 0).
+    ///
+    /// A number that was freed, and is freed again while another thread frees or allocates the same frame, is a misuse
+    /// that cannot always be told from a right call: the new owner's block is freed then. Nobody's reference is
+    /// dropped for it, but whoever drops the only one at that very moment may panic.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when it is no such block; nothing is changed then.
+    pub fn free(&self, frame: FrameNr, order: Order) -> Result<Freed, FreeError> {
+        raw::free(self.lists(), frame, order)
+    }
+
+    /// Splits a block that is owned by its number into single frames, each owned by its own.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when it is no such block, or others hold references to it; nothing is changed then.
+    pub fn split(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
+        raw::split(self.lists(), frame, order)
+    }
+
+    /// Gives back `nr` contiguous frames from `first` on, each owned by its number: of blocks that were
+    /// split. Returns how many are not free, because others hold references to them; the last of these
+    /// frees them. Poisoned frames are leaked, and count as free.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError`] when the range is empty, leaves the node that it begins in, or has a frame that is not
+    /// allocated, or not owned by its number: nothing is changed then. Only if another thread gives up frames
+    /// of the range at the same time, or one has as many references as it can count, can it be that the others were
+    /// given back: [`FreeError::nr_done`] says how many. What [`free`](Self::free) says of misuse holds here too.
+    pub fn free_contig_range(&self, first: FrameNr, nr: usize) -> Result<usize, FreeError> {
+        self.free_contig_range_by(first, nr, FreeRange::default())
+    }
+
+    /// As [`free_contig_range`](Self::free_contig_range), by a strategy of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn free_contig_range_by(
+        &self,
+        first: FrameNr,
+        nr: usize,
+        strategy: FreeRange,
+    ) -> Result<usize, FreeError> {
+        raw::free_contig_range(self.lists(), first, nr, strategy)
+    }
+
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    #[inline]
+    pub(super) fn allocator(&self) -> &Allocator<S> {
+        &self.allocator
+    }
+
+    #[inline]
+    pub(super) fn lists(&self) -> &FreeLists<S> {
+        &self.allocator.lists
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for FramePool<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FramePool")
+            .field("scheme", &S::NAME)
+            .field("nr_nodes", &self.nr_nodes())
+            .field("nr_bound_nodes", &self.nr_bound_nodes())
+            .field("stats", &self.stats())
+            .finish()
+    }
+}

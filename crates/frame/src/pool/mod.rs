@@ -1,0 +1,28 @@
+//! The pool, and what the holder of a frame has in hand.
+//!
+//! - Owns: the pool's memory and its allocator ([`FramePool`]), the handles that borrow from it.
+//! - Calls: all other rooms.
+//! - Promises: memory safety under any use of the safe functions. A handle keeps its block allocated, and gives it back when it
+//!   is dropped.
+//!
+//! | file | what |
+//! |---|---|
+//! | `frame_pool` | [`FramePool`]: its parts, and what is done by the numbers of frames |
+//! | `handle` | [`UniqueFrame`] and [`FrameRef`]: a block that is the holder's alone, and one reference among others |
+//! | `range` | [`FrameRange`]: contiguous frames |
+//! | `allocate` | what the pool hands out as handles, and takes back so |
+//! | `view` | [`FrameView`]: the pool's memory as the hit path sees it |
+
+mod allocate;
+mod frame_pool;
+mod handle;
+mod range;
+mod view;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use self::frame_pool::FramePool;
+pub use self::handle::{FrameRef, TryGetFrame, UniqueFrame};
+pub use self::range::FrameRange;
+pub use self::view::FrameView;

@@ -1,0 +1,10 @@
+//! The records of a pool's frames: one for each, in one array.
+//!
+//! - Owns: the metadata record (`meta`): who may touch which field when.
+//! - Calls: `words`, `count`.
+//! - Promises: a frame number, however stale, always names a readable record; two hot frames never share a cache line.
+
+mod meta;
+
+pub use self::meta::FrameMeta;
+pub(crate) use self::meta::{HAS_POISONED, MetaTable, NIL, POISONED, head_of, new_table, of};

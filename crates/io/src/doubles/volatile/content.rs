@@ -1,0 +1,165 @@
+//! What readers of one file see, what of it is durable, and the changes between.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::image::{Image, Sector, parts};
+use super::rng::Rng;
+
+/// What a device promises of the 512 bytes of a sector of which a write was not synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SectorWrites {
+    /// All survive a crash, or none. So do real devices.
+    #[default]
+    Whole,
+    /// A first part may survive alone.
+    Torn,
+}
+
+/// The content of a file.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// What readers see.
+    cached: Image,
+    /// What survives a loss of power, come what may.
+    durable: Image,
+    /// What was changed since, in order, and the next sync makes durable.
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Size(u64),
+    /// The sector of this number, and its bytes since then.
+    Sector(u64, Box<Sector>),
+}
+
+/// What a failed sync does to a sector that it should have made durable. It is clean afterwards.
+#[derive(Clone, Copy)]
+enum Abandoned {
+    Written,
+    Kept,
+    Dropped,
+}
+
+impl Content {
+    /// A file of which everything is durable.
+    fn settled(image: Image) -> Self {
+        Self {
+            cached: image.clone(),
+            durable: image,
+            changes: Vec::new(),
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.cached.size()
+    }
+
+    pub(super) fn read(&self, pos: u64, len: usize) -> Vec<u8> {
+        self.cached.read(pos, len)
+    }
+
+    pub(super) fn write(&mut self, pos: u64, bytes: &[u8]) {
+        let size = self.cached.size();
+        self.cached.write(pos, bytes);
+        if self.cached.size() != size {
+            self.changes.push(Change::Size(self.cached.size()));
+        }
+        for (nr, _, _) in parts(pos, bytes.len()) {
+            let sector = Box::new(self.cached.get(nr));
+            self.changes.push(Change::Sector(nr, sector));
+        }
+    }
+
+    pub(super) fn set_size(&mut self, size: u64) {
+        self.cached.set_size(size);
+        self.changes.push(Change::Size(size));
+    }
+
+    /// Makes all changes durable.
+    pub(super) fn sync(&mut self) {
+        for change in self.changes.drain(..) {
+            match change {
+                Change::Size(size) => self.durable.set_size(size),
+                Change::Sector(nr, sector) => self.durable.put(nr, *sector),
+            }
+        }
+        self.durable.trim();
+    }
+
+    /// Fails to make the changes durable, and forgets all of them but those of the size all the same.
+    pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
+        let (mut sizes, mut changed) = (Vec::new(), BTreeSet::new());
+        for change in self.changes.drain(..) {
+            match change {
+                Change::Size(_) => sizes.push(change),
+                Change::Sector(nr, _) => {
+                    changed.insert(nr);
+                }
+            }
+        }
+        self.changes = sizes;
+        // What is read anew from the device: its sectors, but none that the file was cut before.
+        let mut reread = self.durable.clone();
+        for change in &self.changes {
+            if let Change::Size(size) = change {
+                reread.set_size(*size);
+            }
+        }
+        for nr in changed {
+            match [Abandoned::Written, Abandoned::Kept, Abandoned::Dropped][rng.below(3)] {
+                Abandoned::Written => self.durable.put(nr, self.cached.get(nr)),
+                Abandoned::Kept => {}
+                Abandoned::Dropped => self.cached.put(nr, reread.get(nr)),
+            }
+        }
+        self.durable.trim();
+        self.cached.trim();
+    }
+
+    /// What a crash at this moment leaves.
+    pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
+        // Sometimes nothing survives, sometimes all: where every change had the same chance, neither
+        // would ever be seen.
+        let quarters = rng.below(5);
+        let last = self.last_written(quarters, rng);
+        let mut image = self.durable.clone();
+        for (at, change) in self.changes.iter().enumerate() {
+            match change {
+                Change::Size(size) => {
+                    if rng.chance(quarters) {
+                        image.set_size(*size);
+                    }
+                }
+                Change::Sector(nr, sector) if last.get(nr) == Some(&at) => {
+                    let mut survivor = **sector;
+                    if writes == SectorWrites::Torn && rng.chance(1) {
+                        let torn_at = rng.below(survivor.len());
+                        survivor[torn_at..].copy_from_slice(&image.get(*nr)[torn_at..]);
+                    }
+                    image.put(*nr, survivor);
+                }
+                Change::Sector(..) => {}
+            }
+        }
+        image.trim();
+        Self::settled(image)
+    }
+
+    /// Of each sector of which any change survives, the place of the last one that does.
+    fn last_written(&self, quarters: usize, rng: &mut Rng) -> BTreeMap<u64, usize> {
+        let mut changes = BTreeMap::<u64, Vec<usize>>::new();
+        for (at, change) in self.changes.iter().enumerate() {
+            if let Change::Sector(nr, _) = change {
+                changes.entry(*nr).or_default().push(at);
+            }
+        }
+        changes
+            .into_iter()
+            .filter_map(|(nr, places)| {
+                let survives = rng.chance(quarters);
+                survives.then(|| (nr, places[rng.below(places.len())]))
+            })
+            .collect()
+    }
+}

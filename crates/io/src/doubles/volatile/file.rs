@@ -1,0 +1,110 @@
+//! The backend that is a file of a volatile device.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pagewell_sync::bytes::RacyBytes;
+
+use super::state::{Shared, SyncNames};
+use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
+
+/// No file has bytes at or beyond this position, as none of the system has.
+const MOST_BYTES: u64 = i64::MAX as u64;
+
+/// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.
+#[derive(Debug)]
+pub struct VolatileFile {
+    device: Shared,
+    id: FileId,
+    /// What the next sync through this is to make durable. It is locked for as long as a sync or a
+    /// renaming takes, and before the device.
+    names: Mutex<SyncNames>,
+}
+
+impl VolatileFile {
+    pub(super) fn new(device: Shared, id: FileId) -> Self {
+        Self {
+            device,
+            id,
+            names: Mutex::new(SyncNames::Too),
+        }
+    }
+
+    /// Gives the file another name, durably, as `FileBackend::rename` does; what had it before has
+    /// none then.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if the file has no name any more; if the sync of the directory is to
+    /// fail; and if the power is off.
+    pub fn rename(&self, to: &str) -> io::Result<()> {
+        let mut names = self.names();
+        self.device
+            .rename_file(self.id.inode, to)
+            .inspect_err(|_| *names = SyncNames::Too)
+    }
+
+    fn names(&self) -> MutexGuard<'_, SyncNames> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut names = self.names();
+        self.device.sync(self.id.inode, *names)?;
+        *names = SyncNames::Not;
+        Ok(())
+    }
+}
+
+impl Backend for VolatileFile {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        let len = total_len(bufs);
+        // The copy to the buffers comes after the lock: under loom it is a point at which other threads
+        // run, and would wait for it for ever.
+        let bytes = self
+            .device
+            .look(self.id.inode, |content| content.read(pos, len))?;
+        scatter(&bytes, bufs);
+        Ok(bytes.len())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.device.look(self.id.inode, |content| content.size())
+    }
+
+    fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+        let bytes = gather(bufs);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if MOST_BYTES.saturating_sub(pos) < bytes.len() as u64 {
+            return Err(too_large());
+        }
+        self.device
+            .change(self.id.inode, |content| content.write(pos, &bytes))
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        if size > MOST_BYTES {
+            return Err(too_large());
+        }
+        self.device
+            .change(self.id.inode, |content| content.set_size(size))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
+}

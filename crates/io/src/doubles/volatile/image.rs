@@ -1,0 +1,98 @@
+//! The bytes of a file by sectors; one that was never written is zeros.
+
+use std::collections::BTreeMap;
+
+/// Bytes of a sector, which is what a device writes as a whole or not at all.
+const SECTOR: usize = 512;
+
+/// The bytes of one sector.
+pub(super) type Sector = [u8; SECTOR];
+
+/// A file's bytes.
+///
+/// # Invariants
+///
+/// I1: every byte at or past the size is zero, except between [`put`](Self::put) and the next
+/// [`trim`](Self::trim).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Image {
+    sectors: BTreeMap<u64, Box<Sector>>,
+    size: u64,
+}
+
+impl Image {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The file's bytes from `pos` on, at most `len`.
+    pub(super) fn read(&self, pos: u64, len: usize) -> Vec<u8> {
+        let rest = self.size.saturating_sub(pos);
+        let len = usize::try_from(rest).map_or(len, |rest| rest.min(len));
+        let mut bytes = vec![0; len];
+        for (nr, off, range) in parts(pos, len) {
+            if let Some(sector) = self.sectors.get(&nr) {
+                let end = off + range.len();
+                bytes[range].copy_from_slice(&sector[off..end]);
+            }
+        }
+        bytes
+    }
+
+    /// Writes `bytes` from `pos` on, and makes the file reach to their end.
+    pub(super) fn write(&mut self, pos: u64, bytes: &[u8]) {
+        for (nr, off, range) in parts(pos, bytes.len()) {
+            let sector = self
+                .sectors
+                .entry(nr)
+                .or_insert_with(|| Box::new([0; SECTOR]));
+            let end = off + range.len();
+            sector[off..end].copy_from_slice(&bytes[range]);
+        }
+        self.size = self.size.max(pos + bytes.len() as u64);
+    }
+
+    /// Cuts the file, or makes it grow by zeros.
+    pub(super) fn set_size(&mut self, size: u64) {
+        self.size = size;
+        self.trim();
+    }
+
+    /// The bytes of sector `nr`.
+    pub(super) fn get(&self, nr: u64) -> Sector {
+        self.sectors.get(&nr).map_or([0; SECTOR], |sector| **sector)
+    }
+
+    /// Replaces the bytes of sector `nr`, even if the file ends before.
+    pub(super) fn put(&mut self, nr: u64, sector: Sector) {
+        self.sectors.insert(nr, Box::new(sector));
+    }
+
+    /// Drops what is past the end of the file.
+    pub(super) fn trim(&mut self) {
+        let (last, off) = (self.size / SECTOR as u64, self.size % SECTOR as u64);
+        self.sectors.split_off(&(last + 1));
+        if let Some(sector) = self.sectors.get_mut(&last) {
+            sector[off as usize..].fill(0);
+        }
+    }
+}
+
+/// The sectors that have the `len` bytes from `pos` on: of each its number, where in it they begin,
+/// and which of the bytes it has.
+pub(super) fn parts(
+    pos: u64,
+    len: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == len {
+            return None;
+        }
+        let now = pos + done as u64;
+        let off = (now % SECTOR as u64) as usize;
+        let range = done..len.min(done + SECTOR - off);
+        done = range.end;
+        Some((now / SECTOR as u64, off, range))
+    })
+}

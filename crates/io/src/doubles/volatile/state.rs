@@ -1,0 +1,285 @@
+//! A device as all who use it share it: the files, failing syncs, the power.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::content::{Content, SectorWrites};
+use super::directory::{Directory, Inode};
+use super::rng::Rng;
+use crate::backend::FileId;
+
+/// The highest of the device numbers of these devices, which go down from here: no device of the
+/// system has them, nor the backends in memory.
+const FIRST_DEVICE: u64 = u64::MAX - 1;
+
+/// A device in the hands of whoever uses it and its files.
+#[derive(Clone, Debug)]
+pub(super) struct Shared(Arc<Mutex<State>>);
+
+/// What a sync does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syncs {
+    Work,
+    /// It reports success and makes nothing durable.
+    Lie,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Power {
+    On,
+    /// On, until this many more changes and syncs were done.
+    OffAfter(u64),
+    Off,
+}
+
+/// What becomes of a sync.
+enum Sync {
+    Done,
+    Stubbed,
+    Failed,
+}
+
+/// A device: its files, its power, and what becomes of syncs.
+#[derive(Debug)]
+pub(super) struct State {
+    device: u64,
+    pub(super) directory: Directory,
+    /// Of all files; those without a name too, since somebody may have them open.
+    files: BTreeMap<Inode, Content>,
+    next_inode: Inode,
+    rng: Rng,
+    pub(super) writes: SectorWrites,
+    syncs: Syncs,
+    pub(super) failures: u64,
+    power: Power,
+    pub(super) nr_syncs: u64,
+}
+
+/// Whether a sync of a file is one of the names too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncNames {
+    Not,
+    Too,
+}
+
+impl Shared {
+    pub(super) fn new(state: State) -> Self {
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at a file's content.
+    pub(super) fn look<T>(&self, inode: Inode, look: impl FnOnce(&Content) -> T) -> io::Result<T> {
+        let state = self.lock();
+        state.check_power()?;
+        Ok(look(&state.files[&inode]))
+    }
+
+    /// Changes a file's content.
+    pub(super) fn change(&self, inode: Inode, change: impl FnOnce(&mut Content)) -> io::Result<()> {
+        self.lock().change(|state| {
+            change(state.file(inode));
+            Ok(())
+        })
+    }
+
+    /// Makes a file durable, and the names.
+    pub(super) fn sync(&self, inode: Inode, names: SyncNames) -> io::Result<()> {
+        let mut state = self.lock();
+        match state.begin_sync()? {
+            Sync::Done => state.file(inode).sync(),
+            Sync::Stubbed => return Ok(()),
+            Sync::Failed => {
+                let mut rng = state.rng.clone();
+                state.file(inode).fail_sync(&mut rng);
+                state.rng = rng;
+                return Err(failed_sync());
+            }
+        }
+        if names == SyncNames::Too {
+            state.directory.sync();
+        }
+        Ok(())
+    }
+
+    /// Gives a file another name, and makes the names durable.
+    pub(super) fn rename_file(&self, inode: Inode, to: &str) -> io::Result<()> {
+        let from = {
+            let state = self.lock();
+            let mut names = state.directory.names();
+            let found = names.find(|(_, other)| *other == inode);
+            found.map(|(name, _)| name.to_owned())
+        };
+        self.rename(&from.ok_or(io::ErrorKind::NotFound)?, to)?;
+        self.sync_dir()
+    }
+
+    /// Gives a file another name.
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.lock().change(|state| state.directory.rename(from, to))
+    }
+
+    /// Makes the names durable.
+    pub(super) fn sync_dir(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        match state.begin_sync()? {
+            Sync::Done => state.directory.sync(),
+            Sync::Stubbed => {}
+            Sync::Failed => return Err(failed_sync()),
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// A device without files.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            device: next_device(),
+            directory: Directory::default(),
+            files: BTreeMap::new(),
+            next_inode: 1,
+            rng: Rng::new(seed),
+            writes: SectorWrites::Whole,
+            syncs: Syncs::Work,
+            failures: 0,
+            power: Power::On,
+            nr_syncs: 0,
+        }
+    }
+
+    /// Turns the power off, and gives the device as it is when it is on again.
+    pub(super) fn crash(&mut self, seed: u64) -> Self {
+        self.power = Power::Off;
+        let mut rng = Rng::new(seed);
+        let directory = self.directory.survivors(&mut rng);
+        let mut files = BTreeMap::new();
+        for (_, inode) in directory.names() {
+            let survivors = self.files[&inode].survivors(self.writes, &mut rng);
+            files.insert(inode, survivors);
+        }
+        Self {
+            device: next_device(),
+            directory,
+            files,
+            next_inode: self.next_inode,
+            rng,
+            writes: self.writes,
+            syncs: self.syncs,
+            failures: 0,
+            power: Power::On,
+            nr_syncs: 0,
+        }
+    }
+
+    /// Has all later syncs report success and make nothing durable.
+    pub(super) fn stub_syncs(&mut self) {
+        self.syncs = Syncs::Lie;
+    }
+
+    /// Turns the power off after `nr` more changes and syncs, unless it is off.
+    pub(super) fn power_off_after(&mut self, nr: u64) {
+        if self.power != Power::Off {
+            self.power = Power::OffAfter(nr);
+        }
+    }
+
+    /// Makes a file.
+    pub(super) fn create(&mut self, name: &str) -> io::Result<FileId> {
+        let inode = self.next_inode;
+        self.change(|state| {
+            state.directory.create(name, inode)?;
+            state.files.insert(inode, Content::default());
+            state.next_inode += 1;
+            Ok(())
+        })?;
+        Ok(self.id(inode))
+    }
+
+    /// The file of this name.
+    pub(super) fn find(&self, name: &str) -> io::Result<FileId> {
+        self.check_power()?;
+        let inode = self.directory.find(name)?;
+        Ok(self.id(inode))
+    }
+
+    fn id(&self, inode: Inode) -> FileId {
+        let device = self.device;
+        FileId { device, inode }
+    }
+
+    fn file(&mut self, inode: Inode) -> &mut Content {
+        let file = self.files.get_mut(&inode);
+        file.expect("files are never forgotten while the power is on")
+    }
+
+    fn check_power(&self) -> io::Result<()> {
+        match self.power {
+            Power::Off => Err(power_is_off()),
+            Power::On | Power::OffAfter(_) => Ok(()),
+        }
+    }
+
+    /// Does a change. The last one before the power is off may have been done or not, so it is done,
+    /// as one that was not synced, and fails.
+    pub(super) fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.check_power()?;
+        let done = change(self)?;
+        self.pass_time()?;
+        Ok(done)
+    }
+
+    /// Counts a sync, and says what is to become of it.
+    fn begin_sync(&mut self) -> io::Result<Sync> {
+        self.check_power()?;
+        self.nr_syncs += 1;
+        self.pass_time()?;
+        if self.syncs == Syncs::Lie {
+            return Ok(Sync::Stubbed);
+        }
+        if self.failures > 0 {
+            self.failures -= 1;
+            return Ok(Sync::Failed);
+        }
+        Ok(Sync::Done)
+    }
+
+    /// Turns the power off if its time has come.
+    fn pass_time(&mut self) -> io::Result<()> {
+        match &mut self.power {
+            Power::On => Ok(()),
+            Power::OffAfter(0) => {
+                self.power = Power::Off;
+                Err(power_is_off())
+            }
+            Power::OffAfter(nr) => {
+                *nr -= 1;
+                Ok(())
+            }
+            Power::Off => Err(power_is_off()),
+        }
+    }
+}
+
+/// The number of a device that there was none of before.
+fn next_device() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(FIRST_DEVICE);
+    // ORDERING: Relaxed; only the uniqueness of the number matters.
+    NEXT.fetch_sub(1, Ordering::Relaxed)
+}
+
+fn power_is_off() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the device has no power")
+}
+
+fn failed_sync() -> io::Error {
+    io::Error::from_raw_os_error(libc::EIO)
+}

@@ -1,0 +1,319 @@
+//! The backend that is a file: opened, locked, renamed, read and written.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pagewell_sync::bytes::RacyBytes;
+
+use super::options::FileOptions;
+use super::owner::Owner;
+use super::place::Place;
+use super::{lock, sync, transfer};
+use crate::backend::{Backend, FileId, read_only, too_large};
+
+/// A regular file, or a block device, read with `preadv` and written with `pwritev`.
+///
+/// After the process has forked, only the one that opened the file can use it: in the other, every
+/// call fails with [`Forked`](super::Forked). The lock of a writer ends when the backend is dropped by the process
+/// that opened it, even if a child still has the file open.
+#[derive(Debug)]
+pub struct FileBackend {
+    file: File,
+    id: FileId,
+    kind: Kind,
+    access: Access,
+    owner: Owner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    BlockDevice,
+}
+
+#[derive(Debug)]
+enum Access {
+    Read,
+    /// With the lock. A block device has a place too, which is neither synced nor renamed: its name
+    /// is the system's.
+    Write {
+        place: Mutex<Place>,
+    },
+}
+
+impl FileBackend {
+    /// Opens the file at `path` for reading. It takes no lock, and works beside a writer.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; [`io::ErrorKind::IsADirectory`] for a directory, and
+    /// [`io::ErrorKind::InvalidInput`] for anything else that has no bytes at positions (a pipe, a
+    /// socket, a terminal).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Without O_NONBLOCK, opening a pipe would wait for its writer; it means nothing for files.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .map_err(refine)?;
+        Self::from_file(file)
+    }
+
+    /// Takes an open file, which must be readable. It is not written, even if it could be.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_file(file: File) -> io::Result<Self> {
+        Self::new(file, Access::Read)
+    }
+
+    /// Opens the file at `path` for reading and writing, and locks it against other writers. A
+    /// symbolic link is followed.
+    ///
+    /// # Errors
+    ///
+    /// - As [`open`](Self::open), and what the system says of writing.
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another
+    ///   process.
+    /// - [`io::ErrorKind::AlreadyExists`]: there is a file, and the options want a new one.
+    /// - [`io::ErrorKind::PermissionDenied`] also if the directory of the file may not be read: it
+    ///   could not be synced.
+    /// - [`io::ErrorKind::InvalidInput`] also if a block device is to be truncated.
+    pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
+        for _ in 0..UnlockedFile::MOST_TRIES {
+            if let Some(locked) = Self::open_unlocked(path, options)?.lock()? {
+                return Ok(locked);
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "the file is replaced again and again while it is being opened",
+        ))
+    }
+
+    /// As [`open_writable`](Self::open_writable), but that the file is not locked yet, and not truncated. So the system may
+    /// be slow to open it while nobody waits who finds it locked.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_writable`](Self::open_writable), but for those of [`lock`](UnlockedFile::lock).
+    pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
+        let (place, file) = Place::open(path, options.flags()).map_err(refine)?;
+        let place = Mutex::new(place);
+        Ok(UnlockedFile {
+            backend: Self::new(file, Access::Write { place })?,
+            truncates: options.truncates(),
+        })
+    }
+
+    /// Gives the file, which was opened for writing, another name, durably: on success both
+    /// directories are synced. What `to` named before is replaced, even if it is open somewhere. The
+    /// content is not synced: who replaces a file that matters does that first.
+    ///
+    /// # Errors
+    ///
+    /// - What the system says. The file has either name then; if it has the new one, then the next
+    ///   sync that succeeds makes that durable.
+    /// - [`io::ErrorKind::NotFound`] if the file is no longer found by its name: it was removed,
+    ///   renamed or replaced by somebody else.
+    /// - [`io::ErrorKind::Unsupported`] if the file was opened for reading, or is a block device.
+    pub fn rename(&self, to: &Path) -> io::Result<()> {
+        self.owner.check()?;
+        let mut place = self.place()?;
+        if self.kind == Kind::BlockDevice {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a block device is not renamed",
+            ));
+        }
+        place.rename(self.id, to)?;
+        place.sync()
+    }
+
+    fn new(file: File, access: Access) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let kind = metadata.file_type();
+        let kind = if kind.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        } else if kind.is_file() {
+            Kind::Regular
+        } else if kind.is_block_device() {
+            Kind::BlockDevice
+        } else {
+            return Err(not_a_file());
+        };
+        let id = FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        };
+        Ok(Self {
+            file,
+            id,
+            kind,
+            access,
+            owner: Owner::this_process(),
+        })
+    }
+
+    /// The place of a file that is open for writing.
+    pub(super) fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
+        match &self.access {
+            Access::Read => Err(read_only()),
+            Access::Write { place } => Ok(place.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Syncs the file by `sync`, and its directory if it may not be durable yet.
+    fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+        self.check_writable()?;
+        sync(&self.file)?;
+        match self.kind {
+            Kind::Regular => self.place()?.sync(),
+            Kind::BlockDevice => Ok(()),
+        }
+    }
+
+    /// Whether this process may write the file.
+    fn check_writable(&self) -> io::Result<()> {
+        self.owner.check()?;
+        match self.access {
+            Access::Read => Err(read_only()),
+            Access::Write { .. } => Ok(()),
+        }
+    }
+}
+
+/// A file that was opened for writing, and may be open for writing elsewhere. Nothing was changed but that it was made, if
+/// there was none.
+#[derive(Debug)]
+pub struct UnlockedFile {
+    backend: FileBackend,
+    truncates: bool,
+}
+
+impl UnlockedFile {
+    /// How often who opens for writing should start anew because the file was replaced meanwhile.
+    pub const MOST_TRIES: usize = 16;
+
+    /// Which file it is.
+    pub fn id(&self) -> FileId {
+        self.backend.id
+    }
+
+    /// Locks it against other writers, and truncates it if the options said so. None if another program has put another
+    /// file in its place meanwhile: to write this one would be to write what nobody will ever read, so it is to be opened
+    /// anew.
+    ///
+    /// # Errors
+    ///
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another process.
+    /// - [`io::ErrorKind::InvalidInput`] if a block device is to be truncated.
+    /// - What else the system says.
+    pub fn lock(self) -> io::Result<Option<FileBackend>> {
+        let backend = self.backend;
+        lock::take(&backend.file)?;
+        if !backend.place()?.leads_to(backend.id)? {
+            return Ok(None);
+        }
+        if self.truncates {
+            backend.set_size(0)?;
+        }
+        Ok(Some(backend))
+    }
+}
+
+/// `error` of opening a file, said so that it is understood.
+fn refine(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        // What the system says of a socket.
+        Some(libc::ENXIO) => not_a_file(),
+        _ => error,
+    }
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "neither a regular file nor a block device",
+    )
+}
+
+impl Drop for FileBackend {
+    fn drop(&mut self) {
+        // A child that this process has forked meanwhile shares the open file description. So to
+        // close the file here would leave it locked for as long as the child lives; and to unlock it
+        // in the child would unlock it for this process.
+        if self.is_writable() && self.owner.check().is_ok() {
+            lock::release(&self.file);
+        }
+    }
+}
+
+impl Backend for FileBackend {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.owner.check()?;
+        transfer::read(&self.file, bufs, pos)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.owner.check()?;
+        match self.kind {
+            Kind::Regular => Ok(self.file.metadata()?.len()),
+            Kind::BlockDevice => {
+                // The metadata of a device has no size; its end has a position.
+                use std::io::{Seek, SeekFrom};
+                (&self.file).seek(SeekFrom::End(0))
+            }
+        }
+    }
+
+    fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn is_writable(&self) -> bool {
+        matches!(self.access, Access::Write { .. })
+    }
+
+    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+        self.check_writable()?;
+        transfer::write(&self.file, bufs, pos)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.check_writable()?;
+        if self.kind == Kind::BlockDevice {
+            if size == self.size()? {
+                return Ok(());
+            }
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a block device has one size only",
+            ));
+        }
+        if size > transfer::MOST_BYTES {
+            return Err(too_large());
+        }
+        // This is taken up again by the standard library if it is interrupted.
+        self.file.set_len(size)
+    }
+
+    fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
+        self.check_writable()?;
+        sync::begin(&self.file, range)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync_by(sync::data)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_by(sync::all)
+    }
+}

@@ -1,0 +1,99 @@
+//! New pages: what a page takes that is not there yet, or has to be copied.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameNr, UniqueFrame};
+
+use crate::areas::area::Area;
+use crate::error::ErrorKind;
+use crate::mm::space::Mm;
+use crate::motion::compact::Compactor;
+use crate::pages::family::Family;
+use crate::pages::owner::Binding;
+use crate::parts::parts;
+use crate::words::claim::{Claim, look};
+use crate::words::counts::MAPPING;
+use crate::words::geometry::entry_of;
+use crate::words::pte::State;
+
+/// All that a new page takes, from before its entry is claimed (C1 of [`crate::words::claim`]).
+pub(crate) struct NewPage<'s, S: RefScheme> {
+    pub(crate) block: UniqueFrame<'s, S>,
+    family: Arc<Family>,
+    index: u64,
+    binding: Binding,
+}
+
+/// Makes pages of a space.
+pub(crate) struct Faulter<'m, S: RefScheme> {
+    mm: &'m Arc<Mm<S>>,
+}
+
+parts!(Faulter);
+
+impl<'m, S: RefScheme> Faulter<'m, S> {
+    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+        Self { mm }
+    }
+
+    /// Makes the page of `addr`, of zeros, if there is none. The structure lock is held.
+    pub(crate) fn make_page(self, area: &Area<S>, addr: u64) -> Result<(), ErrorKind> {
+        let pmd = self.mm.own_table(area.order, addr)?;
+        let entry = entry_of(addr, u32::from(area.order.get()));
+        let word = self.mm.tables.entry(pmd, entry);
+        let mut spare = None;
+        loop {
+            let entry = look(word);
+            if entry.state() != State::Empty {
+                // There, or being made.
+                return Ok(());
+            }
+            let made = match spare.take() {
+                Some(made) => made,
+                None => {
+                    let made = self.new_page(area, addr)?;
+                    let bytes = made.block.bytes();
+                    bytes.zero(0, bytes.len());
+                    made
+                }
+            };
+            if let Some(claim) = Claim::try_new(word, entry) {
+                let frame = self.publish(made);
+                claim.end(entry.made(frame, area.protection));
+                return Ok(());
+            }
+            spare = Some(made);
+        }
+    }
+
+    /// What a page at `addr` takes; its bytes are whatever was in the block last.
+    pub(crate) fn new_page(self, area: &Area<S>, addr: u64) -> Result<NewPage<'m, S>, ErrorKind> {
+        let index = area.index_of(addr);
+        let place = area.place(index, self.mm.shared.pool().nr_nodes());
+        let block = Compactor::of(&self.mm.shared.supply)
+            .alloc(area.order, place)
+            .ok_or(ErrorKind::OutOfFrames)?;
+        let family = area.own_family(&**self.mm);
+        Ok(NewPage {
+            block,
+            family,
+            index,
+            binding: area.binding(),
+        })
+    }
+
+    /// Makes it a page that is mapped once: by the entry that the caller has claimed.
+    pub(crate) fn publish(self, made: NewPage<'m, S>) -> FrameNr {
+        let NewPage {
+            block,
+            family,
+            index,
+            binding,
+        } = made;
+        self.mm
+            .shared
+            .pages()
+            .publish(block, family, index, binding, MAPPING)
+    }
+}

@@ -1,0 +1,303 @@
+//! Accesses of areas that show files.
+//!
+//! # Without a lock
+//!
+//! By the file that was noted for the address, as a writer at work: the numbers in this file are those of [`crate::areas::noted`].
+//!
+//! Step 5. Table and entry are as they were in step 3, so there was no copy when the file was read: the read has what the
+//! area showed at that moment. (A private area writes through its tables, and not here.)
+//!
+//! # With the structure lock
+//!
+//! The same tries, repeated. What they need is got with no lock in hand ([`Fault`], [`pagewell_cache::MappedFile`]), and then the
+//! areas are asked again.
+//!
+//! # The first write to a page of a private area
+//!
+//! Under the claim of the empty entry the page is copied from the file, at one moment of it, and changed. From then on it is
+//! an anonymous page. What was read before, by whoever writes, is in the copy: the file is at least as new as then. Against
+//! cuts of the file: [`crate::areas::cut`].
+//!
+//! Proved by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`, `loom_slow_shared_write_vs_unmap`,
+//! `loom_missing_shared_write_vs_unmap`, `loom_private_write_vs_write_to_the_file`, `loom_private_read_vs_first_write`;
+//! by the histories of `pagewell/tests/space_files.rs`.
+
+use std::sync::Arc;
+
+use pagewell_cache::{HeldPage, Spare, Tried};
+use pagewell_frame::FrameRef;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::read;
+
+use crate::access::optimistic::SHORT_BYTES;
+use crate::areas::area::Area;
+use crate::areas::cut;
+use crate::areas::file::FileArea;
+use crate::areas::maps::Sharing;
+use crate::error::ErrorKind;
+use crate::mm::space::Mm;
+use crate::parts::parts;
+use crate::supply::raw;
+use crate::words::claim;
+
+/// What came of a slow read, but for getting pages of files.
+pub(crate) enum Slow<S: RefScheme> {
+    /// So many bytes were read.
+    Done(usize),
+    /// The page is one of a file, and not in the cache.
+    Missing(Fault<S>),
+}
+
+/// What came of looking at a page of a file for an entry that is empty.
+pub(crate) enum Copied<S: RefScheme, R = ()> {
+    Done(R),
+    /// Something has changed meanwhile.
+    Again,
+    Missing(Fault<S>),
+}
+
+/// A page of a file that an access needs in the cache: to be got with no lock in hand.
+pub(crate) struct Fault<S: RefScheme> {
+    area: Arc<FileArea<S>>,
+    addr: u64,
+}
+
+impl<S: RefScheme> Fault<S> {
+    pub(crate) fn new(area: &Arc<FileArea<S>>, addr: u64) -> Self {
+        Self {
+            area: Arc::clone(area),
+            addr,
+        }
+    }
+
+    /// Gets the page into the cache, and keeps it there: the next try of the access finds it. What else there is to read of
+    /// the `len` bytes from the address on comes along.
+    pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
+        claim::assert_none_held();
+        let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
+        let off = self.area.file().page_bytes() - self.area.bytes_to_page_end(self.addr);
+        let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_bytes());
+        let page = self.area.page_of(self.addr);
+        self.area
+            .file()
+            .hold(page, nr_pages.max(1))
+            .map_err(of_file)
+    }
+}
+
+/// What an error of the cache is to who uses a space.
+pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
+    match error.kind() {
+        pagewell_cache::ErrorKind::OutOfRange => ErrorKind::PastEnd,
+        pagewell_cache::ErrorKind::OutOfFrames => ErrorKind::OutOfFrames,
+        pagewell_cache::ErrorKind::TooManyPins => ErrorKind::TooManyPins,
+        pagewell_cache::ErrorKind::ReadOnly => ErrorKind::ReadOnly,
+        kind => ErrorKind::File(kind),
+    }
+}
+
+/// Accesses of a space's areas that show files.
+pub(crate) struct FileAccess<'m, S: RefScheme> {
+    mm: &'m Mm<S>,
+}
+
+parts!(FileAccess);
+
+impl<'m, S: RefScheme> FileAccess<'m, S> {
+    #[inline(always)]
+    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+        Self { mm }
+    }
+
+    /// As [`NotedFiles::with`](crate::areas::noted::NotedFiles::with).
+    #[inline(always)]
+    fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
+        self.mm.files.with(&self.mm.shared.writers, addr, work)
+    }
+
+    /// Fills a short `buf` from within the page of `addr`, if that is a hit of a file that was noted. If not, `buf` may
+    /// have been written to. The numbers are those of the module's text.
+    ///
+    /// Every instruction counts, as in [`crate::access::optimistic`].
+    #[inline(always)]
+    pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
+        if buf.len() > SHORT_BYTES {
+            return false;
+        }
+        let is_read = self.with_noted(addr, move |file| Some(self.read_noted(file, addr, buf)));
+        is_read == Some(true)
+    }
+
+    /// Fills the part of `buf` that is in the page of `addr`, as [`read_short`](Self::read_short); returns how much
+    /// that is.
+    #[inline]
+    pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
+        self.with_noted(addr, |file| {
+            let len = buf.len().min(file.bytes_to_page_end(addr));
+            self.read_noted(file, addr, &mut buf[..len]).then_some(len)
+        })
+    }
+
+    /// Steps 3 to 5; a read over the end of the page is no hit.
+    #[inline(always)]
+    fn read_noted(self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
+        if !file.protection.allows_reads() {
+            return false;
+        }
+        let pos = file.pos_of(addr);
+        if file.sharing == Sharing::Shared {
+            return file.file().try_read_hit(pos, buf);
+        }
+        let Some(before) = file.no_copy(&self.mm.tables, addr) else {
+            return false;
+        };
+        // A hit ends with an acquiring load, which keeps those of step 5 from being done before.
+        file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
+    }
+
+    /// Reads what a page has that no entry names, for which `is_absent` is asked afterwards: zeros, or what the file has.
+    /// None if that is to be tried again. The structure lock is held.
+    pub(crate) fn read_absent(
+        self,
+        area: &Area<S>,
+        addr: u64,
+        buf: &mut [u8],
+        is_absent: impl Fn() -> bool,
+    ) -> Result<Option<Slow<S>>, ErrorKind> {
+        let Some(file) = &area.file else {
+            buf.fill(0);
+            return Ok(Some(Slow::Done(buf.len())));
+        };
+        match file
+            .file()
+            .try_read(file.pos_of(addr), buf)
+            .map_err(of_file)?
+        {
+            Tried::Done if is_absent() => {
+                self.mm.note_file(file, addr);
+                Ok(Some(Slow::Done(buf.len())))
+            }
+            Tried::Done => Ok(None),
+            Tried::PastEnd => Err(ErrorKind::PastEnd),
+            Tried::NotNow(_) => Ok(Some(Slow::Missing(Fault::new(file, addr)))),
+        }
+    }
+
+    /// Copies the page of `addr`, of which `len` bytes are to be written, from its file to `page`. The structure lock is
+    /// held, and the entry claimed.
+    pub(crate) fn copy_from_file(
+        self,
+        file: &Arc<FileArea<S>>,
+        addr: u64,
+        page: RacyBytes<'_>,
+        len: usize,
+    ) -> Result<Copied<S>, ErrorKind> {
+        if cut::is_cut_off(file, addr) {
+            return Err(ErrorKind::PastEnd);
+        }
+        if len == page.len() {
+            return Ok(Copied::Done(()));
+        }
+        match file
+            .file()
+            .try_copy(file.page_of(addr), page)
+            .map_err(of_file)?
+        {
+            Tried::Done => Ok(Copied::Done(())),
+            Tried::PastEnd => Err(ErrorKind::PastEnd),
+            Tried::NotNow(_) => Ok(Copied::Missing(Fault::new(file, addr))),
+        }
+    }
+
+    /// Pins a page that is a file's, for whose entry `is_absent` is asked afterwards. The structure lock is held.
+    pub(crate) fn pin(
+        self,
+        file: &Arc<FileArea<S>>,
+        addr: u64,
+        len: usize,
+        is_absent: impl Fn() -> bool,
+    ) -> Result<Copied<S, FrameRef<'m, S>>, ErrorKind> {
+        let page_bytes = file.file().page_bytes();
+        let end = page_bytes - file.bytes_to_page_end(addr) + len;
+        let page = file.page_of(addr);
+        match file.file().try_pin(page, end).map_err(of_file)? {
+            (Tried::Done, Some(reference)) if is_absent() => {
+                // The file's frames are the space's, which live as long as it does.
+                let frame = reference.into_raw();
+                Ok(Copied::Done(raw::pins_reference(
+                    self.mm.shared.pool(),
+                    frame,
+                )))
+            }
+            (Tried::Done, _) => Ok(Copied::Again),
+            (Tried::PastEnd, _) => Err(ErrorKind::PastEnd),
+            (Tried::NotNow(_), _) => Ok(Copied::Missing(Fault::new(file, addr))),
+        }
+    }
+
+    /// The order of the pages at `addr`, if a file was noted there.
+    pub(crate) fn order_at(self, addr: u64) -> Option<u32> {
+        self.with_noted(addr, |file| Some(u32::from(file.order().get())))
+    }
+
+    /// Has bytes of a file changed, if one was noted for `addr` and that is possible at once. The numbers are those of the
+    /// module's text.
+    #[inline]
+    pub(crate) fn edit_hit<R>(
+        self,
+        addr: u64,
+        len: usize,
+        lsn: u64,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<Option<R>, ErrorKind> {
+        let tried = self.with_noted(addr, |file| {
+            if !file.writes_file() || len > file.bytes_to_page_end(addr) {
+                return None;
+            }
+            let edit = (file.pos_of(addr), len, lsn);
+            let change = |bytes: RacyBytes<'_>| change(bytes);
+            Some(file.file().try_edit(edit, change, &mut Spare::default()))
+        });
+        match tried {
+            None => Ok(None),
+            Some(tried) => match tried.map_err(of_file)? {
+                (Tried::Done, result) => Ok(result),
+                (Tried::PastEnd, _) => Err(ErrorKind::PastEnd),
+                (Tried::NotNow(_), _) => Ok(None),
+            },
+        }
+    }
+
+    /// Has bytes of a file changed; none if the area at `addr` is another one now. No lock is held.
+    pub(crate) fn edit<R>(
+        self,
+        file: &Arc<FileArea<S>>,
+        addr: u64,
+        (len, lsn): (usize, u64),
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<Option<R>, ErrorKind> {
+        let pos = file.pos_of(addr);
+        let mut spare = Spare::default();
+        loop {
+            let areas = read(&self.mm.structure);
+            let now = areas.area_of(addr).and_then(|area| area.file.as_ref());
+            if !now.is_some_and(|now| Arc::ptr_eq(now, file)) {
+                return Ok(None);
+            }
+            let change = |bytes: RacyBytes<'_>| change(bytes);
+            let tried = file.file().try_edit((pos, len, lsn), change, &mut spare);
+            let wait = match tried.map_err(of_file)? {
+                (Tried::Done, result) => {
+                    self.mm.note_file(file, addr);
+                    return Ok(result);
+                }
+                (Tried::PastEnd, _) => return Err(ErrorKind::PastEnd),
+                (Tried::NotNow(wait), _) => wait,
+            };
+            drop(areas);
+            claim::assert_none_held();
+            file.file().wait(pos, &wait, &mut spare).map_err(of_file)?;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The optimistic read: nothing shared is written, and no reference is taken.
+//!
+//! ```text
+//! reader                                       who changes the page, or its place
+//! 1 load the directory's entry  (acquire)      a claim the entry, or change the directory's
+//! 2 load the table's entry      (acquire)      b end the claim: new version   (release)
+//! 3 give up unless it is hot                   c drop the count, the share: the frame is free
+//! 4 copy the bytes                             d someone allocates it (acquire)
+//! 5 fence(Acquire)                             e fence(Release)
+//! 6 load both entries again: unchanged?        f write other bytes, or entries
+//! ```
+//!
+//! If step 4 copies a byte that step f wrote, or step 2 loads a word that step f wrote, then step 6 sees the change of
+//! step a or b that came before it. So a read that finds both entries unchanged has the bytes of its own page, of one
+//! moment between steps 2 and 6.
+//!
+//! Why the directory's entry is checked too: a table that was shared may become another space's alone, which then
+//! writes its own pages through it, and the entry would be read in a state that it never had in this space. And a table
+//! that was freed may be a page of data by now, whose words are any numbers: step 4 makes sure that they name frames of
+//! the pool, and reads there at the worst.
+//!
+//! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`.
+
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{Ordering, fence};
+
+use crate::parts::parts;
+use crate::supply::view;
+use crate::tables::of_space::PageTables;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
+use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+
+/// The longest read that is tried in line: what the racy copy does without a call.
+pub(crate) const SHORT_BYTES: usize = 64;
+
+/// Reads of pages that are present, by the tables of a space alone.
+pub(crate) struct Optimistic<'m, S: RefScheme> {
+    tables: &'m PageTables<S>,
+}
+
+parts!(Optimistic);
+
+impl<'m, S: RefScheme> Optimistic<'m, S> {
+    #[inline(always)]
+    pub(crate) fn of(tables: &'m PageTables<S>) -> Self {
+        Self { tables }
+    }
+
+    /// As [`read_page`](Self::read_page), for a short read of a page of one frame, in line: with shifts
+    /// by constants, and without a call. Every instruction counts here: on random reads, how many of them overlap is decided
+    /// by how many fit into the processor's window (`docs/adr/0004-hit-path.md`).
+    #[inline(always)]
+    pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
+        if buf.len() > SHORT_BYTES {
+            return false;
+        }
+        // Loaded before the first atomic access, or the compiler must load it again after it.
+        let view = *self.tables.view();
+        let Some(pmd_word) = self.tables.pmd_word(addr) else {
+            return false;
+        };
+        // 1.
+        let pmd = Directory::look(pmd_word);
+        if !pmd.has_small_pages() {
+            return false;
+        }
+        let off = offset_in_page(addr, 0);
+        if off + buf.len() > FRAME_BYTES {
+            return false;
+        }
+        // 2.
+        let word = view::entry(&view, pmd.frame(), entry_of(addr, 0));
+        let entry = look(word);
+        // 3 and 4.
+        if !entry.is_hot() || !view::copy_small_page(&view, entry, off, buf) {
+            return false;
+        }
+        // 5 and 6; see `read_page`.
+        // ORDERING: Acquire fence, then Relaxed, as there.
+        fence(Ordering::Acquire);
+        word.load(Ordering::Relaxed) == entry.bits()
+            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+    }
+
+    /// Fills `buf` from within one page; false, and `buf` may have been written to, if the slow read has to decide. The
+    /// numbers are those of the module's text.
+    #[inline(always)]
+    pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
+        // As in `read_short`.
+        let view = *self.tables.view();
+        let Some(pmd_word) = self.tables.pmd_word(addr) else {
+            return false;
+        };
+        // 1.
+        let pmd = Directory::look(pmd_word);
+        if !pmd.is_present() {
+            return false;
+        }
+        let order = pmd.order();
+        let off = offset_in_page(addr, order);
+        if off as u64 + buf.len() as u64 > page_bytes(order) {
+            return false;
+        }
+        // 2.
+        let word = view::entry(&view, pmd.frame(), entry_of(addr, order));
+        let entry = look(word);
+        // 3.
+        if !entry.is_hot() {
+            return false;
+        }
+        // 4.
+        if !view::copy_page(&view, entry.frame(), order, off, buf) {
+            return false;
+        }
+        // 5.
+        // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the bytes
+        // (`Claim::before_writing`, `UniqueFrame::bytes`), through the bytes. It keeps the loads below from being done
+        // before the copy.
+        fence(Ordering::Acquire);
+        // 6.
+        // ORDERING: Relaxed, both; ordered by the fence.
+        word.load(Ordering::Relaxed) == entry.bits()
+            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+    }
+}

@@ -1,0 +1,197 @@
+//! Reading: what is not a hit at once.
+//!
+//! A read is tried where the page is present ([`crate::access::optimistic`]), then where a file was noted
+//! ([`crate::access::files`]); else it is a slow one.
+//!
+//! # The slow read
+//!
+//! Under the structure lock, with the table held and the entry claimed. What was never written is zeros, for which
+//! no page is made, or what the file has that the area shows ([`FileAccess::read_absent`]). A migration entry is waited for
+//! with no lock held.
+//!
+//! Proved by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::read;
+use pagewell_sync::thread::Backoff;
+
+use crate::access::files::{FileAccess, Slow};
+use crate::access::optimistic::Optimistic;
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::space::Mm;
+use crate::parts::parts;
+use crate::supply::view;
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
+use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::words::pte::State;
+
+/// Reads of a space.
+pub(crate) struct Reader<'m, S: RefScheme> {
+    mm: &'m Mm<S>,
+}
+
+parts!(Reader);
+
+impl<'m, S: RefScheme> Reader<'m, S> {
+    #[inline(always)]
+    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+        Self { mm }
+    }
+
+    /// Fills `buf` with the bytes from `addr` on.
+    #[inline(always)]
+    pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if Optimistic::of(&self.mm.tables).read_short(addr, buf) {
+            return Ok(());
+        }
+        self.read_other(addr, buf)
+    }
+
+    /// What the short read could not: of a file, or by [`read_pages`](Self::read_pages). Apart, so that
+    /// the former is in the caller's code alone, and one call is all that is beside it.
+    #[inline(never)]
+    pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if FileAccess::of(self.mm).read_short(addr, buf) {
+            return Ok(());
+        }
+        self.read_pages(addr, buf)
+    }
+
+    /// Reads any number of pages. Apart, so that the read in line has few registers to save.
+    #[inline(never)]
+    pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let mut done = 0;
+        while done < buf.len() {
+            let result = addr
+                .checked_add(done as u64)
+                .ok_or(Error::at(ErrorKind::InvalidRange, Op::Read, addr))
+                .and_then(|at| self.read_within_page(at, &mut buf[done..]));
+            match result {
+                Ok(n) => done += n,
+                Err(error) => {
+                    // A copy that failed its check may have left foreign bytes behind.
+                    buf[done..].fill(0);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the part of `buf` that is in the page of `addr`; returns how much that is.
+    fn read_within_page(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let word = self.mm.tables.pmd_word(addr).ok_or(Error::at(
+            ErrorKind::InvalidRange,
+            Op::Read,
+            addr,
+        ))?;
+        // Without a table the order is unknown, and it does not matter: the slow read asks the area.
+        let pmd = Directory::look(word);
+        if pmd.is_present() {
+            let order = pmd.order();
+            let rest = page_bytes(order) - offset_in_page(addr, order) as u64;
+            let len = buf.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
+            if Optimistic::of(&self.mm.tables).read_page(addr, &mut buf[..len]) {
+                return Ok(len);
+            }
+        }
+        if let Some(len) = FileAccess::of(self.mm).read(addr, buf) {
+            return Ok(len);
+        }
+        self.read_slowly(addr, buf)
+    }
+
+    /// The slow read, but for getting pages of files.
+    #[cold]
+    pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
+        let failed = |kind| Error::at(kind, Op::Read, addr);
+        let files = FileAccess::of(self.mm);
+        let mut backoff = Backoff::new();
+        loop {
+            let areas = read(&self.mm.structure);
+            let area = areas
+                .area_of(addr)
+                .ok_or_else(|| failed(ErrorKind::Unmapped))?;
+            if !area.protection.allows_reads() {
+                return Err(failed(ErrorKind::Protected));
+            }
+            let order = u32::from(area.order.get());
+            let off = offset_in_page(addr, order);
+            let len = buf.len().min((page_bytes(order) - off as u64) as usize);
+            let buf = &mut buf[..len];
+            let pmd_word = self
+                .mm
+                .tables
+                .pmd_word(addr)
+                .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
+            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
+                let is_absent = || !Directory::look(pmd_word).is_present();
+                match files
+                    .read_absent(area, addr, buf, is_absent)
+                    .map_err(failed)?
+                {
+                    Some(slow) => return Ok(slow),
+                    None => continue,
+                }
+            };
+            let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
+            let entry = look(word);
+            let claim = match entry.state() {
+                State::Empty if Directory::look(pmd_word) == table.pmd => {
+                    let is_absent =
+                        || look(word) == entry && Directory::look(pmd_word) == table.pmd;
+                    match files
+                        .read_absent(area, addr, buf, is_absent)
+                        .map_err(failed)?
+                    {
+                        Some(slow) => return Ok(slow),
+                        None => continue,
+                    }
+                }
+                State::Migration(_) => {
+                    let pmd = table.pmd;
+                    drop(table);
+                    drop(areas);
+                    self.mm
+                        .shared
+                        .tables()
+                        .wait_for_migration((pmd_word, pmd), (word, entry));
+                    continue;
+                }
+                State::Present(_) => Claim::try_new(word, entry),
+                State::Empty | State::Busy => None,
+            };
+            // The claim sees what the last one did, and with it the change of the directory, if the table became
+            // somebody else's before.
+            if let Some(claim) = claim
+                && Directory::look(pmd_word) == table.pmd
+            {
+                view::page_bytes_of(self.mm.tables.view(), entry.frame(), off, len).copy_to(0, buf);
+                if !entry.is_accessed() {
+                    claim.end(entry.touched());
+                }
+                return Ok(Slow::Done(len));
+            }
+            drop(table);
+            drop(areas);
+            backoff.wait();
+        }
+    }
+
+    /// As [`read_locked`](Self::read_locked), until it is done.
+    #[cold]
+    pub(crate) fn read_slowly(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        loop {
+            let fault = match self.read_locked(addr, buf)? {
+                Slow::Done(len) => return Ok(len),
+                Slow::Missing(fault) => fault,
+            };
+            let held = fault.hold(buf.len());
+            let _held = held.map_err(|kind| Error::at(kind, Op::Read, addr))?;
+            if let Slow::Done(len) = self.read_locked(addr, buf)? {
+                return Ok(len);
+            }
+        }
+    }
+}

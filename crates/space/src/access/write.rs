@@ -1,0 +1,372 @@
+//! Writing, and the faults that it takes.
+//!
+//! # Writing where the page is
+//!
+//! ```text
+//! writer                                             fork of this space
+//! 1 be a writer at work (a plain store)              a hold the structure lock for writing
+//! 2 load the directory's entry: exclusive            b stop the writers (heavy fence; wait for those at work)
+//! 3 load the table's entry: writable; claim it       c take `exclusive` off, share the tables
+//! 4 fence(Release); write the bytes                  d let the writers go on
+//! 5 end the claim: new version
+//! 6 not at work any more (a plain store)
+//! ```
+//!
+//! So every write is either wholly before b, and in the fork, or finds in step 2 that the table is not exclusive any
+//! more, and is in none of the fork's pages. Between b and d no write is under way: the fork is that one point in time,
+//! and if a write is ordered after another one by anything at all, the fork that has it has the other too.
+//!
+//! A writer at work neither waits nor allocates. If anything is not as it should be, it leaves, and the slow write
+//! decides, which holds the structure lock for reading instead: that excludes forks as well.
+//!
+//! # The slow write
+//!
+//! 1. Find the area; ask whether it allows writes.
+//! 2. Get a table of the space's own: make one, take over the one that has no other user left, or copy the one that has.
+//! 3. An empty entry gets a new page of zeros; one that may not be written where it is is decided by [`crate::words::cow`], under
+//!    its claim: written where it is after all, or copied to a new page. Frames are allocated before the claim.
+//!    A migration entry is waited for, with no lock held.
+//!    In an area that shows a file, the new page begins as a copy of the file's, or the write is one to the file
+//!    ([`crate::access::files`]).
+//!
+//! Proved by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`; by the histories of
+//! `tests/histories.rs`.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::read;
+use pagewell_sync::thread::Backoff;
+
+use crate::access::fault::{Faulter, NewPage};
+use crate::access::files::{Copied, Fault, FileAccess};
+use crate::areas::file::FileArea;
+use crate::areas::maps::Sharing;
+use crate::areas::set::Areas;
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::space::Mm;
+use crate::parts::parts;
+use crate::supply::view;
+use crate::words::claim::{Claim, look};
+use crate::words::cow::{Cow, decide};
+use crate::words::directory::Directory;
+use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::words::pmd::Pmd;
+use crate::words::pte::{Pte, State};
+
+/// What came of one attempt at a slow write.
+enum Attempt<'s, S: RefScheme, R> {
+    Done(R),
+    /// The page is being moved: wait for the entry to change, in the table that the directory has.
+    Migrating(Pmd, &'s AtomicU64, Pte),
+    /// The page is to be copied from a file, and is not in the cache.
+    Missing(Fault<S>),
+    /// The write goes to this file.
+    OfFile(Arc<FileArea<S>>),
+}
+
+/// Writes of a space.
+pub(crate) struct Writer<'m, S: RefScheme> {
+    mm: &'m Arc<Mm<S>>,
+}
+
+parts!(Writer);
+
+impl<'m, S: RefScheme> Writer<'m, S> {
+    #[inline(always)]
+    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+        Self { mm }
+    }
+
+    /// Writes `bytes` from `addr` on; `lsn` counts where it is a write to a file.
+    #[inline]
+    pub(crate) fn write(self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = addr.checked_add(done as u64).ok_or(Error::at(
+                ErrorKind::InvalidRange,
+                Op::Write,
+                addr,
+            ))?;
+            let rest = &bytes[done..];
+            let len = rest.len().min(self.bytes_to_page_end(at));
+            let change = |page: RacyBytes<'_>| page.copy_from(0, &rest[..len]);
+            self.edit((Op::Write, lsn), at, len, change)?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// How many bytes there are from `addr` to the end of its page; of the smallest page where nothing is mapped.
+    #[inline]
+    fn bytes_to_page_end(self, addr: u64) -> usize {
+        let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
+        let order = match pmd.filter(|pmd| pmd.is_present()) {
+            Some(pmd) => pmd.order(),
+            None => self.order_of_area(addr),
+        };
+        (page_bytes(order) - offset_in_page(addr, order) as u64) as usize
+    }
+
+    /// The order of the pages at `addr`, where there is no table that says it. A write that was cut by a guess would be
+    /// torn.
+    #[cold]
+    #[inline(never)]
+    fn order_of_area(self, addr: u64) -> u32 {
+        if let Some(order) = FileAccess::of(self.mm).order_at(addr) {
+            return order;
+        }
+        let areas = read(&self.mm.structure);
+        let area = areas.area_of(addr);
+        area.map_or(0, |area| u32::from(area.order.get()))
+    }
+
+    /// Has the `len` bytes from `addr` on, which are of one page, changed by `change`: nobody else changes the page
+    /// meanwhile, nobody reads the change half done, and no fork is taken within it. It may be called again after it was
+    /// called on bytes that nobody gets to see. `op` is what it is in errors, and its log sequence number.
+    #[inline]
+    pub(crate) fn edit<R>(
+        self,
+        op: (Op, u64),
+        addr: u64,
+        len: usize,
+        mut change: impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<R, Error> {
+        let at = &mut change;
+        // Moved, so that what the closure needs is in it, and not a step away: that would be an instruction each.
+        let in_place = self
+            .mm
+            .shared
+            .writers
+            .at_work(move || self.edit_in_place(addr, len, at));
+        match in_place {
+            Some(Some(result)) => Ok(result),
+            _ => self.edit_slowly(op, addr, len, &mut change),
+        }
+    }
+
+    /// The numbers are those of the module's text.
+    #[inline(always)]
+    fn edit_in_place<R>(
+        self,
+        addr: u64,
+        len: usize,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Option<R> {
+        // 2.
+        let pmd = Directory::look(self.mm.tables.pmd_word(addr)?);
+        if !pmd.is_exclusive() {
+            return None;
+        }
+        let order = pmd.order();
+        let off = offset_in_page(addr, order);
+        if off as u64 + len as u64 > page_bytes(order) {
+            return None;
+        }
+        // 3. The table stays the space's own for as long as this is a writer at work.
+        let word = self.mm.tables.entry(pmd, entry_of(addr, order));
+        let entry = look(word);
+        if !entry.may_write_in_place() {
+            return None;
+        }
+        let claim = Claim::try_new(word, entry)?;
+        Some(self.write_claimed(claim, off, len, change))
+    }
+
+    /// 4 and 5.
+    #[inline(always)]
+    fn write_claimed<R>(
+        self,
+        claim: Claim<'_>,
+        off: usize,
+        len: usize,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> R {
+        let entry = claim.before();
+        claim.before_writing();
+        let result = change(view::page_bytes_of(
+            self.mm.tables.view(),
+            entry.frame(),
+            off,
+            len,
+        ));
+        claim.end(entry.rewritten());
+        result
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn edit_slowly<R>(
+        self,
+        op: (Op, u64),
+        addr: u64,
+        len: usize,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<R, Error> {
+        self.mm
+            .with_room(move || self.try_edit_slowly(op, addr, len, change))
+    }
+
+    /// The slow write, but for making room by what takes waiting.
+    fn try_edit_slowly<R>(
+        self,
+        (op, lsn): (Op, u64),
+        addr: u64,
+        len: usize,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<R, Error> {
+        let failed = |kind| Error::at(kind, op, addr);
+        let files = FileAccess::of(self.mm);
+        if let Some(result) = files.edit_hit(addr, len, lsn, change).map_err(failed)? {
+            return Ok(result);
+        }
+        loop {
+            let areas = read(&self.mm.structure);
+            let attempt = self.edit_locked(&areas, op, addr, len, change)?;
+            drop(areas);
+            match attempt {
+                Attempt::Done(result) => return Ok(result),
+                Attempt::Migrating(pmd, word, entry) => {
+                    // The slow write has found the directory's entry, so there is one.
+                    if let Some(pmd_word) = self.mm.tables.pmd_word(addr) {
+                        self.mm
+                            .shared
+                            .tables()
+                            .wait_for_migration((pmd_word, pmd), (word, entry));
+                    }
+                }
+                Attempt::Missing(fault) => {
+                    let _held = fault.hold(len).map_err(failed)?;
+                    let areas = read(&self.mm.structure);
+                    if let Attempt::Done(result) =
+                        self.edit_locked(&areas, op, addr, len, change)?
+                    {
+                        return Ok(result);
+                    }
+                }
+                Attempt::OfFile(file) => {
+                    let edited = files.edit(&file, addr, (len, lsn), change);
+                    if let Some(result) = edited.map_err(failed)? {
+                        return Ok(result);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The slow write, but for waiting. The structure lock is held.
+    fn edit_locked<R>(
+        self,
+        areas: &Areas<S>,
+        op: Op,
+        addr: u64,
+        len: usize,
+        change: &mut impl FnMut(RacyBytes<'_>) -> R,
+    ) -> Result<Attempt<'m, S, R>, Error> {
+        let failed = |kind| Error::at(kind, op, addr);
+        let area = areas
+            .area_of(addr)
+            .ok_or_else(|| failed(self.mm.unmapped(addr)))?;
+        if !area.protection.allows_writes() {
+            return Err(failed(ErrorKind::Protected));
+        }
+        let order = u32::from(area.order.get());
+        let off = offset_in_page(addr, order);
+        if off as u64 + len as u64 > page_bytes(order) {
+            // Pages were larger when the write was cut into pages: that area is gone.
+            return Err(failed(ErrorKind::Unmapped));
+        }
+        if let Some(file) = &area.file
+            && file.sharing == Sharing::Shared
+        {
+            return Ok(Attempt::OfFile(Arc::clone(file)));
+        }
+        let pmd = self.mm.own_table(area.order, addr).map_err(failed)?;
+        let word = self.mm.tables.entry(pmd, entry_of(addr, order));
+        let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
+        let faulter = Faulter::of(self.mm);
+        // A new page, from when it turned out that one is needed.
+        let mut spare: Option<NewPage<'m, S>> = None;
+        let mut backoff = Backoff::new();
+        loop {
+            let entry = look(word);
+            match entry.state() {
+                State::Busy => backoff.wait(),
+                State::Migration(_) => return Ok(Attempt::Migrating(pmd, word, entry)),
+                State::Empty => {
+                    let made = match spare.take() {
+                        Some(made) => made,
+                        None => faulter.new_page(area, addr).map_err(failed)?,
+                    };
+                    let page = made.block.bytes();
+                    if area.file.is_none() && len < page.len() {
+                        page.zero(0, page.len());
+                    }
+                    let Some(claim) = Claim::try_new(word, entry) else {
+                        spare = Some(made);
+                        continue;
+                    };
+                    if let Some(file) = &area.file {
+                        match files
+                            .copy_from_file(file, addr, page, len)
+                            .map_err(failed)?
+                        {
+                            Copied::Done(()) => {}
+                            Copied::Again => {
+                                drop(claim);
+                                spare = Some(made);
+                                backoff.wait();
+                                continue;
+                            }
+                            Copied::Missing(fault) => return Ok(Attempt::Missing(fault)),
+                        }
+                    }
+                    let result = change(page.slice(off, len));
+                    let frame = faulter.publish(made);
+                    claim.end(entry.owned(frame));
+                    return Ok(Attempt::Done(result));
+                }
+                State::Present(_) if entry.is_writable() => {
+                    if let Some(claim) = Claim::try_new(word, entry) {
+                        return Ok(Attempt::Done(self.write_claimed(claim, off, len, change)));
+                    }
+                }
+                State::Present(frame) => {
+                    let Some(claim) = Claim::try_new(word, entry) else {
+                        continue;
+                    };
+                    let counts = pages.counts(frame);
+                    let copy = match decide(counts, pages.references(frame)) {
+                        Cow::Reuse => {
+                            claim.before_writing();
+                            let bytes =
+                                view::page_bytes_of(self.mm.tables.view(), entry.frame(), off, len);
+                            let result = change(bytes);
+                            claim.end(entry.reused());
+                            return Ok(Attempt::Done(result));
+                        }
+                        Cow::Copy => spare.take(),
+                    };
+                    let Some(copy) = copy else {
+                        // Allocated without the claim.
+                        drop(claim);
+                        spare = Some(faulter.new_page(area, addr).map_err(failed)?);
+                        continue;
+                    };
+                    let page = copy.block.bytes();
+                    if len < page.len() {
+                        let old = self.mm.shared.pool().bytes(frame, page.len());
+                        page.copy_from_racy(0, old);
+                    }
+                    let result = change(page.slice(off, len));
+                    let copy = faulter.publish(copy);
+                    claim.end(entry.owned(copy));
+                    pages.drop_entry(entry);
+                    return Ok(Attempt::Done(result));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Accesses: reads, writes, pins, atomic operations on aligned words of 64 bits, and which pages were in use.
+//!
+//! An atomic operation claims the page's entry, as a write does, so it is atomic against writes, other operations, forks and
+//! migrations alike; loads are optimistic reads.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::bytes::RacyBytes;
+
+use crate::access::age::Marks;
+use crate::access::pin::{Pin, Pinner};
+use crate::access::read::Reader;
+use crate::access::write::Writer;
+use crate::api::handles::Space;
+use crate::error::{Error, ErrorKind, Op};
+
+/// How many bytes a word has.
+const WORD: usize = size_of::<u64>();
+
+impl<S: RefScheme> Space<S> {
+    /// Fills `buf` with the bytes from `addr` on.
+    ///
+    /// Of each page it has the bytes of one moment. Bytes that were never written are zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
+    /// [`InvalidRange`](ErrorKind::InvalidRange) when it reaches beyond the addresses of the space. Where a file is
+    /// mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its last page, [`OutOfFrames`](ErrorKind::OutOfFrames),
+    /// [`TooManyPins`](ErrorKind::TooManyPins), and [`File`](ErrorKind::File) when it cannot be read. What is in `buf`
+    /// then is zeros from the page on that could not be read.
+    #[inline]
+    pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        Reader::of(&self.mm).read(addr, buf)
+    }
+
+    /// Writes `bytes` from `addr` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
+    /// [`InvalidRange`](ErrorKind::InvalidRange), [`OutOfFrames`](ErrorKind::OutOfFrames),
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries). Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its
+    /// end, or beyond its last page in a private area, and [`File`](ErrorKind::File) when it cannot be read or written. The
+    /// pages before the one that the error names are written then, that one and those after it are not.
+    #[inline]
+    pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
+        Writer::of(&self.mm).write(addr, bytes, 0)
+    }
+
+    /// As [`write`](Self::write), with the log sequence number of the write, which counts where it is one to a file: as
+    /// of [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn write_lsn(&self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
+        Writer::of(&self.mm).write(addr, bytes, lsn)
+    }
+
+    /// Pins the `len` bytes from `addr` on, which must be of one page. Writes go to a copy of the page from now on, for
+    /// as long as the pin exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Misaligned`](ErrorKind::Misaligned) if they are of several pages, [`Unmapped`](ErrorKind::Unmapped),
+    /// [`Protected`](ErrorKind::Protected), [`InvalidRange`](ErrorKind::InvalidRange),
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and there is no frame for its zeros,
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped,
+    /// [`PastEnd`](ErrorKind::PastEnd) beyond its end, and [`File`](ErrorKind::File) when it cannot be read.
+    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
+        Pinner::of(&self.mm).pin(addr, len)
+    }
+
+    /// The addresses of the pages of `range`, all of which must be mapped, that were accessed since this was last called for
+    /// them, or since they were made: by this space, or by one that still shares the page table.
+    ///
+    /// Pages of a file are not among them, since the file's cache keeps their age for all who use the file; private copies
+    /// are. A page that somebody is changing at the moment counts as accessed. A page that is made while this runs may be among
+    /// them or not.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRange`](crate::ErrorKind::InvalidRange), [`Misaligned`](crate::ErrorKind::Misaligned),
+    /// [`Unmapped`](crate::ErrorKind::Unmapped).
+    pub fn take_accessed(&self, range: Range<u64>) -> Result<Vec<u64>, Error> {
+        let mm = &*self.mm;
+        Marks::new(&mm.structure, &mm.tables, &mm.shared.supply).take(range)
+    }
+
+    /// The word at `addr`, in the machine's byte order.
+    ///
+    /// Operations on words are ordered as acquire and release, and not sequentially consistent: who sees a value sees what
+    /// was written before it was stored; two threads that each store one word and then load the other's may both
+    /// see the old one.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a multiple of 8.
+    pub fn load(&self, addr: u64) -> Result<u64, Error> {
+        check_aligned(addr)?;
+        let mut word = [0; WORD];
+        self.read(addr, &mut word)?;
+        Ok(u64::from_ne_bytes(word))
+    }
+
+    /// Stores a word at `addr`, in the machine's byte order.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a multiple of 8.
+    pub fn store(&self, addr: u64, value: u64) -> Result<(), Error> {
+        self.update(addr, |_| value).map(|_| ())
+    }
+
+    /// Stores a word at `addr`, and returns the one that was there.
+    ///
+    /// # Errors
+    ///
+    /// As [`store`](Self::store).
+    pub fn swap(&self, addr: u64, value: u64) -> Result<u64, Error> {
+        self.update(addr, |_| value)
+    }
+
+    /// Adds to the word at `addr`, wrapping around at its end, and returns the sum's first part: what was there.
+    ///
+    /// # Errors
+    ///
+    /// As [`store`](Self::store).
+    pub fn fetch_add(&self, addr: u64, value: u64) -> Result<u64, Error> {
+        self.update(addr, |before| before.wrapping_add(value))
+    }
+
+    /// Stores `new` at `addr` if the word there is `current`; the inner result has the word that was there. The page counts
+    /// as written in any case: in a shared area of a file it becomes dirty.
+    ///
+    /// # Errors
+    ///
+    /// As [`store`](Self::store). The inner error says that the word was another one.
+    pub fn compare_exchange(
+        &self,
+        addr: u64,
+        current: u64,
+        new: u64,
+    ) -> Result<Result<u64, u64>, Error> {
+        let before = self.update(addr, |before| if before == current { new } else { before })?;
+        Ok(if before == current {
+            Ok(before)
+        } else {
+            Err(before)
+        })
+    }
+
+    /// Replaces the word at `addr` by what `change` makes of it, and returns the one that was there.
+    fn update(&self, addr: u64, change: impl Fn(u64) -> u64) -> Result<u64, Error> {
+        check_aligned(addr)?;
+        Writer::of(&self.mm).edit((Op::Atomic, 0), addr, WORD, |page: RacyBytes<'_>| {
+            let mut word = [0; WORD];
+            page.copy_to(0, &mut word);
+            let before = u64::from_ne_bytes(word);
+            page.copy_from(0, &change(before).to_ne_bytes());
+            before
+        })
+    }
+}
+
+fn check_aligned(addr: u64) -> Result<(), Error> {
+    if addr.is_multiple_of(WORD as u64) {
+        Ok(())
+    } else {
+        Err(Error::at(ErrorKind::Misaligned, Op::Atomic, addr))
+    }
+}

@@ -1,0 +1,70 @@
+//! Moving pages: to other nodes, and out of the way of large blocks.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{Order, Place, UniqueFrame};
+use pagewell_sync::read;
+
+use crate::api::handles::{Space, Spaces};
+use crate::error::{Error, ErrorKind, Op};
+use crate::motion::compact::Compactor;
+use crate::motion::migrate::Migrator;
+use crate::motion::report::{Engine, Migrated};
+
+impl<S: RefScheme> Space<S> {
+    /// Moves the pages of `range`, all of which must be mapped, to `node`: those that are elsewhere, whoever else has a
+    /// share of them. Accesses go on meanwhile; one that meets a page on its way waits for it. Pages of files that are
+    /// mapped there are moved too, if they are cached.
+    ///
+    /// What cannot be moved stays where it was, and is in the answer, with the reason.
+    ///
+    /// # Errors
+    ///
+    /// [`NoSuchNode`](ErrorKind::NoSuchNode), [`InvalidRange`](ErrorKind::InvalidRange),
+    /// [`Misaligned`](ErrorKind::Misaligned), [`Unmapped`](ErrorKind::Unmapped).
+    pub fn migrate(&self, range: Range<u64>, node: usize) -> Result<Migrated, Error> {
+        self.migrate_with(range, node, Engine::default())
+    }
+
+    /// As [`migrate`](Self::migrate), as `engine` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`migrate`](Self::migrate).
+    pub fn migrate_with(
+        &self,
+        range: Range<u64>,
+        node: usize,
+        engine: Engine,
+    ) -> Result<Migrated, Error> {
+        let mm = &*self.mm;
+        if node >= mm.shared.pool().nr_nodes() {
+            return Err(Error::at(ErrorKind::NoSuchNode, Op::Migrate, range.start));
+        }
+        read(&mm.structure).check(&range, Op::Migrate)?;
+        let migrator = Migrator::new(&mm.structure, &mm.tables, &mm.shared.supply);
+        Ok(migrator.migrate(&range, node, engine))
+    }
+}
+
+impl<S: RefScheme> Spaces<S> {
+    /// Allocates a block of `order`, wherever it is. If there is none free, pages of spaces are moved until there is. Accesses
+    /// go on meanwhile, as during a migration.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) when too few frames are free, or there is something in every place that cannot
+    /// be moved.
+    pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
+        let shared = self.shared();
+        shared.supply.with_room(
+            |_| (order, Place::Anywhere),
+            || {
+                Compactor::of(&shared.supply)
+                    .alloc(order, Place::Anywhere)
+                    .ok_or_else(|| Error::new(ErrorKind::OutOfFrames, Op::Compact))
+            },
+        )
+    }
+}

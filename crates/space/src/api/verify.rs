@@ -1,0 +1,134 @@
+//! Whether everything adds up: for tests, and for who doubts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameKind, FrameNr};
+use pagewell_sync::read;
+
+use crate::api::handles::{Space, Spaces};
+use crate::mm::space::Mm;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
+use crate::words::geometry::table_of;
+use crate::words::pte::State;
+
+/// How often something was found.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Found {
+    mappings: u32,
+    migrations: u32,
+}
+
+impl<S: RefScheme> Spaces<S> {
+    /// Checks, given all spaces that there are, that every table has as many shares as directories that name it, every
+    /// page is counted by each entry that names it exactly once, and marked writable by no two; and that the pool's
+    /// frames add up. Nobody may be using the spaces meanwhile, nor a cache whose frames they share: not its own thread
+    /// either ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)).
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong, and where.
+    pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
+        let mut shares: HashMap<FrameNr, u64> = HashMap::new();
+        for space in spaces {
+            if !Arc::ptr_eq(&space.mm.shared, self.shared()) {
+                return Err("a space is of other frames".into());
+            }
+            count_shares(&space.mm, &mut shares)?;
+        }
+        let mut pages: HashMap<FrameNr, Found> = HashMap::new();
+        let mut writable: HashMap<FrameNr, u32> = HashMap::new();
+        for (table, nr) in &shares {
+            let record = self.pool().meta(*table);
+            let counted = record.private()[0];
+            if record.kind().0 != FrameKind::Table || counted != *nr {
+                return Err(format!("{table:?} has {nr} users, but is {record:?}"));
+            }
+            for word in self.shared().tables().entries(*table) {
+                let entry = look(word);
+                match entry.state() {
+                    State::Empty => {}
+                    State::Present(frame) => pages.entry(frame).or_default().mappings += 1,
+                    State::Migration(frame) => pages.entry(frame).or_default().migrations += 1,
+                    State::Busy => return Err(format!("{table:?} has a claimed {entry:?}")),
+                }
+                if entry.is_writable() {
+                    *writable.entry(FrameNr::new(entry.frame())).or_default() += 1;
+                }
+            }
+        }
+        for (frame, found) in &pages {
+            let record = self.pool().meta(*frame);
+            let counts = self.shared().pages().counts(*frame);
+            let counted = Found {
+                mappings: counts.mappings(),
+                migrations: counts.migrations(),
+            };
+            if record.kind().0 != FrameKind::Anon || counted != *found || counts.is_isolated() {
+                return Err(format!(
+                    "{frame:?} has {} mappings and {} migration entries, but is {record:?} with {counts:?}",
+                    found.mappings, found.migrations
+                ));
+            }
+            if writable.contains_key(frame) && !counts.is_mapped_once() {
+                return Err(format!("{frame:?} is marked writable, with {counts:?}"));
+            }
+        }
+        self.verify_all_counted(&shares, &pages)?;
+        self.pool().verify()
+    }
+
+    /// Checks that there are no pages or tables but those that were found. A page that is only pinned is no page of a
+    /// space any more.
+    fn verify_all_counted(
+        &self,
+        shares: &HashMap<FrameNr, u64>,
+        pages: &HashMap<FrameNr, Found>,
+    ) -> Result<(), String> {
+        let mut nr = 0;
+        while nr < self.pool().nr_frames() {
+            let frame = FrameNr::new(nr as u32);
+            let record = self.pool().meta(frame);
+            let (kind, order) = record.kind();
+            let is_lost = match kind {
+                FrameKind::Anon => !pages.contains_key(&frame) && record.private()[0] != 0,
+                FrameKind::Table => !shares.contains_key(&frame),
+                _ => false,
+            };
+            if is_lost {
+                return Err(format!("{frame:?} is in no space, but is {record:?}"));
+            }
+            nr += order.frames() as usize;
+        }
+        Ok(())
+    }
+}
+
+/// Counts the tables that a directory names.
+fn count_shares<S: RefScheme>(
+    mm: &Mm<S>,
+    shares: &mut HashMap<FrameNr, u64>,
+) -> Result<(), String> {
+    let areas = read(&mm.structure);
+    let mut next = 0;
+    for area in areas.iter() {
+        let first = (table_of(area.range.start) as usize).max(next);
+        next = table_of(area.range.end - 1) as usize + 1;
+        for word in &mm.tables.directory()[first..next] {
+            let pmd = Directory::look(word);
+            let Some(table) = pmd.table() else {
+                continue;
+            };
+            *shares.entry(table).or_default() += 1;
+            if pmd.order() != u32::from(area.order.get()) {
+                return Err(format!("{pmd:?} in an area of order {}", area.order.get()));
+            }
+            if pmd.is_exclusive() && !mm.shared.tables().is_only_share(table) {
+                return Err(format!("{pmd:?}, whose table has other users"));
+            }
+        }
+    }
+    Ok(())
+}

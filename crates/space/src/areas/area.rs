@@ -1,0 +1,196 @@
+//! Areas: ranges of addresses with one protection and one policy; and how they are linked to the pages that they may map.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_BYTES, Order, Place};
+use pagewell_sync::{Mutex, lock};
+
+use crate::areas::file::FileArea;
+use crate::areas::maps::LinkedSpace;
+use crate::areas::policy::Policy;
+use crate::pages::family::Family;
+use crate::pages::links::Link;
+use crate::pages::owner::Binding;
+use crate::words::claim;
+use crate::words::geometry::page_bytes;
+use crate::words::pte::Protection;
+
+/// A range of addresses with one protection and one policy.
+pub(crate) struct Area<S: RefScheme> {
+    pub(crate) range: Range<u64>,
+    /// The index, in all families, of the frame of addresses that the area begins with.
+    pub(crate) first: u64,
+    pub(crate) order: Order,
+    pub(crate) protection: Protection,
+    pub(crate) policy: Policy,
+    /// The file that the area shows, if it does.
+    pub(crate) file: Option<Arc<FileArea<S>>>,
+    /// Under which the area is linked.
+    id: u64,
+    /// The families of the pages that it got by forks.
+    inherited: Vec<Arc<Family>>,
+    /// The family of the pages that it makes; made with the first of them.
+    own: Mutex<Option<Arc<Family>>>,
+}
+
+impl<S: RefScheme> Area<S> {
+    /// An area without pages, which is not linked to anything.
+    pub(crate) fn new(
+        range: Range<u64>,
+        order: Order,
+        protection: Protection,
+        policy: Policy,
+        id: u64,
+    ) -> Self {
+        Self {
+            range,
+            first: 0,
+            order,
+            protection,
+            policy,
+            file: None,
+            id,
+            inherited: Vec::new(),
+            own: Mutex::new(None),
+        }
+    }
+
+    /// An area that shows a file, without copies of its pages; not linked yet.
+    pub(crate) fn of_file(
+        range: Range<u64>,
+        order: Order,
+        policy: Policy,
+        id: u64,
+        file: Arc<FileArea<S>>,
+    ) -> Self {
+        Self {
+            file: Some(Arc::clone(&file)),
+            ..Self::new(range, order, file.protection, policy, id)
+        }
+    }
+
+    /// The index of the page that `addr`, of this area, is in.
+    pub(crate) fn index_of(&self, addr: u64) -> u64 {
+        let page = (addr - self.range.start) & !(self.page_bytes() - 1);
+        self.first + page / FRAME_BYTES as u64
+    }
+
+    pub(crate) fn page_bytes(&self) -> u64 {
+        page_bytes(u32::from(self.order.get()))
+    }
+
+    fn end_index(&self) -> u64 {
+        self.first + (self.range.end - self.range.start) / FRAME_BYTES as u64
+    }
+
+    /// Where the page with this index is to be.
+    pub(crate) fn place(&self, index: u64, nr_nodes: usize) -> Place {
+        self.policy.place(index >> self.order.get(), nr_nodes)
+    }
+
+    /// Where compaction may move its pages.
+    pub(crate) fn binding(&self) -> Binding {
+        self.policy.binding()
+    }
+
+    /// The family of the pages that the area makes. It may have to be made, which takes locks and allocates: so not with
+    /// an entry claimed.
+    pub(crate) fn own_family(&self, space: &impl LinkedSpace) -> Arc<Family> {
+        claim::assert_none_held();
+        let mut own = lock(&self.own);
+        let family = own.get_or_insert_with(|| {
+            let family = Arc::new(Family::new());
+            self.link_to(&family, space);
+            family
+        });
+        Arc::clone(family)
+    }
+
+    fn link_to(&self, family: &Family, space: &impl LinkedSpace) {
+        let link = Link {
+            to: space.directory().clone(),
+            addr: self.range.start,
+            first: self.first,
+            end: self.end_index(),
+        };
+        family.links.link(self.id, link);
+    }
+
+    fn families(&self) -> Vec<Arc<Family>> {
+        let own = lock(&self.own).clone();
+        self.inherited.iter().cloned().chain(own).collect()
+    }
+
+    /// How many families the area is linked to.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn nr_families(&self) -> usize {
+        self.families().len()
+    }
+
+    /// Links the area to all of its families, and to its file.
+    pub(crate) fn link<T: LinkedSpace + 'static>(&self, space: &Arc<T>) {
+        if let Some(file) = &self.file {
+            file.link(self.id, space);
+        }
+        for family in self.families() {
+            self.link_to(&family, &**space);
+        }
+    }
+
+    /// Takes all links of the area out.
+    pub(crate) fn unlink(&self) {
+        for family in self.families() {
+            family.links.unlink(self.id, self.first);
+        }
+        if let Some(file) = &self.file {
+            file.unlink(self.id);
+        }
+    }
+
+    /// A part of this area, with an id of its own; not linked yet.
+    pub(crate) fn part(&self, range: Range<u64>, id: u64) -> Self {
+        let file = self.file.as_ref();
+        Self {
+            file: file.map(|file| Arc::new(file.part(&range, range.start))),
+            first: self.index_of(range.start),
+            range,
+            order: self.order,
+            protection: self.protection,
+            policy: self.policy,
+            id,
+            inherited: self.inherited.clone(),
+            own: Mutex::new(lock(&self.own).clone()),
+        }
+    }
+
+    /// This area at other addresses, with an id of its own; not linked yet.
+    pub(crate) fn moved(&self, start: u64, id: u64) -> Self {
+        let len = self.range.end - self.range.start;
+        let mut moved = self.part(self.range.clone(), id);
+        let file = self.file.as_ref();
+        moved.file = file.map(|file| Arc::new(file.part(&self.range, start)));
+        moved.range = start..start + len;
+        moved
+    }
+
+    /// A fork's area: it may map the pages of all families that have any. Not linked yet.
+    ///
+    /// The structure lock of this area's space is held for writing, so no page is being made in it.
+    pub(crate) fn forked(&self, id: u64) -> Self {
+        let mut inherited = self.families();
+        inherited.retain(|family| family.has_frames());
+        Self {
+            range: self.range.clone(),
+            first: self.first,
+            order: self.order,
+            protection: self.protection,
+            policy: self.policy,
+            file: self.file.clone(),
+            id,
+            inherited,
+            own: Mutex::new(None),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Areas that show files: what such an area knows.
+//!
+//! A *shared* area has the file's pages: it reads and writes them through the index of the file, which is its page
+//! table. A *private* area has the file's pages until it writes one; then it has a copy, in a page of its own that its
+//! tables name as they do any anonymous page. So no entry ever names a page of a file, and the cache may evict, write
+//! back, cut off or move its pages without looking for entries (`docs/adr/0010-areas-call-the-file.md`).
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_cache::MappedFile;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_BYTES, Order};
+
+use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
+use crate::pages::links::Link;
+use crate::tables::of_space::PageTables;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
+use crate::words::geometry::entry_of;
+use crate::words::pmd::Pmd;
+use crate::words::pte::{Protection, Pte, State};
+
+/// A file that areas show: one handle of it for all areas that came from one mapping.
+pub(crate) struct Backing<S: RefScheme> {
+    pub(crate) file: MappedFile<S>,
+    pub(crate) maps: Arc<FileMaps>,
+}
+
+/// What a private area has of a page, as long as it does not change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoCopy {
+    pmd: Pmd,
+    entry: Option<Pte>,
+}
+
+/// What an area that shows a file knows. It does not change; an area that changes gets another one.
+pub(crate) struct FileArea<S: RefScheme> {
+    pub(crate) backing: Arc<Backing<S>>,
+    pub(crate) sharing: Sharing,
+    /// The area's addresses.
+    pub(crate) range: Range<u64>,
+    /// Which byte of the file the area begins with.
+    pub(crate) first_byte: u64,
+    pub(crate) protection: Protection,
+    page_shift: u32,
+}
+
+impl<S: RefScheme> FileArea<S> {
+    pub(crate) fn new(
+        backing: Arc<Backing<S>>,
+        sharing: Sharing,
+        range: Range<u64>,
+        first_byte: u64,
+        protection: Protection,
+    ) -> Self {
+        let page_shift = backing.file.page_bytes().trailing_zeros();
+        Self {
+            backing,
+            sharing,
+            range,
+            first_byte,
+            protection,
+            page_shift,
+        }
+    }
+
+    /// The same for the part of the area at `range`, shown at the addresses from `start` on.
+    pub(crate) fn part(&self, range: &Range<u64>, start: u64) -> Self {
+        Self {
+            backing: Arc::clone(&self.backing),
+            range: start..start + (range.end - range.start),
+            first_byte: self.pos_of(range.start),
+            ..*self
+        }
+    }
+
+    /// The same with another protection.
+    pub(crate) fn protected(&self, protection: Protection) -> Self {
+        Self {
+            backing: Arc::clone(&self.backing),
+            range: self.range.clone(),
+            protection,
+            ..*self
+        }
+    }
+
+    pub(crate) fn file(&self) -> &MappedFile<S> {
+        &self.backing.file
+    }
+
+    /// Whether `addr` is in the area.
+    #[inline(always)]
+    pub(crate) fn shows(&self, addr: u64) -> bool {
+        addr.wrapping_sub(self.range.start) < self.range.end - self.range.start
+    }
+
+    /// Which byte of the file `addr`, of the area, shows.
+    #[inline(always)]
+    pub(crate) fn pos_of(&self, addr: u64) -> u64 {
+        self.first_byte + (addr - self.range.start)
+    }
+
+    /// Which page of the file `addr`, of the area, is in.
+    pub(crate) fn page_of(&self, addr: u64) -> u64 {
+        self.pos_of(addr) >> self.page_shift
+    }
+
+    /// How many bytes there are from `addr` to the end of its page.
+    #[inline]
+    pub(crate) fn bytes_to_page_end(&self, addr: u64) -> usize {
+        let page_bytes = 1_u64 << self.page_shift;
+        (page_bytes - (self.pos_of(addr) & (page_bytes - 1))) as usize
+    }
+
+    /// The order of the pages.
+    pub(crate) fn order(&self) -> Order {
+        let order = self.page_shift - FRAME_BYTES.trailing_zeros();
+        Order::new(order as u8).unwrap_or(Order::ZERO)
+    }
+
+    /// Whether writes are allowed, and go to the file.
+    #[inline]
+    pub(crate) fn writes_file(&self) -> bool {
+        self.sharing == Sharing::Shared && self.protection.allows_writes()
+    }
+
+    /// Whether the area may be given this protection.
+    pub(crate) fn may_be(&self, protection: Protection) -> bool {
+        self.sharing == Sharing::Private || !protection.allows_writes() || self.file().is_writable()
+    }
+
+    /// Links the area `id` of `space` to the file.
+    pub(crate) fn link<T: LinkedSpace + 'static>(&self, id: u64, space: &Arc<T>) {
+        let frame = FRAME_BYTES as u64;
+        let first = self.first_byte / frame;
+        let space: Arc<dyn LinkedSpace> = Arc::<T>::clone(space);
+        let link = Link {
+            to: space,
+            addr: self.range.start,
+            first,
+            end: first + (self.range.end - self.range.start) / frame,
+        };
+        self.backing.maps.of(self.sharing).link(id, link);
+    }
+
+    pub(crate) fn unlink(&self, id: u64) {
+        let first = self.first_byte / FRAME_BYTES as u64;
+        self.backing.maps.of(self.sharing).unlink(id, first);
+    }
+
+    /// What a private area has of the page at `addr` in the tables of its space, if that is no copy.
+    #[inline(always)]
+    pub(crate) fn no_copy(&self, tables: &PageTables<S>, addr: u64) -> Option<NoCopy> {
+        let pmd = Directory::look(tables.pmd_word(addr)?);
+        if !pmd.is_present() {
+            return Some(NoCopy { pmd, entry: None });
+        }
+        let order = u32::from(self.order().get());
+        if pmd.order() != order {
+            return None;
+        }
+        let entry = look(tables.entry(pmd, entry_of(addr, order)));
+        let is_empty = matches!(entry.state(), State::Empty);
+        is_empty.then_some(NoCopy {
+            pmd,
+            entry: Some(entry),
+        })
+    }
+
+    /// Whether a private area shows the file's own page at `addr`, as far as can be seen.
+    pub(crate) fn shows_own_page(&self, tables: &PageTables<S>, addr: u64) -> bool {
+        self.no_copy(tables, addr).is_some()
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for FileArea<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileArea")
+            .field("file", &self.file())
+            .field("sharing", &self.sharing)
+            .field("range", &self.range)
+            .field("first_byte", &self.first_byte)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,69 @@
+//! From a file to the areas that show it.
+//!
+//! There are two interval trees of areas for each file, by the frame of the file that an area begins with: of shared areas, and of
+//! private ones. The first is for those who ask ([`Spaces::mappings_of`](crate::Spaces::mappings_of)); the second finds the copies
+//! of pages that are cut off ([`crate::areas::cut`]).
+//!
+//! F3: a private area is linked before any entry of its space can name a copy of a page of the file, and stays linked
+//! until none does. As F1 of [`crate::pages::family`].
+//!
+//! Locks. As for families: the lock of a tree is taken with the structure lock of a space held, or with none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::pages::links::Links;
+use crate::words::directory::Directory;
+
+/// What writes to an area that shows a file do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// They are writes to the file.
+    Shared,
+    /// They are the area's own: the page is copied first.
+    Private,
+}
+
+/// A space, as links know it.
+pub(crate) trait LinkedSpace: Send + Sync {
+    /// A number that no other space of the same frames has.
+    fn id(&self) -> u64;
+
+    /// Where its tables are.
+    fn directory(&self) -> &Directory;
+
+    /// Drops the private copies of pages that lie past the end of a file of `size` bytes, whose areas `maps` has. The steps are
+    /// those of [`crate::areas::cut`].
+    fn drop_copies(&self, maps: &FileMaps, size: u64);
+}
+
+/// The areas that show one file, of all spaces.
+pub(crate) struct FileMaps {
+    shared: Links<Arc<dyn LinkedSpace>>,
+    pub(crate) private: Links<Arc<dyn LinkedSpace>>,
+}
+
+impl FileMaps {
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Links::new(),
+            private: Links::new(),
+        }
+    }
+
+    pub(crate) fn of(&self, sharing: Sharing) -> &Links<Arc<dyn LinkedSpace>> {
+        match sharing {
+            Sharing::Shared => &self.shared,
+            Sharing::Private => &self.private,
+        }
+    }
+}
+
+impl fmt::Debug for FileMaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileMaps")
+            .field("shared", &self.shared)
+            .field("private", &self.private)
+            .finish()
+    }
+}

@@ -1,0 +1,198 @@
+//! The areas of a space: what its structure lock guards.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::areas::area::Area;
+use crate::areas::maps::LinkedSpace;
+use crate::areas::policy::Policy;
+use crate::error::{Error, ErrorKind, Op};
+use crate::words::geometry::TABLE_BYTES;
+use crate::words::pte::Protection;
+
+/// The areas of a space; what the structure lock guards.
+pub(crate) struct Areas<S: RefScheme> {
+    by_start: BTreeMap<u64, Area<S>>,
+    /// The end of the addresses: of the last table.
+    limit: u64,
+    /// No area was ever mapped from here on.
+    top: u64,
+    /// Where there are tables, without entries and of no area, that could not be taken out.
+    left: Vec<u64>,
+}
+
+impl<S: RefScheme> Areas<S> {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self {
+            by_start: BTreeMap::new(),
+            limit,
+            top: 0,
+            left: Vec::new(),
+        }
+    }
+
+    /// The same bounds, without areas.
+    pub(crate) fn empty_like(&self) -> Self {
+        Self {
+            by_start: BTreeMap::new(),
+            limit: self.limit,
+            top: self.top,
+            left: Vec::new(),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<S>> {
+        self.by_start.values()
+    }
+
+    /// The area that `addr` is in.
+    pub(crate) fn area_of(&self, addr: u64) -> Option<&Area<S>> {
+        let (_, area) = self.by_start.range(..=addr).next_back()?;
+        area.range.contains(&addr).then_some(area)
+    }
+
+    /// The areas that overlap `range`, in ascending order.
+    pub(crate) fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Area<S>> {
+        let first = self
+            .area_of(range.start)
+            .map_or(range.start, |area| area.range.start);
+        self.by_start.range(first..range.end).map(|(_, area)| area)
+    }
+
+    /// The first address of `range` that is in no area.
+    pub(crate) fn first_gap(&self, range: &Range<u64>) -> Option<u64> {
+        let mut at = range.start;
+        for area in self.overlapping(range) {
+            if area.range.start > at {
+                break;
+            }
+            at = area.range.end;
+        }
+        (at < range.end).then_some(at)
+    }
+
+    /// Whether the table that has the entry for the addresses from `start` on is of no area but those within
+    /// `except`.
+    pub(crate) fn is_table_free_but(&self, start: u64, except: &Range<u64>) -> bool {
+        self.overlapping(&(start..start + TABLE_BYTES))
+            .all(|area| except.start <= area.range.start && area.range.end <= except.end)
+    }
+
+    /// Checks that `range` is of whole pages that are mapped.
+    pub(crate) fn check(&self, range: &Range<u64>, op: Op) -> Result<(), Error> {
+        if range.start >= range.end || range.end > self.limit {
+            return Err(Error::at(ErrorKind::InvalidRange, op, range.start));
+        }
+        if let Some(addr) = self.first_gap(range) {
+            return Err(Error::at(ErrorKind::Unmapped, op, addr));
+        }
+        for (addr, at) in [(range.start, range.start), (range.end, range.end - 1)] {
+            if let Some(area) = self.area_of(at)
+                && !addr.is_multiple_of(area.page_bytes())
+            {
+                return Err(Error::at(ErrorKind::Misaligned, op, addr));
+            }
+        }
+        Ok(())
+    }
+
+    /// Addresses for `len` bytes, from a multiple of what a table spans on, so that areas that were mapped one by one
+    /// do not share tables.
+    pub(crate) fn find_room(&self, len: u64) -> Option<u64> {
+        if len <= self.limit - self.top.min(self.limit) {
+            return Some(self.top);
+        }
+        let used = self.iter().map(|area| area.range.clone());
+        let left = self.left.iter().map(|start| *start..start + TABLE_BYTES);
+        let mut used: Vec<Range<u64>> = used.chain(left).collect();
+        used.sort_unstable_by_key(|range| range.start);
+        let mut start = 0_u64;
+        for range in used {
+            // Not in a table of which a part is in use: it has pages of another size, perhaps.
+            let end = range.start & !(TABLE_BYTES - 1);
+            if end.saturating_sub(start) >= len {
+                return Some(start);
+            }
+            start = start.max(range.end.next_multiple_of(TABLE_BYTES));
+        }
+        (self.limit.checked_sub(start)? >= len).then_some(start)
+    }
+
+    pub(crate) fn insert(&mut self, area: Area<S>) {
+        self.top = self.top.max(area.range.end.next_multiple_of(TABLE_BYTES));
+        self.by_start.insert(area.range.start, area);
+    }
+
+    /// Where the areas begin that begin within `range`.
+    pub(crate) fn starts_within(&self, range: &Range<u64>) -> Vec<u64> {
+        self.by_start
+            .range(range.clone())
+            .map(|(start, _)| *start)
+            .collect()
+    }
+
+    /// Sets the protection of the areas that begin within `range`.
+    pub(crate) fn set_protection(&mut self, range: &Range<u64>, protection: Protection) {
+        for (_, area) in self.by_start.range_mut(range.clone()) {
+            area.protection = protection;
+            if let Some(file) = &mut area.file {
+                *file = Arc::new(file.protected(protection));
+            }
+        }
+    }
+
+    /// Sets the policy of the areas that begin within `range`.
+    pub(crate) fn set_policy(&mut self, range: &Range<u64>, policy: Policy) {
+        for (_, area) in self.by_start.range_mut(range.clone()) {
+            area.policy = policy;
+        }
+    }
+
+    /// Remembers a table, without entries and of no area, that could not be taken out of the directory.
+    pub(crate) fn leave_table(&mut self, start: u64) {
+        self.left.push(start);
+    }
+
+    /// The tables that were left, which are forgotten.
+    pub(crate) fn take_left(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Takes out the area that begins at `start`.
+    pub(crate) fn remove(&mut self, start: u64) -> Option<Area<S>> {
+        self.by_start.remove(&start)
+    }
+
+    /// All areas, which are taken out.
+    pub(crate) fn take_all(&mut self) -> Vec<Area<S>> {
+        std::mem::take(&mut self.by_start).into_values().collect()
+    }
+
+    /// Makes an area begin at each end of `range` that is inside of one. The parts are linked before the whole is
+    /// unlinked.
+    pub(crate) fn split_at_ends(
+        &mut self,
+        range: &Range<u64>,
+        space: &Arc<impl LinkedSpace + 'static>,
+        mut next_id: impl FnMut() -> u64,
+    ) {
+        for addr in [range.start, range.end] {
+            let inside = self.area_of(addr).filter(|area| area.range.start != addr);
+            let Some(start) = inside.map(|area| area.range.start) else {
+                continue;
+            };
+            if let Some(whole) = self.remove(start) {
+                let parts = [start..addr, addr..whole.range.end];
+                for part in parts {
+                    let part = whole.part(part, next_id());
+                    part.link(space);
+                    self.insert(part);
+                }
+                whole.unlink();
+            }
+        }
+    }
+}

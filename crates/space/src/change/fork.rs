@@ -1,0 +1,118 @@
+//! Forking: one point in time, and no page copied.
+//!
+//! # Protocol
+//!
+//! 1. Hold the structure lock for writing: no fault, no slow write, no change of areas is under way.
+//! 2. Make the child, with an area for each of the parent's, linked to the families of the pages that it may map: at the
+//!    tail, and before any entry of the child can name one (F1).
+//! 3. Stop the writers. For each table: take the mark off the parent's directory that it is its alone, give the child a
+//!    share, and enter it in the child's directory. Let the writers go on.
+//!
+//! The point in time is step 3; the argument is at the top of [`crate::access::write`]. It takes a count and two stores for each
+//! 2 MiB that are in use, whatever is mapped there, and allocates nothing, so it cannot run out of memory half way.
+//!
+//! Tables are shared with all they have: present entries, migration entries, entries that are claimed at the moment (by a
+//! walk, or a pin; not by a writer). No entry is read, so a fork does not meet a migration at all: what the walks turn in
+//! a table they turn for all who share it. Entries multiply when a table is copied, which is where they are counted
+//! ([`crate::tables::table`]).
+//!
+//! [`ForkMode::Copy`] is the baseline: it then gives the child tables of its own at once.
+//!
+//! Proved by `loom_fork_vs_two_writes_in_order`, `loom_fork_vs_first_walk`, `loom_fork_and_unmap_between_the_walks`.
+//!
+//! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and latency-sensitive
+//! applications", EuroSys 2021, which shares the lowest level of the processor's page tables.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::{read, write};
+
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::space::Mm;
+use crate::words::directory::Directory;
+use crate::words::geometry::{table_of, table_start};
+
+/// What a fork does with page tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForkMode {
+    /// Share them until one of the spaces writes.
+    #[default]
+    Share,
+    /// Copy them at once, as most systems do: the baseline.
+    Copy,
+}
+
+/// Forks a space.
+pub(crate) struct Forker<'m, S: RefScheme> {
+    mm: &'m Mm<S>,
+}
+
+impl<'m, S: RefScheme> Forker<'m, S> {
+    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+        Self { mm }
+    }
+
+    /// A space that shares the tables of this one.
+    pub(crate) fn fork(&self) -> Result<Arc<Mm<S>>, Error> {
+        let failed = |kind| Error::new(kind, Op::Fork);
+        let shared = &self.mm.shared;
+        let directory = self.mm.tables.directory();
+        // 1.
+        let areas = write(&self.mm.structure);
+        // 2.
+        let child = Mm::new(shared, areas.empty_like(), directory.len())
+            .ok_or_else(|| failed(ErrorKind::OutOfMemory))?;
+        let mut childs_areas = write(&child.structure);
+        for area in areas.iter() {
+            let forked = area.forked(shared.next_id());
+            forked.link(&child);
+            childs_areas.insert(forked);
+        }
+        drop(childs_areas);
+        // 3.
+        let stopped = shared.writers.stop(|| {
+            let mut next = 0;
+            for area in areas.iter() {
+                let first = (table_of(area.range.start) as usize).max(next);
+                next = table_of(area.range.end - 1) as usize + 1;
+                let words = directory[first..next].iter();
+                for (word, childs) in words.zip(&child.tables.directory()[first..next]) {
+                    let pmd = Directory::look(word);
+                    let Some(table) = pmd.table() else {
+                        continue;
+                    };
+                    shared.tables().share(table);
+                    if pmd.is_exclusive() {
+                        Directory::set(word, pmd.shared());
+                    }
+                    Directory::set(childs, pmd.shared());
+                }
+            }
+        });
+        if stopped.is_err() {
+            child.tear_down();
+            return Err(failed(ErrorKind::Refused));
+        }
+        Ok(child)
+    }
+
+    /// Gives the space a copy of each table that it shares.
+    pub(crate) fn own_all_tables(&self) -> Result<(), Error> {
+        let areas = read(&self.mm.structure);
+        for area in areas.iter() {
+            let words = self.mm.tables.directory().words(&area.range);
+            for (nr, word) in words.iter().enumerate() {
+                if Directory::look(word).is_present() {
+                    let first = table_of(area.range.start) as usize;
+                    let start = table_start(first + nr);
+                    self.mm
+                        .own_table(area.order, start)
+                        .map_err(|kind| Error::new(kind, Op::Fork))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+//! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
+//!
+//! What a change needs (tables of the space's own where it ends within one) is got first, so that it happens whole or
+//! not at all.
+//!
+//! Unmapping. A table that no area is left for is taken out of the directory, while writers are stopped for a moment:
+//! a writer at work relies on its table. Entries in tables that stay are emptied one by one, each under its claim; so
+//! are those of tables that have to stay since the system refuses to stop writers, whose addresses are not used again.
+//!
+//! Links. Areas are linked before entries can name their pages and unlinked after the last one is gone
+//! ([`crate::pages::family`], F1); where a part of an area moves, it is linked at both places while it does.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::{read, write};
+
+use crate::areas::area::Area;
+use crate::areas::policy::Policy;
+use crate::areas::set::Areas;
+use crate::change::options::{AreaInfo, FileInfo, MapOptions};
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::space::Mm;
+use crate::parts::parts;
+use crate::words::claim::{claim_used, look};
+use crate::words::directory::Directory;
+use crate::words::geometry::{TABLE_BYTES, entry_of};
+use crate::words::pte::Protection;
+
+/// Changes the areas of a space.
+pub(crate) struct Mapper<'m, S: RefScheme> {
+    mm: &'m Arc<Mm<S>>,
+}
+
+parts!(Mapper);
+
+impl<'m, S: RefScheme> Mapper<'m, S> {
+    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+        Self { mm }
+    }
+
+    /// Maps an area of `len` bytes of zeros, rounded up to whole pages.
+    pub(crate) fn map(self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
+        let failed = |kind| Error::new(kind, Op::Map);
+        let order = options
+            .order()
+            .ok_or_else(|| failed(ErrorKind::InvalidConfig))?;
+        options
+            .check_node(self.mm.shared.pool().nr_nodes())
+            .map_err(failed)?;
+        if len == 0 {
+            return Err(failed(ErrorKind::InvalidRange));
+        }
+        let len = len
+            .checked_next_multiple_of(options.page_bytes as u64)
+            .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
+        let mut areas = write(&self.mm.structure);
+        let start = areas
+            .find_room(len)
+            .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
+        let range = start..start + len;
+        let id = self.mm.shared.next_id();
+        areas.insert(Area::new(
+            range.clone(),
+            order,
+            options.protection,
+            options.policy,
+            id,
+        ));
+        Ok(range)
+    }
+
+    /// Unmaps the pages of `range`.
+    pub(crate) fn unmap(self, range: Range<u64>) -> Result<(), Error> {
+        let unmapped = self.mm.with_room(|| {
+            let mut areas = write(&self.mm.structure);
+            areas.check(&range, Op::Unmap)?;
+            self.unmap_locked(&mut areas, &range, Op::Unmap)
+        })?;
+        // Without the lock: the last area of a file closes it, which may take as long as the storage does.
+        drop(unmapped);
+        Ok(())
+    }
+
+    /// Sets what may be done with the pages of `range`.
+    pub(crate) fn protect(self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
+        self.mm.with_room(|| {
+            let mut areas = write(&self.mm.structure);
+            areas.check(&range, Op::Protect)?;
+            self.protect_locked(&mut areas, &range, protection)
+        })
+    }
+
+    /// Moves the pages of `range` to other addresses, which are returned.
+    pub(crate) fn move_to_free(self, range: Range<u64>) -> Result<Range<u64>, Error> {
+        self.mm.with_room(|| {
+            let mut areas = write(&self.mm.structure);
+            areas.check(&range, Op::Move)?;
+            self.move_locked(&mut areas, &range)
+        })
+    }
+
+    /// The areas of the space, in ascending order.
+    pub(crate) fn areas(self) -> Vec<AreaInfo> {
+        read(&self.mm.structure)
+            .iter()
+            .map(|area| AreaInfo {
+                range: area.range.clone(),
+                protection: area.protection,
+                policy: area.policy,
+                page_bytes: area.page_bytes(),
+                file: area.file.as_ref().map(|file| FileInfo {
+                    path: file.file().path().to_path_buf(),
+                    first_byte: file.first_byte,
+                    sharing: file.sharing,
+                }),
+            })
+            .collect()
+    }
+
+    /// Sets on which nodes the pages of `range` are to be.
+    pub(crate) fn set_policy(self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
+        let mm = self.mm;
+        policy
+            .check(mm.shared.pool().nr_nodes())
+            .map_err(|kind| Error::at(kind, Op::SetPolicy, range.start))?;
+        let mut areas = write(&mm.structure);
+        areas.check(&range, Op::SetPolicy)?;
+        mm.forget_files(&areas, &range, Op::SetPolicy)?;
+        areas.split_at_ends(&range, mm, || mm.shared.next_id());
+        areas.set_policy(&range, policy);
+        Ok(())
+    }
+
+    fn words_of(self, range: &Range<u64>) -> &'m [AtomicU64] {
+        self.mm.tables.directory().words(range)
+    }
+
+    /// Makes the tables of `range` the space's own, except those for which `is_left_out` says so.
+    fn own_tables(
+        self,
+        areas: &Areas<S>,
+        range: &Range<u64>,
+        op: Op,
+        mut is_left_out: impl FnMut(u64) -> bool,
+    ) -> Result<(), Error> {
+        for area in areas.overlapping(range) {
+            let part = area.range.start.max(range.start)..area.range.end.min(range.end);
+            let mut start = part.start & !(TABLE_BYTES - 1);
+            while start < part.end {
+                let word = self.mm.tables.word_of(start);
+                if Directory::look(word).is_present() && !is_left_out(start) {
+                    self.mm
+                        .own_table(area.order, start)
+                        .map_err(|kind| Error::at(kind, op, start))?;
+                }
+                start += TABLE_BYTES;
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap_locked(
+        self,
+        areas: &mut Areas<S>,
+        range: &Range<u64>,
+        op: Op,
+    ) -> Result<Vec<Area<S>>, Error> {
+        self.own_tables(areas, range, op, |start| {
+            areas.is_table_free_but(start, range)
+        })?;
+        self.mm.forget_files(areas, range, op)?;
+        areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
+        self.take_tables(areas, range);
+        self.mm
+            .for_each_entry(areas, range, |word, _| self.mm.shared.tables().empty(word));
+        let starts = areas.starts_within(range).into_iter();
+        let unmapped: Vec<Area<S>> = starts.filter_map(|start| areas.remove(start)).collect();
+        unmapped.iter().for_each(Area::unlink);
+        Ok(unmapped)
+    }
+
+    /// Takes the tables out of which no part stays mapped when the areas within `range` are gone, with all that is
+    /// mapped in them.
+    fn take_tables(self, areas: &mut Areas<S>, range: &Range<u64>) {
+        let first = range.start & !(TABLE_BYTES - 1);
+        let free: Vec<_> = self
+            .words_of(range)
+            .iter()
+            .zip((first..).step_by(TABLE_BYTES as usize))
+            .filter(|(word, start)| {
+                Directory::look(word).is_present() && areas.is_table_free_but(*start, range)
+            })
+            .collect();
+        let mut tables = Vec::with_capacity(free.len());
+        // A writer at work may be about to claim an entry of one of them.
+        let stopped = self.mm.shared.writers.stop(|| {
+            for (word, _) in &free {
+                let pmd = Directory::look(word);
+                Directory::set(word, pmd.emptied());
+                tables.extend(pmd.table());
+            }
+        });
+        if stopped.is_err() {
+            // They stay, and their addresses are not used again. A shared one has to go all the same, as its entries are
+            // not to be emptied one by one; no writer of this space relies on it.
+            for (word, start) in free {
+                let pmd = Directory::look(word);
+                if pmd.is_exclusive() {
+                    areas.leave_table(start);
+                } else {
+                    Directory::set(word, pmd.emptied());
+                    tables.extend(pmd.table());
+                }
+            }
+        }
+        for table in tables {
+            self.mm.shared.tables().drop_share(table);
+        }
+    }
+
+    fn protect_locked(
+        self,
+        areas: &mut Areas<S>,
+        range: &Range<u64>,
+        protection: Protection,
+    ) -> Result<(), Error> {
+        let refused = areas.overlapping(range).find(|area| {
+            let file = area.file.as_ref();
+            file.is_some_and(|file| !file.may_be(protection))
+        });
+        if let Some(area) = refused {
+            let addr = area.range.start.max(range.start);
+            return Err(Error::at(ErrorKind::ReadOnly, Op::Protect, addr));
+        }
+        self.own_tables(areas, range, Op::Protect, |_| false)?;
+        self.mm.forget_files(areas, range, Op::Protect)?;
+        areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
+        areas.set_protection(range, protection);
+        self.mm.for_each_entry(areas, range, |word, _| {
+            if let Some(claim) = claim_used(word) {
+                let before = claim.before();
+                claim.end(before.protected(protection));
+                self.mm.shared.tables().wake(word, before);
+            }
+        });
+        Ok(())
+    }
+
+    fn move_locked(self, areas: &mut Areas<S>, range: &Range<u64>) -> Result<Range<u64>, Error> {
+        let failed = |kind| Error::at(kind, Op::Move, range.start);
+        // At the same place within a table, so that pages stay aligned and entries keep their places.
+        let lead = range.start & (TABLE_BYTES - 1);
+        let room = areas
+            .find_room(lead + (range.end - range.start))
+            .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
+        // The room may be below: addresses are shifted around the end of the numbers then.
+        let shift = (room + lead).wrapping_sub(range.start);
+        let shifted = |addr: u64| addr.wrapping_add(shift);
+        self.own_tables(areas, range, Op::Move, |_| false)?;
+        self.mm.forget_files(areas, range, Op::Move)?;
+        // Where there are pages, the new place needs tables.
+        self.make_tables(areas, range, shift).map_err(failed)?;
+        areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
+        let moved: Vec<Area<S>> = areas
+            .overlapping(range)
+            .map(|area| area.moved(shifted(area.range.start), self.mm.shared.next_id()))
+            .collect();
+        for area in &moved {
+            area.link(self.mm);
+        }
+        self.mm.for_each_entry(areas, range, |from, addr| {
+            let addr = shifted(addr);
+            let pmd = Directory::look(self.mm.tables.word_of(addr));
+            let Some(table) = pmd.table() else {
+                return;
+            };
+            let Some(claim) = claim_used(from) else {
+                return;
+            };
+            let before = claim.before();
+            let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
+            // The new place first, so that the entry is always somewhere; it is counted once, and the old place is
+            // claimed, so nobody turns it twice: a walk that comes here in between waits for the claim.
+            // ORDERING: Release; publishes what the entry names.
+            to.store(look(to).moved_here(before).bits(), Ordering::Release);
+            claim.end(before.emptied());
+            self.mm.shared.tables().wake(from, before);
+        });
+        // The old place has no entries any more, and its tables no use where nothing else is left in them.
+        self.take_tables(areas, range);
+        for start in areas.starts_within(range) {
+            if let Some(area) = areas.remove(start) {
+                area.unlink();
+            }
+        }
+        for area in moved {
+            areas.insert(area);
+        }
+        Ok(shifted(range.start)..shifted(range.end))
+    }
+
+    /// Makes tables for the pages of `range` to move to, `shift` bytes further, wherever there are tables now.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::OutOfFrames`]; none was made then.
+    fn make_tables(
+        self,
+        areas: &Areas<S>,
+        range: &Range<u64>,
+        shift: u64,
+    ) -> Result<(), ErrorKind> {
+        let mut made = Vec::new();
+        for area in areas.overlapping(range) {
+            let part = area.range.start.max(range.start)..area.range.end.min(range.end);
+            let first = part.start & !(TABLE_BYTES - 1);
+            for (word, start) in self
+                .words_of(&part)
+                .iter()
+                .zip((first..).step_by(TABLE_BYTES as usize))
+            {
+                let to = start.wrapping_add(shift);
+                let to = self.mm.tables.word_of(to);
+                if !Directory::look(word).is_present() || Directory::look(to).is_present() {
+                    continue;
+                }
+                let Some(table) = self.mm.shared.tables().make() else {
+                    for word in made {
+                        let pmd = Directory::look(word);
+                        Directory::set(word, pmd.emptied());
+                        // It has never had an entry, so no writer at work can be about to claim one.
+                        if let Some(table) = pmd.table() {
+                            self.mm.shared.tables().drop_share(table);
+                        }
+                    }
+                    return Err(ErrorKind::OutOfFrames);
+                };
+                Directory::set(to, Directory::look(to).with_table(table, area.order));
+                made.push(to);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Mapping files.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_cache::{MAX_FILE_BYTES, MappedFile};
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::write;
+
+use crate::areas::area::Area;
+use crate::areas::file::{Backing, FileArea};
+use crate::areas::maps::{FileMaps, Sharing};
+use crate::change::options::MapOptions;
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::space::Mm;
+
+/// Maps files into a space.
+pub(crate) struct FileMapper<'m, S: RefScheme> {
+    mm: &'m Arc<Mm<S>>,
+}
+
+impl<'m, S: RefScheme> FileMapper<'m, S> {
+    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+        Self { mm }
+    }
+
+    /// Maps the bytes `range` of a file, rounded up to whole pages of it. Returns the addresses.
+    pub(crate) fn map(
+        self,
+        file: MappedFile<S>,
+        range: Range<u64>,
+        sharing: Sharing,
+        options: &MapOptions,
+    ) -> Result<Range<u64>, Error> {
+        let failed = |kind| Error::new(kind, Op::Map);
+        let shared = &self.mm.shared;
+        let page_bytes = file.page_bytes() as u64;
+        options
+            .check_node(shared.pool().nr_nodes())
+            .map_err(failed)?;
+        if !file.is_in(shared.pool()) {
+            return Err(failed(ErrorKind::OtherFrames));
+        }
+        if range.start >= range.end || range.end > MAX_FILE_BYTES {
+            return Err(failed(ErrorKind::InvalidRange));
+        }
+        if !range.start.is_multiple_of(page_bytes) {
+            return Err(failed(ErrorKind::Misaligned));
+        }
+        let maps = file
+            .user_or_else(|| Arc::new(FileMaps::new()))
+            .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
+        // Dropped after the lock, if it comes to that: closing a file may take as long as the storage does.
+        let backing = Arc::new(Backing { file, maps });
+        let len = (range.end - range.start).next_multiple_of(page_bytes);
+        let mut areas = write(&self.mm.structure);
+        let start = areas
+            .find_room(len)
+            .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
+        let addresses = start..start + len;
+        let (protection, policy) = (options.protection, options.policy);
+        let shown = FileArea::new(
+            Arc::clone(&backing),
+            sharing,
+            addresses.clone(),
+            range.start,
+            protection,
+        );
+        if !shown.may_be(protection) {
+            return Err(failed(ErrorKind::ReadOnly));
+        }
+        let order = shown.order();
+        let id = shared.next_id();
+        let area = Area::of_file(addresses.clone(), order, policy, id, Arc::new(shown));
+        // F3.
+        area.link(self.mm);
+        areas.insert(area);
+        Ok(addresses)
+    }
+}

@@ -1,0 +1,186 @@
+//! The state of one space, and what all rooms above do with it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{Order, Place};
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::{RwLock, read, write};
+
+use crate::areas::area::Area;
+use crate::areas::file::FileArea;
+use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
+use crate::areas::noted::NotedFiles;
+use crate::areas::set::Areas;
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::shared::Shared;
+use crate::tables::of_space::PageTables;
+use crate::words::directory::Directory;
+use crate::words::geometry::{TABLE_BYTES, entry_of};
+use crate::words::pmd::Pmd;
+
+/// A space: what Linux calls an `mm`.
+pub(crate) struct Mm<S: RefScheme> {
+    /// With a view of the pool that `shared` keeps alive.
+    pub(crate) tables: PageTables<S>,
+    pub(crate) shared: Arc<Shared<S>>,
+    /// The structure lock. For reading: faults, pins, slow accesses; no table is taken out of the directory meanwhile,
+    /// but in exchange for a copy. For writing: changes of areas, forks.
+    pub(crate) structure: RwLock<Areas<S>>,
+    pub(crate) files: NotedFiles<S>,
+    id: u64,
+}
+
+impl<S: RefScheme> Mm<S> {
+    pub(crate) fn new(
+        shared: &Arc<Shared<S>>,
+        areas: Areas<S>,
+        nr_tables: usize,
+    ) -> Option<Arc<Self>> {
+        Some(Arc::new(Self {
+            tables: PageTables::new(Directory::new(nr_tables)?, *shared.supply.view()),
+            shared: Arc::clone(shared),
+            structure: RwLock::new(areas),
+            files: NotedFiles::new(),
+            id: shared.next_id(),
+        }))
+    }
+
+    /// Why there is no area at `addr`.
+    pub(crate) fn unmapped(&self, addr: u64) -> ErrorKind {
+        match self.tables.pmd_word(addr) {
+            Some(_) => ErrorKind::Unmapped,
+            None => ErrorKind::InvalidRange,
+        }
+    }
+
+    /// As [`PageTables::own`], with the tables of the space's pool.
+    pub(crate) fn own_table(&self, order: Order, addr: u64) -> Result<Pmd, ErrorKind> {
+        self.tables.own(self.shared.tables(), order, addr)
+    }
+
+    /// Notes which file an area shows at `addr`. The structure lock is held.
+    pub(crate) fn note_file(&self, file: &Arc<FileArea<S>>, addr: u64) {
+        let nr_tables = self.tables.directory().len();
+        self.files.note(file, addr, nr_tables);
+    }
+
+    /// Forgets which files the areas that overlap `range` show, and waits for accesses that go by it. The structure lock
+    /// is held for writing.
+    pub(crate) fn forget_files(
+        &self,
+        areas: &Areas<S>,
+        range: &Range<u64>,
+        op: Op,
+    ) -> Result<(), Error> {
+        self.files.forget(&self.shared.writers, areas, range, op)
+    }
+
+    /// Calls `visit` with the word of every entry of `range` whose table is there.
+    pub(crate) fn for_each_entry(
+        &self,
+        areas: &Areas<S>,
+        range: &Range<u64>,
+        mut visit: impl FnMut(&AtomicU64, u64),
+    ) {
+        for area in areas.overlapping(range) {
+            let end = area.range.end.min(range.end);
+            let mut addr = area.range.start.max(range.start);
+            while addr < end {
+                let word = self.tables.word_of(addr);
+                let Some(table) = Directory::look(word).table() else {
+                    addr = (addr + 1).next_multiple_of(TABLE_BYTES);
+                    continue;
+                };
+                let entry = entry_of(addr, u32::from(area.order.get()));
+                visit(&self.shared.tables().entries(table)[entry], addr);
+                addr += area.page_bytes();
+            }
+        }
+    }
+
+    /// As [`Supply::with_room`](crate::supply::frames::Supply::with_room), for a page at the address that the error names, or
+    /// else for a table.
+    pub(crate) fn with_room<R>(
+        &self,
+        attempt: impl FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let wanted = |error| self.wanted(error);
+        self.shared.supply.with_room(wanted, attempt)
+    }
+
+    fn wanted(&self, error: Error) -> (Order, Place) {
+        let areas = read(&self.structure);
+        let area = error
+            .addr()
+            .and_then(|addr| Some((areas.area_of(addr)?, addr)));
+        area.map_or((Order::ZERO, Place::Anywhere), |(area, addr)| {
+            let place = area.place(area.index_of(addr), self.shared.pool().nr_nodes());
+            (area.order, place)
+        })
+    }
+
+    /// Unmaps everything and takes all links out. Nobody uses the space any more, but for walks of families.
+    pub(crate) fn tear_down(&self) {
+        let mut areas = write(&self.structure);
+        let left = areas.take_left();
+        let all = areas.take_all();
+        let left = left.into_iter().map(|start| start..start + 1);
+        for range in all.iter().map(|area| area.range.clone()).chain(left) {
+            for word in self.tables.directory().words(&range) {
+                let pmd = Directory::look(word);
+                if let Some(table) = pmd.table() {
+                    Directory::set(word, pmd.emptied());
+                    self.shared.tables().drop_share(table);
+                }
+            }
+        }
+        // F1: nothing names a page of the families any more on behalf of these areas.
+        all.iter().for_each(Area::unlink);
+        drop(areas);
+        // Without the lock: the last area of a file closes it.
+        drop(all);
+    }
+}
+
+impl<S: RefScheme> LinkedSpace for Mm<S> {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn directory(&self) -> &Directory {
+        self.tables.directory()
+    }
+
+    fn drop_copies(&self, maps: &FileMaps, size: u64) {
+        // C1.
+        let areas = read(&self.structure);
+        let _unsharing = self.tables.lock_unsharing();
+        for area in areas.iter() {
+            let Some(file) = &area.file else {
+                continue;
+            };
+            let is_of_file = std::ptr::eq(&raw const *file.backing.maps, maps);
+            if !is_of_file || file.sharing == Sharing::Shared {
+                continue;
+            }
+            let end = size.next_multiple_of(area.page_bytes());
+            let start = area.range.start + end.saturating_sub(file.first_byte);
+            if start < area.range.end {
+                self.for_each_entry(&areas, &(start..area.range.end), |word, _| {
+                    self.shared.tables().empty(word);
+                });
+            }
+        }
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for Mm<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mm")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

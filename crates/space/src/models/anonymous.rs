@@ -1,0 +1,437 @@
+//! Anonymous pages: accesses, forks, migrations and changes of areas against each other.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
+
+use super::harness::{
+    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrator, page,
+    spaces, take_all,
+};
+use crate::access::optimistic::Optimistic;
+use crate::access::pin::Pinner;
+use crate::change::fork::ForkMode;
+use crate::motion::mover::Mover;
+use crate::motion::page::Moving;
+use crate::motion::report::{Engine, Migrated};
+
+/// A fork that has the second of two writes has the first.
+#[test]
+fn loom_fork_vs_two_writes_in_order() {
+    explore(3, || {
+        let spaces = spaces(12, 1);
+        // In two tables.
+        let space = filled(&spaces, 3);
+        let writer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                space.write(0, &page(0xA)).expect("a frame");
+                space.write(2 * PAGE, &page(0xB)).expect("a frame");
+            })
+        };
+        let fork = Arc::new(space.fork().expect("a fork"));
+        let (first, second) = (byte(&fork, 0), byte(&fork, 2));
+        assert!(first == 1 || first == 0xA);
+        assert!(second == 3 || (second == 0xB && first == 0xA));
+        writer.join().unwrap();
+        assert_eq!(
+            (byte(&fork, 0), byte(&fork, 2)),
+            (first, second),
+            "not a snapshot"
+        );
+        assert_eq!((byte(&space, 0), byte(&space, 2)), (0xA, 0xB));
+        finish(&spaces, vec![&space, &fork]);
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+#[test]
+fn loom_read_vs_write() {
+    explore(3, || {
+        let spaces = spaces(6, 1);
+        let space = filled(&spaces, 1);
+        let reader = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let mut buf = page(0);
+                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
+                    assert!(
+                        buf == page(1) || buf == page(2) || buf == page(3),
+                        "{buf:x?}"
+                    );
+                }
+            })
+        };
+        space.write(0, &page(2)).expect("a frame");
+        space.write(0, &page(3)).expect("a frame");
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_write_vs_write() {
+    explore(3, || {
+        let spaces = spaces(6, 1);
+        let space = filled(&spaces, 1);
+        let other = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || space.fetch_add(0, 1).expect("a frame"))
+        };
+        space.fetch_add(0, 2).expect("a frame");
+        other.join().unwrap();
+        let before = u64::from_ne_bytes([1; 8]);
+        assert_eq!(space.load(0), Ok(before + 3));
+    });
+}
+
+/// The page is read optimistically while it is copied for a fork, and the fork, to which the old table and frame are left,
+/// writes them where they are.
+#[test]
+fn loom_read_vs_fork_and_write() {
+    explore(2, || {
+        let spaces = spaces(12, 1);
+        let space = filled(&spaces, 1);
+        let fork = space.fork().expect("a fork");
+        let reader = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let mut buf = page(0);
+                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
+                    assert!(buf == page(1) || buf == page(2), "foreign bytes: {buf:x?}");
+                }
+            })
+        };
+        space.write(0, &page(2)).expect("a frame");
+        fork.write(0, &page(3)).expect("a frame");
+        reader.join().unwrap();
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+/// The ABA: during one copy the page moves away, its frame is used for something else, and the page comes back.
+#[test]
+fn loom_read_vs_migration_there_and_back() {
+    explore(2, || {
+        let spaces = spaces(8, 2);
+        let space = filled(&spaces, 1);
+        // All other frames of node 0, so that the page comes back to the one that it left.
+        let taken: Vec<_> =
+            std::iter::from_fn(|| spaces.shared().supply.alloc_on(Order::ZERO, 0)).collect();
+        let reader = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let mut buf = page(0);
+                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
+                    assert_eq!(buf, page(1), "foreign bytes");
+                }
+            })
+        };
+        space.migrate(0..PAGE, 1).expect("a node");
+        let other = spaces
+            .shared()
+            .supply
+            .alloc_on(Order::ZERO, 0)
+            .expect("the frame");
+        other.bytes().copy_from(0, &page(0xF0));
+        drop(other);
+        let back = space.migrate(0..PAGE, 0).expect("a node");
+        assert_eq!(back.nr_moved, 1);
+        reader.join().unwrap();
+        drop(taken);
+        assert_eq!(byte(&space, 0), 1);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+fn migrate_vs_write(engine: Engine) {
+    explore(2, move || {
+        let spaces = spaces(8, 2);
+        let space = filled(&spaces, 1);
+        let writer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                space.write(0, &page(7)).expect("a frame");
+                assert_eq!(byte(&space, 0), 7);
+            })
+        };
+        let report = space.migrate_with(0..PAGE, 1, engine).expect("a node");
+        assert_eq!(report.nr_moved, 1);
+        writer.join().unwrap();
+        assert_eq!(byte(&space, 0), 7, "a lost write");
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+#[test]
+fn loom_migrate_vs_write() {
+    migrate_vs_write(Engine::EarlyStop);
+}
+
+#[test]
+fn loom_migrate_vs_write_without_a_walk() {
+    migrate_vs_write(Engine::Batched);
+}
+
+/// A fork copies the table that the first walk is in, or was in, or will be in: in every order the counts stay exact, and no
+/// entry is left behind.
+fn fork_vs_first_walk(engine: Engine) {
+    explore(2, move || {
+        let spaces = spaces(16, 2);
+        let space = filled(&spaces, 1);
+        let forker = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let fork = space.fork_with(ForkMode::Copy).expect("a fork");
+                Arc::new(fork)
+            })
+        };
+        let report = space.migrate_with(0..PAGE, 1, engine).expect("a node");
+        let fork = forker.join().unwrap();
+        assert_eq!(report.nr_moved + report.not_moved.len(), 1);
+        finish(&spaces, vec![&space, &fork]);
+        fork.write(0, &page(9)).expect("a frame");
+        assert_eq!((byte(&space, 0), byte(&fork, 0)), (1, 9));
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+#[test]
+fn loom_fork_vs_first_walk() {
+    fork_vs_first_walk(Engine::EarlyStop);
+}
+
+#[test]
+fn loom_fork_vs_first_walk_without_a_walk() {
+    fork_vs_first_walk(Engine::Batched);
+}
+
+/// What goes on beside a migration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// A fork that maps the page in a table of its own goes away.
+    Unmap,
+    /// A fork that shares the table copies it, to write the page.
+    Fork,
+    Both,
+}
+
+/// Entries are dropped and copied at any moment of a migration: of its walks, or, if the page is pinned, of the undo.
+fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
+    explore(preemptions, move || {
+        let spaces = spaces(20, 2);
+        let space = filled(&spaces, 1);
+        let leaving =
+            (beside != Beside::Fork).then(|| space.fork_with(ForkMode::Copy).expect("a fork"));
+        let copying = (beside != Beside::Unmap).then(|| Arc::new(space.fork().expect("a fork")));
+        let pin = is_pinned.then(|| space.pin(0, 8).expect("a page"));
+        let other = {
+            let copying = copying.clone();
+            thread::spawn(move || {
+                drop(leaving);
+                if let Some(copying) = copying {
+                    copying.write(0, &page(5)).expect("a frame");
+                }
+            })
+        };
+        let mut report = Migrated::default();
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+        assert!(!is_pinned || report.nr_moved == 0);
+        drop(pin);
+        other.join().unwrap();
+        assert_eq!(byte(&space, 0), 1);
+        if let Some(copying) = copying {
+            assert_eq!(byte(&copying, 0), 5);
+            finish(&spaces, vec![&space, &copying]);
+        } else {
+            finish(&spaces, vec![&space]);
+        }
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+#[test]
+fn loom_unmap_between_the_walks() {
+    migration_vs(Beside::Unmap, false, 2);
+}
+
+#[test]
+fn loom_fork_between_the_walks() {
+    migration_vs(Beside::Fork, false, 2);
+}
+
+#[test]
+fn loom_fork_and_unmap_between_the_walks() {
+    migration_vs(Beside::Both, false, 1);
+}
+
+#[test]
+fn loom_undo_vs_unmap() {
+    migration_vs(Beside::Unmap, true, 2);
+}
+
+#[test]
+fn loom_undo_vs_fork() {
+    migration_vs(Beside::Fork, true, 2);
+}
+
+#[test]
+fn loom_undo_vs_fork_and_unmap() {
+    migration_vs(Beside::Both, true, 1);
+}
+
+/// A page that is mapped once is moved without a walk, or pinned, and as long as it is pinned it stays: its entry names the
+/// frame that the pin has, and that is not freed and used for something else.
+#[test]
+fn loom_pin_vs_move_under_claim() {
+    explore(2, || {
+        let spaces = spaces(8, 2);
+        let space = filled(&spaces, 1);
+        let pinner = {
+            let (spaces, space) = (spaces.clone(), Arc::clone(&space));
+            thread::spawn(move || {
+                let (reference, _) = Pinner::of(&space.mm)
+                    .pin_frame(0, FRAME_BYTES)
+                    .expect("a page");
+                for _ in 0..2 {
+                    let mut bytes = page(0);
+                    reference.bytes().copy_to(0, &mut bytes);
+                    assert_eq!(bytes, page(1), "a pinned page has changed");
+                    let named = first_frame(&spaces, &space);
+                    assert_eq!(named, reference.frame(), "a pinned page was moved");
+                }
+            })
+        };
+        let mut report = Migrated::default();
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        let taken = take_all(&spaces);
+        pinner.join().unwrap();
+        give_back(taken);
+        assert_eq!(report.nr_moved + report.not_moved.len(), 1);
+        assert_eq!(byte(&space, 0), 1);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+/// The page of the entry that is claimed is found by its frame, isolated, and moved by the long way: one of the two moves it,
+/// or both, one after the other.
+#[test]
+fn loom_move_under_claim_vs_isolation() {
+    explore(2, || {
+        let spaces = spaces(8, 2);
+        let space = filled(&spaces, 1);
+        let frame = first_frame(&spaces, &space);
+        let other = {
+            let spaces = spaces.clone();
+            thread::spawn(move || {
+                let shared = spaces.shared();
+                let to = shared.supply.alloc_on(Order::ZERO, 0).expect("a frame");
+                let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
+                    return;
+                };
+                let kind = (FrameKind::Anon, Order::ZERO);
+                if reference.meta().kind() == kind && shared.pages().try_isolate(frame) {
+                    drop(reference);
+                    let mut batch = vec![Moving::new(shared.pages(), frame, to)];
+                    let mut report = Migrated::default();
+                    Mover::of(&shared.supply).move_batch(&mut batch, Engine::Batched, &mut report);
+                }
+            })
+        };
+        let mut report = Migrated::default();
+        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        other.join().unwrap();
+        assert_eq!(byte(&space, 0), 1);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+/// Between two restored entries the new frame is mapped once, and is not the writer's alone all the same: the parent's entry
+/// is restored first, and the parent writes.
+#[test]
+fn loom_copy_on_write_vs_second_walk() {
+    explore(2, || {
+        let spaces = spaces(16, 2);
+        let space = filled(&spaces, 1);
+        let fork = Arc::new(space.fork_with(ForkMode::Copy).expect("a fork"));
+        let writer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || space.write(0, &page(5)).expect("a frame"))
+        };
+        space
+            .migrate_with(0..PAGE, 1, Engine::EarlyStop)
+            .expect("a node");
+        writer.join().unwrap();
+        assert_eq!((byte(&space, 0), byte(&fork, 0)), (5, 1), "a foreign write");
+        finish(&spaces, vec![&space, &fork]);
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+#[test]
+fn loom_pin_vs_write() {
+    explore(2, || {
+        let spaces = spaces(8, 1);
+        let space = filled(&spaces, 1);
+        let writer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
+        };
+        let (reference, _) = Pinner::of(&space.mm)
+            .pin_frame(0, FRAME_BYTES)
+            .expect("a page");
+        let mut first = page(0);
+        reference.bytes().copy_to(0, &mut first);
+        writer.join().unwrap();
+        let mut second = page(0);
+        reference.bytes().copy_to(0, &mut second);
+        assert_eq!(first, second, "a pinned page has changed");
+        drop(reference);
+        assert_eq!(byte(&space, 0), 2);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+/// A writer that is about to claim an entry of a table while that is unmapped, freed, and becomes a page of data.
+#[test]
+fn loom_unmap_vs_write() {
+    explore(2, || {
+        let spaces = spaces(8, 1);
+        let space = filled(&spaces, 1);
+        let writer = {
+            let space = Arc::clone(&space);
+            // It may be unmapped.
+            thread::spawn(move || _ = space.write(0, &page(2)))
+        };
+        space.unmap(0..PAGE).expect("a mapped page");
+        let other = spaces
+            .shared()
+            .supply
+            .alloc(Order::ZERO, pagewell_frame::Place::Anywhere);
+        let other = other.expect("a frame");
+        other.bytes().copy_from(0, &page(0xF0));
+        writer.join().unwrap();
+        let mut buf = page(0);
+        other.bytes().copy_to(0, &mut buf);
+        assert_eq!(buf, page(0xF0), "somebody wrote a frame that was free");
+        drop(other);
+        finish(&spaces, vec![&space]);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}

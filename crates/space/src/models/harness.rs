@@ -1,0 +1,106 @@
+//! What the models begin with, and what has to be so after each: every count is that of the entries that there are, and every
+//! frame comes back.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{
+    FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
+};
+
+use crate::api::handles::{Space, Spaces};
+use crate::areas::policy::Policy;
+use crate::motion::migrate::Migrator;
+use crate::words::claim::look;
+use crate::words::directory::Directory;
+
+pub(super) const PAGE: u64 = FRAME_BYTES as u64;
+
+/// Explores a model with at most `preemptions` forced switches.
+pub(super) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    if builder.preemption_bound.is_none() {
+        builder.preemption_bound = Some(preemptions);
+    }
+    builder.max_branches = 50_000;
+    builder.check(model);
+}
+
+pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces<LockBit> {
+    let mut config = PoolConfig::new(nr_frames);
+    config.nodes = Nodes::Unbound(nr_nodes);
+    config.huge_pages = HugePages::System;
+    Spaces::new(FramePool::new(&config).expect("a small pool"))
+}
+
+/// A page of one byte.
+pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {
+    [byte; FRAME_BYTES]
+}
+
+/// A space with `nr` pages on node 0, the first of them at address 0, filled with 1, 2 and so on.
+pub(super) fn filled(spaces: &Spaces<LockBit>, nr: u64) -> Arc<Space<LockBit>> {
+    let space = spaces.space().expect("a space");
+    let area = space.map(nr * PAGE, Policy::Bind(0)).expect("an area");
+    assert_eq!(area.start, 0);
+    for at in 0..nr {
+        space
+            .write(at * PAGE, &page(at as u8 + 1))
+            .expect("a frame");
+    }
+    Arc::new(space)
+}
+
+/// The byte that all of a page is; panics if the page is torn.
+pub(super) fn byte(space: &Space<LockBit>, at: u64) -> u8 {
+    let mut buf = page(0xEE);
+    space.read(at * PAGE, &mut buf).expect("a mapped page");
+    assert!(buf.iter().all(|byte| *byte == buf[0]), "torn: {buf:x?}");
+    buf[0]
+}
+
+/// Everything is counted, and given back.
+pub(super) fn finish(spaces: &Spaces<LockBit>, left: Vec<&Arc<Space<LockBit>>>) {
+    let all: Vec<&Space<LockBit>> = left.iter().map(|space| &***space).collect();
+    spaces.verify(&all).expect("exact counts");
+}
+
+pub(super) fn assert_all_free(spaces: &Spaces<LockBit>) {
+    let stats = spaces.pool().stats();
+    assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
+}
+
+/// The frame that the entry of page 0 names, whatever the entry is at the moment.
+pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> FrameNr {
+    let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
+    let entries = spaces
+        .shared()
+        .tables()
+        .entries(pmd.table().expect("a table"));
+    FrameNr::new(look(&entries[0]).frame())
+}
+
+/// Allocates what is free, and writes to it.
+pub(super) fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>> {
+    let free = || spaces.pool().alloc(Order::ZERO);
+    let taken: Vec<_> = std::iter::from_fn(free).collect();
+    for frame in &taken {
+        frame.bytes().copy_from(0, &page(0xF0));
+    }
+    taken
+}
+
+/// Gives back what was taken, if nobody else has written to it.
+pub(super) fn give_back(taken: Vec<UniqueFrame<'_, LockBit>>) {
+    for frame in taken {
+        let mut buf = page(0);
+        frame.bytes().copy_to(0, &mut buf);
+        assert_eq!(buf, page(0xF0), "somebody wrote a frame that was free");
+    }
+}
+
+/// What moves the pages of a space.
+pub(super) fn migrator(space: &Space<LockBit>) -> Migrator<'_, LockBit> {
+    let mm = &*space.mm;
+    Migrator::new(&mm.structure, &mm.tables, &mm.shared.supply)
+}

@@ -1,0 +1,71 @@
+//! Migration of pages of files: what areas show of them, moved to another node by the cache.
+//!
+//! No entry names a page of a file, so there are no walks and no migration entries: a page is moved under the claim of its
+//! slot ([`pagewell_cache::MappedFile::move_page`]), and whoever reads or writes it meanwhile waits for that.
+//!
+//! Locks. The structure lock is held for reading while the areas are listed, and not while pages are moved.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_cache::PageMove;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::{RwLock, read};
+
+use crate::areas::file::FileArea;
+use crate::areas::maps::Sharing;
+use crate::areas::set::Areas;
+use crate::motion::report::{Migrated, NotMoved};
+use crate::tables::of_space::PageTables;
+
+/// How many pages are looked at while the areas are known to be what they were.
+const BATCH: u64 = 512;
+
+/// Moves the pages of files that a space shows.
+pub(crate) struct FileMover<'m, S: RefScheme> {
+    areas: &'m RwLock<Areas<S>>,
+    tables: &'m PageTables<S>,
+}
+
+impl<'m, S: RefScheme> FileMover<'m, S> {
+    pub(crate) fn new(areas: &'m RwLock<Areas<S>>, tables: &'m PageTables<S>) -> Self {
+        Self { areas, tables }
+    }
+
+    /// One pass over the pages of files that are shown in `range`.
+    pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
+        let mut next = range.start;
+        while let Some((file, part)) = self.next_file(next..range.end) {
+            let page_bytes = file.file().page_bytes() as u64;
+            let part = part.start..part.end.min(part.start + BATCH * page_bytes);
+            next = part.end;
+            // From the page that `part` begins in.
+            let first = part.start - file.pos_of(part.start) % page_bytes;
+            for addr in (first..part.end).step_by(page_bytes as usize) {
+                if file.sharing == Sharing::Private && !file.shows_own_page(self.tables, addr) {
+                    continue;
+                }
+                match file.file().move_page(file.page_of(addr), node) {
+                    PageMove::Done => report.nr_moved += 1,
+                    PageMove::There => report.nr_there += 1,
+                    PageMove::NodeFull => report.not_moved.push((addr, NotMoved::NodeFull)),
+                    PageMove::Pinned => report.not_moved.push((addr, NotMoved::Pinned)),
+                    PageMove::Busy => report.not_moved.push((addr, NotMoved::InMigration)),
+                    // Not cached: it will be where the cache puts it.
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The first part of `range` that shows a file.
+    fn next_file(&self, range: Range<u64>) -> Option<(Arc<FileArea<S>>, Range<u64>)> {
+        if range.is_empty() {
+            return None;
+        }
+        let areas = read(self.areas);
+        let area = areas.overlapping(&range).find(|area| area.file.is_some())?;
+        let part = area.range.start.max(range.start)..area.range.end.min(range.end);
+        Some((Arc::clone(area.file.as_ref()?), part))
+    }
+}

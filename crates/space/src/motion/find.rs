@@ -1,0 +1,330 @@
+//! Finding the pages of a range that are to be moved, and getting hold of them: the first step of a
+//! [migration](crate::motion::migrate).
+//!
+//! For a part of a range that is in one table, with the structure lock held for reading, and the table:
+//! 1. Look through the entries, and count the pages that are elsewhere.
+//! 2. Allocate as many frames on the node at once, and no more: what is taken is used by this batch, or given back.
+//! 3. Claim the entries. Pages that are mapped once are moved there and then; others are isolated, for the walks.
+//! 4. Free the frames that pages have left.
+//!
+//! The table may be exchanged in the directory meanwhile, by a fault of this space; then it is another space's, whose
+//! pages these are. So the directory is looked at after an entry was, and under its claim. That is enough: before
+//! another space changes an entry of the table it has found that ours has no share of it any more, which was dropped
+//! after the directory was changed; and whoever sees the entry as that space left it sees that too.
+
+use std::ops::Range;
+use std::vec;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{Order, UniqueFrame};
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::thread::Backoff;
+use pagewell_sync::{RwLock, read};
+
+use crate::areas::area::Area;
+use crate::areas::set::Areas;
+use crate::motion::page::Moving;
+use crate::motion::report::{Engine, Migrated, NotMoved};
+use crate::pages::record::Pages;
+use crate::supply::frames::Supply;
+use crate::tables::of_space::PageTables;
+use crate::tables::table::{Held, Tables};
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
+use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
+use crate::words::pte::{Pte, State};
+
+/// How many bytes a batch has at the most, unless a single page has more. Pages that are mapped once are copied while they
+/// are looked for, with the structure lock held for reading: a fork waits for as much.
+const BATCH_BYTES: u64 = 2 << 20;
+
+/// What to look for.
+struct Wanted {
+    node: usize,
+    /// The frames of the node.
+    there: Range<u32>,
+    engine: Engine,
+}
+
+impl Wanted {
+    /// Whether the entry is of a page that is elsewhere.
+    fn is_to_move(&self, entry: Pte) -> bool {
+        matches!(entry.state(), State::Present(_)) && !self.there.contains(&entry.frame())
+    }
+}
+
+/// What an entry turned out to be.
+enum Found {
+    /// Nothing is mapped there.
+    Nothing,
+    /// The page is on the node.
+    There,
+    /// The page was mapped once, and is on the node now.
+    Moved,
+    /// The page is isolated, and in the batch.
+    Isolated,
+    /// The page cannot be moved.
+    Failed(NotMoved),
+    /// The table is not in the directory any more.
+    Exchanged,
+}
+
+/// A table, and the entry of the directory that named it.
+struct InDirectory<'t, S: RefScheme> {
+    pmd_word: &'t AtomicU64,
+    table: Held<'t, S>,
+}
+
+impl<'t, S: RefScheme> InDirectory<'t, S> {
+    /// Whether the directory still names it.
+    fn is_there(&self) -> bool {
+        Directory::look(self.pmd_word) == self.table.pmd
+    }
+
+    /// The entries of the pages that `range` begins or goes on in.
+    fn entries(&self, tables: Tables<'t, S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
+        let order = u32::from(order.get());
+        let words = self.table.pmd.table().map(|table| tables.entries(table));
+        let first = entry_of(range.start, order);
+        let nr = (range.end - range.start).div_ceil(page_bytes(order)) as usize;
+        words
+            .and_then(|words| words.get(first..first + nr))
+            .unwrap_or(&[])
+    }
+}
+
+/// Where pages are moved to: blocks on one node and no other.
+struct Targets<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
+    order: Order,
+    node: usize,
+    spare: vec::IntoIter<UniqueFrame<'s, S>>,
+}
+
+impl<'s, S: RefScheme> Targets<'s, S> {
+    /// For `nr` pages, if the node has so many.
+    fn new(supply: &'s Supply<S>, order: Order, node: usize, nr: usize) -> Self {
+        let mut spare = Vec::new();
+        if order == Order::ZERO && nr > 1 {
+            supply.pool().alloc_bulk_on(node, nr, &mut spare);
+        }
+        Self {
+            supply,
+            order,
+            node,
+            spare: spare.into_iter(),
+        }
+    }
+
+    fn next(&mut self) -> Option<UniqueFrame<'s, S>> {
+        self.spare
+            .next()
+            .or_else(|| self.supply.alloc_on(self.order, self.node))
+    }
+}
+
+/// How much may still be done at once.
+struct Room {
+    nr_pages: usize,
+    nr_bytes: u64,
+}
+
+impl Room {
+    fn new(engine: Engine) -> Self {
+        Self {
+            nr_pages: engine.batch(),
+            nr_bytes: BATCH_BYTES,
+        }
+    }
+
+    /// How many pages of this size there is room for.
+    fn for_pages(&self, page_bytes: u64) -> usize {
+        (self.nr_bytes / page_bytes).min(self.nr_pages as u64) as usize
+    }
+
+    fn take(&mut self, page_bytes: u64) {
+        self.nr_pages -= 1;
+        self.nr_bytes -= page_bytes;
+    }
+}
+
+/// What has come of the pages that were found.
+struct Yield<'b, 's, S: RefScheme> {
+    /// Those that are isolated.
+    batch: &'b mut Vec<Moving<'s, S>>,
+    /// The frames that pages have left.
+    left: Vec<UniqueFrame<'s, S>>,
+    report: &'b mut Migrated,
+}
+
+/// Finds the pages of a space that are to be moved.
+pub(crate) struct Finder<'m, S: RefScheme> {
+    areas: &'m RwLock<Areas<S>>,
+    tables: &'m PageTables<S>,
+    supply: &'m Supply<S>,
+}
+
+impl<'m, S: RefScheme> Finder<'m, S> {
+    pub(crate) fn new(
+        areas: &'m RwLock<Areas<S>>,
+        tables: &'m PageTables<S>,
+        supply: &'m Supply<S>,
+    ) -> Self {
+        Self {
+            areas,
+            tables,
+            supply,
+        }
+    }
+
+    /// Moves, or isolates, pages of `range` from its start on, as many as are done at once; returns where to go on.
+    pub(crate) fn find_batch(
+        &self,
+        range: Range<u64>,
+        node: usize,
+        engine: Engine,
+        batch: &mut Vec<Moving<'m, S>>,
+        report: &mut Migrated,
+    ) -> u64 {
+        let wanted = Wanted {
+            node,
+            there: self.supply.pool().frames_of(node),
+            engine,
+        };
+        let mut room = Room::new(engine);
+        let mut found = Yield {
+            batch,
+            left: Vec::new(),
+            report,
+        };
+        let areas = read(self.areas);
+        for area in areas.overlapping(&range) {
+            let end = area.range.end.min(range.end);
+            let mut addr = area.range.start.max(range.start);
+            while addr < end {
+                if room.for_pages(area.page_bytes()) == 0 {
+                    return addr;
+                }
+                let pmd_word = self.tables.word_of(addr);
+                let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
+                let Some(table) = Tables::of(self.supply).hold(pmd_word) else {
+                    addr = next_table;
+                    continue;
+                };
+                let table = InDirectory { pmd_word, table };
+                let part = addr..next_table;
+                addr = self.find_in_table(&table, area, part, &wanted, &mut room, &mut found);
+            }
+        }
+        range.end
+    }
+
+    /// As [`find_batch`](Self::find_batch), for addresses that are of one table.
+    fn find_in_table(
+        &self,
+        table: &InDirectory<'m, S>,
+        area: &Area<S>,
+        range: Range<u64>,
+        wanted: &Wanted,
+        room: &mut Room,
+        found: &mut Yield<'_, 'm, S>,
+    ) -> u64 {
+        let supply = self.supply;
+        let page_bytes = area.page_bytes();
+        let entries = table.entries(Tables::of(supply), &range, area.order);
+        // 1.
+        let most = room.for_pages(page_bytes);
+        let (mut nr, mut end) = (0, 0);
+        while let Some(word) = entries.get(end)
+            && nr < most
+        {
+            end += 1;
+            nr += usize::from(wanted.is_to_move(look(word)));
+        }
+        // 2.
+        let mut targets = Targets::new(supply, area.order, wanted.node, nr);
+        found.left.reserve(nr);
+        // 3.
+        let mut addr = range.start;
+        for word in &entries[..end] {
+            if room.for_pages(page_bytes) == 0 {
+                break;
+            }
+            match self.take_page(table, (addr, word), wanted, &mut targets, found) {
+                Found::Nothing => {}
+                Found::There => found.report.nr_there += 1,
+                Found::Moved => {
+                    found.report.nr_moved += 1;
+                    room.take(page_bytes);
+                }
+                Found::Isolated => room.take(page_bytes),
+                Found::Failed(why) => found.report.not_moved.push((addr, why)),
+                Found::Exchanged => break,
+            }
+            addr += page_bytes;
+        }
+        // 4.
+        found.left.sort_unstable_by_key(UniqueFrame::frame);
+        supply.pool().free_bulk(found.left.drain(..));
+        addr
+    }
+
+    fn take_page(
+        &self,
+        table: &InDirectory<'m, S>,
+        (addr, word): (u64, &AtomicU64),
+        wanted: &Wanted,
+        targets: &mut Targets<'m, S>,
+        found: &mut Yield<'_, 'm, S>,
+    ) -> Found {
+        let pages = Pages::of(self.supply.pool());
+        let mut to = None;
+        let mut backoff = Backoff::new();
+        loop {
+            let entry = look(word);
+            let frame = match entry.state() {
+                State::Busy => {
+                    backoff.wait();
+                    continue;
+                }
+                _ if !table.is_there() => return Found::Exchanged,
+                State::Empty => return Found::Nothing,
+                State::Migration(_) => return Found::Failed(NotMoved::InMigration),
+                State::Present(frame) => frame,
+            };
+            if !wanted.is_to_move(entry) {
+                return Found::There;
+            }
+            let Some(to_frame) = to.take().or_else(|| targets.next()) else {
+                return Found::Failed(NotMoved::NodeFull);
+            };
+            let Some(claim) = Claim::try_new(word, entry) else {
+                to = Some(to_frame);
+                continue;
+            };
+            if !table.is_there() {
+                // Before the frame is given back.
+                drop(claim);
+                return Found::Exchanged;
+            }
+            let (claim, to_frame) = match wanted.engine {
+                Engine::Batched => match pages.move_claimed(claim, to_frame) {
+                    Ok(left) => {
+                        found.left.extend(left);
+                        return Found::Moved;
+                    }
+                    Err(back) => back,
+                },
+                Engine::FullWalk | Engine::EarlyStop => (claim, to_frame),
+            };
+            let is_isolated = pages.isolate(frame);
+            drop(claim);
+            if !is_isolated {
+                return Found::Failed(NotMoved::InMigration);
+            }
+            let page = Moving::new(pages, frame, to_frame).at(addr);
+            found.batch.push(page);
+            return Found::Isolated;
+        }
+    }
+}

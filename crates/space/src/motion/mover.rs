@@ -1,0 +1,208 @@
+//! Moving isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate), where the protocol is.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
+use pagewell_sync::thread::Backoff;
+
+use crate::motion::page::{Moving, Stage};
+use crate::motion::report::{Engine, Migrated, NotMoved, now};
+use crate::motion::walk::{Entry, Step, Walker};
+use crate::pages::family::Family;
+use crate::pages::record::Pages;
+use crate::parts::parts;
+use crate::supply::frames::Supply;
+use crate::words::counts::ISOLATED;
+use crate::words::cow::References;
+use crate::words::pte::State;
+
+/// How often the first walk is done for one page before it is given up.
+const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// How often the references are looked at while the page is out of everybody's reach.
+const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
+
+/// Moves isolated pages.
+pub(crate) struct Mover<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
+}
+
+parts!(Mover);
+
+impl<'s, S: RefScheme> Mover<'s, S> {
+    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+        Self { supply }
+    }
+
+    fn pool(self) -> &'s FramePool<S> {
+        self.supply.pool()
+    }
+
+    fn pages(self) -> Pages<'s, S> {
+        Pages::of(self.pool())
+    }
+
+    /// Steps 2 to 6 for pages that are isolated: each of them is in its new frame afterwards, or failed and is where it
+    /// was.
+    pub(crate) fn move_batch(
+        self,
+        batch: &mut [Moving<'s, S>],
+        engine: Engine,
+        report: &mut Migrated,
+    ) {
+        batch.sort_unstable_by_key(|page| (page.owner.family, page.owner.index));
+        let mut left = Vec::with_capacity(batch.len());
+        for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
+            // A share of the family for as long as this takes: its pages may all be gone before.
+            let family = self.pages().family_of(pages[0].from());
+            let start = now();
+            // 2.
+            self.first_walk(&family, pages);
+            // 3.
+            for page in pages.iter_mut().filter(|page| page.is_leaving()) {
+                if self.pages().counts(page.from()).mappings() != 0 {
+                    page.stage = Stage::Failed(NotMoved::StillMapped);
+                } else if self.is_pinned(page.from()) {
+                    page.stage = Stage::Failed(NotMoved::Pinned);
+                }
+            }
+            let walked = now();
+            // 4.
+            for page in pages.iter().filter(|page| page.is_leaving()) {
+                if let Some(to) = &page.to {
+                    let bytes = to.bytes();
+                    bytes.copy_from_racy(0, self.pool().bytes(page.from(), bytes.len()));
+                }
+            }
+            let copied = now();
+            // 5, and the undoing of those that failed.
+            for page in pages.iter_mut().filter(|page| page.is_leaving()) {
+                if let Some(to) = page.to.take() {
+                    let arrived = self.pages().publish_moved(to, page.owner, ISOLATED);
+                    page.stage = Stage::Arriving(arrived);
+                }
+            }
+            self.second_walk(&family, pages, engine);
+            // 6.
+            for page in pages.iter() {
+                match page.stage {
+                    Stage::Arriving(arrived) => {
+                        self.pages().end_isolation(arrived);
+                        left.extend(self.pages().let_go_moved(page.from()));
+                    }
+                    Stage::Leaving | Stage::Failed(_) => self.pages().end_isolation(page.from()),
+                }
+            }
+            report.first_walk += walked - start;
+            report.copy += copied - walked;
+            report.second_walk += now() - copied;
+        }
+        let start = now();
+        left.sort_unstable_by_key(UniqueFrame::frame);
+        self.pool().free_bulk(left);
+        report.second_walk += now() - start;
+    }
+
+    /// Whether somebody has a page pinned whose entries are all migration entries. Those that only look at the frame for a
+    /// moment are waited for.
+    fn is_pinned(self, frame: FrameNr) -> bool {
+        let mut backoff = Backoff::new();
+        for _ in 0..LOOKS {
+            if self.pages().references(frame) == References::Mapped {
+                return false;
+            }
+            backoff.wait();
+        }
+        true
+    }
+
+    /// Step 2. The pages are of `family`, and sorted by index.
+    fn first_walk(self, family: &Family, pages: &mut [Moving<'_, S>]) {
+        let mut backoff = Backoff::new();
+        for _ in 0..FIRST_WALKS {
+            let mut left = pages.iter().filter(|page| self.is_to_turn(page)).count();
+            if left == 0 {
+                return;
+            }
+            Walker::of(self.supply).walk(family, pages, |page, entry| {
+                if !self.is_to_turn(page) {
+                    return Step::Pass;
+                }
+                let Some(claim) = entry.claim(State::Present(page.from())) else {
+                    return Step::Pass;
+                };
+                match self.pages().turn_to_migration(page.from()) {
+                    Ok(counts) => {
+                        let before = claim.before();
+                        claim.end(before.to_migration());
+                        left -= usize::from(counts.mappings() == 0);
+                    }
+                    Err(_) => {
+                        page.stage = Stage::Failed(NotMoved::TooManyEntries);
+                        left -= 1;
+                    }
+                }
+                if left == 0 { Step::End } else { Step::Pass }
+            });
+            if left == 0 {
+                return;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whether there are entries of a page to be turned.
+    fn is_to_turn(self, page: &Moving<'_, S>) -> bool {
+        page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
+    }
+
+    /// Step 5: migration entries become present ones, of the new frame or, where there is none, the old one.
+    fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
+        let is_waited_for =
+            |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;
+        let mut must_walk_all = engine == Engine::FullWalk;
+        let mut backoff = Backoff::new();
+        loop {
+            let mut left = pages.iter().filter(|page| is_waited_for(page)).count();
+            if left == 0 && !must_walk_all {
+                return;
+            }
+            Walker::of(self.supply).walk(family, pages, |page, entry| {
+                if self.restore(page, entry) {
+                    self.pool().waits().wake(entry.word());
+                    left -= usize::from(!is_waited_for(page));
+                }
+                if left == 0 && !must_walk_all {
+                    Step::End
+                } else {
+                    Step::Pass
+                }
+            });
+            if !pages.iter().any(is_waited_for) {
+                return;
+            }
+            must_walk_all = false;
+            // A4.
+            backoff.wait();
+        }
+    }
+
+    /// Makes a migration entry of the page a present one; false if this is none. The caller wakes who waits for it.
+    fn restore(self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
+        let Some(claim) = entry.claim(State::Migration(page.from())) else {
+            return false;
+        };
+        let before = claim.before();
+        match page.stage {
+            Stage::Arriving(to) => {
+                self.pages().add_mapping(to);
+                claim.end(before.restored(to));
+                self.pages().drop_migration(page.from());
+            }
+            Stage::Leaving | Stage::Failed(_) => {
+                self.pages().turn_back(page.from());
+                claim.end(before.restored(page.from()));
+            }
+        }
+        true
+    }
+}

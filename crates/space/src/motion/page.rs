@@ -1,0 +1,78 @@
+//! A page on its way: isolated, with the frame that it goes to.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FrameNr, Order, UniqueFrame};
+
+use crate::motion::report::NotMoved;
+use crate::pages::owner::Owner;
+use crate::pages::record::Pages;
+
+/// A page on its way.
+pub(crate) struct Moving<'s, S: RefScheme> {
+    from: FrameNr,
+    order: Order,
+    pub(super) owner: Owner,
+    /// Its address in the space that is migrated; none if it was found by its frame.
+    addr: Option<u64>,
+    /// Where it goes; taken when that becomes a page.
+    pub(super) to: Option<UniqueFrame<'s, S>>,
+    pub(super) stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// In its old frame.
+    Leaving,
+    /// In this frame, which is isolated until the end, as is the old one.
+    Arriving(FrameNr),
+    /// To stay in its old frame.
+    Failed(NotMoved),
+}
+
+impl<'s, S: RefScheme> Moving<'s, S> {
+    /// A page that the caller has isolated, to be moved into `to`.
+    pub(crate) fn new(pages: Pages<'_, S>, from: FrameNr, to: UniqueFrame<'s, S>) -> Self {
+        Self {
+            from,
+            order: to.order(),
+            owner: pages.owner_of(from),
+            addr: None,
+            to: Some(to),
+            stage: Stage::Leaving,
+        }
+    }
+
+    /// The page, found at `addr` of the space that is migrated.
+    pub(crate) fn at(self, addr: u64) -> Self {
+        let addr = Some(addr);
+        Self { addr, ..self }
+    }
+
+    pub(crate) fn from(&self) -> FrameNr {
+        self.from
+    }
+
+    pub(crate) fn index(&self) -> u64 {
+        self.owner.index
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        self.order
+    }
+
+    pub(crate) fn addr(&self) -> Option<u64> {
+        self.addr
+    }
+
+    /// Why it stays where it is, if it does.
+    pub(crate) fn failure(&self) -> Option<NotMoved> {
+        match self.stage {
+            Stage::Failed(why) => Some(why),
+            Stage::Leaving | Stage::Arriving(_) => None,
+        }
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.stage == Stage::Leaving
+    }
+}

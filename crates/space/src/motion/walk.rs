@@ -1,0 +1,162 @@
+//! Walks: from pages of a family to the entries that may name them.
+//!
+//! A walk goes through the areas that are linked to the family, in order, and through the pages that are within each. It looks at
+//! the page's entry without holding anything; if that names the page, the entry is visited, with its table held. Of several
+//! spaces that share a table, the first is where the work is done; in the others it is found done.
+//!
+//! The first look is a hint: a table that is being exchanged may hide an entry. Who must not miss one goes by the counts
+//! ([`crate::motion::migrate`], A4).
+
+use std::ops::ControlFlow;
+
+use pagewell_frame::Order;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::thread::Backoff;
+
+use crate::motion::page::Moving;
+use crate::pages::family::Family;
+use crate::supply::frames::Supply;
+use crate::supply::view;
+use crate::tables::table::{Held, Tables};
+use crate::words::claim::{Claim, look};
+use crate::words::directory::Directory;
+use crate::words::geometry::{entry_of, table_of};
+use crate::words::pte::State;
+
+/// What a walk does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Go on.
+    Pass,
+    /// There is nothing left to be found.
+    End,
+}
+
+/// An entry in a table that is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'t>(&'t AtomicU64);
+
+impl<'t> Entry<'t> {
+    /// Claims the entry if it is in this state; waits for others that have it claimed.
+    pub(crate) fn claim(self, state: State) -> Option<Claim<'t>> {
+        let mut backoff = Backoff::new();
+        loop {
+            let seen = look(self.0);
+            if seen.is_busy() {
+                backoff.wait();
+            } else if seen.state() != state {
+                return None;
+            } else if let Some(claim) = Claim::try_new(self.0, seen) {
+                return Some(claim);
+            }
+        }
+    }
+
+    pub(crate) fn word(self) -> &'t AtomicU64 {
+        self.0
+    }
+}
+
+/// Where a walk is; keeps the table that it was in last.
+pub(crate) struct TableCursor<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
+    /// The directory's word that was looked up, and the table.
+    last: Option<(*const AtomicU64, Held<'s, S>)>,
+}
+
+impl<'s, S: RefScheme> TableCursor<'s, S> {
+    pub(crate) fn new(supply: &'s Supply<S>) -> Self {
+        Self { supply, last: None }
+    }
+
+    /// The entry for `addr` of the space with this directory, in a table of pages of `order`, which stays held until this is called again.
+    pub(crate) fn entry(
+        &mut self,
+        directory: &Directory,
+        addr: u64,
+        order: Order,
+    ) -> Option<Entry<'s>> {
+        let word = directory.get(table_of(addr) as usize)?;
+        let is_last = |(last, held): &(*const AtomicU64, Held<'s, S>)| {
+            std::ptr::eq(*last, word) && Directory::look(word) == held.pmd
+        };
+        if !self.last.as_ref().is_some_and(is_last) {
+            self.last = None;
+            let held = Tables::of(self.supply).hold(word)?;
+            self.last = Some((std::ptr::from_ref(word), held));
+        }
+        let (_, held) = self.last.as_ref()?;
+        let order = u32::from(order.get());
+        (held.pmd.order() == order).then(|| {
+            Entry(view::entry(
+                self.supply.view(),
+                held.pmd.frame(),
+                entry_of(addr, order),
+            ))
+        })
+    }
+}
+
+/// Walks through the families of pages in a pool.
+pub(crate) struct Walker<'s, S: RefScheme> {
+    supply: &'s Supply<S>,
+}
+
+impl<'s, S: RefScheme> Walker<'s, S> {
+    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+        Self { supply }
+    }
+
+    /// Visits the entries that name one of `pages`, which are of `family` and sorted by index.
+    pub(crate) fn walk<'p>(
+        &self,
+        family: &Family,
+        pages: &mut [Moving<'p, S>],
+        mut visit: impl FnMut(&mut Moving<'p, S>, Entry<'_>) -> Step,
+    ) {
+        let (Some(first), Some(last)) = (pages.first(), pages.last()) else {
+            return;
+        };
+        let (first, end) = (first.index(), last.index() + 1);
+        let _ = family.links.walk(first, end, |link| {
+            let directory = &link.to;
+            let begin = pages.partition_point(|page| page.index() < link.first);
+            // One table at a time is held. To let go of one that was freed meanwhile is to give its frame back, and no more.
+            let mut cursor = TableCursor::new(self.supply);
+            for page in &mut pages[begin..] {
+                if page.index() >= link.end {
+                    break;
+                }
+                let addr = link.addr_of(page.index());
+                if !self.may_name(directory, addr, page) {
+                    continue;
+                }
+                if let Some(entry) = cursor.entry(directory, addr, page.order())
+                    && visit(page, entry) == Step::End
+                {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Whether the entry for `addr` names the page, as far as can be seen without holding its table.
+    fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_, S>) -> bool {
+        let Some(word) = directory.word(addr) else {
+            return false;
+        };
+        let pmd = Directory::look(word);
+        let order = u32::from(page.order().get());
+        if !pmd.is_present() || pmd.order() != order {
+            return false;
+        }
+        let entry = look(view::entry(
+            self.supply.view(),
+            pmd.frame(),
+            entry_of(addr, order),
+        ));
+        entry.frame() == page.from().get()
+    }
+}

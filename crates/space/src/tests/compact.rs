@@ -1,0 +1,121 @@
+//! Compaction, and a source that makes room meanwhile.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{
+    FRAME_BYTES, FrameKind, FrameNr, FramePool, Nodes, Order, Place, PoolConfig, UniqueFrame,
+};
+use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::{Mutex, lock};
+
+use crate::api::handles::Spaces;
+use crate::areas::policy::Policy;
+use crate::motion::compact::BATCH;
+use crate::supply::raw;
+use crate::supply::source::FrameSource;
+use crate::words::counts::Counts;
+
+const PAGE: u64 = FRAME_BYTES as u64;
+
+/// A source that makes room by frames that it has kept, one at a time.
+struct Keeper {
+    pool: FramePool<LockBit>,
+    kept: Mutex<Vec<FrameNr>>,
+    /// How often it was asked for a frame.
+    nr_asked: AtomicUsize,
+    /// How many pages were isolated then, in all.
+    nr_isolated: AtomicUsize,
+}
+
+impl FrameSource<LockBit> for Arc<Keeper> {
+    fn pool(&self) -> &FramePool<LockBit> {
+        &self.pool
+    }
+
+    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, LockBit>> {
+        if order > Order::ZERO {
+            return None;
+        }
+        let isolated = (0..self.pool.nr_frames() as u32).filter(|nr| {
+            let record = self.pool.meta(FrameNr::new(*nr));
+            // ORDERING: Relaxed, here and below; there is one thread.
+            let counts = Counts::from_bits(record.state().load(Ordering::Relaxed));
+            record.kind().0 == FrameKind::Anon && counts.is_isolated()
+        });
+        self.nr_isolated
+            .fetch_add(isolated.count(), Ordering::Relaxed);
+        self.nr_asked.fetch_add(1, Ordering::Relaxed);
+        let kept = lock(&self.kept).pop()?;
+        Some(raw::withheld(&self.pool, kept))
+    }
+}
+
+/// Up to 63 pages stayed isolated while room was made for the next one, which may wait for a tenth of a second: nobody could
+/// migrate them, writes copied them, and what was unmapped did not become free. They are moved before now.
+#[test]
+fn no_page_is_isolated_while_room_is_made() {
+    let mut config = PoolConfig::new(1024);
+    config.nodes = Nodes::Unbound(1);
+    let keeper = Arc::new(Keeper {
+        pool: FramePool::new(&config).unwrap(),
+        kept: Mutex::default(),
+        nr_asked: AtomicUsize::new(0),
+        nr_isolated: AtomicUsize::new(0),
+    });
+    let spaces = Spaces::from_source(Arc::clone(&keeper));
+    let space = spaces.space().unwrap();
+    let area = space.map(1024 * PAGE, Policy::Local).unwrap();
+    let mut written = Vec::new();
+    for addr in area.step_by(FRAME_BYTES) {
+        if space.write(addr, &addr.to_ne_bytes()).is_err() {
+            break;
+        }
+        written.push(addr);
+    }
+    // Every third page stays.
+    let mut kept = Vec::new();
+    for (nr, addr) in written.into_iter().enumerate() {
+        if nr % 3 == 0 {
+            kept.push(addr);
+        } else {
+            space.unmap(addr..addr + PAGE).unwrap();
+        }
+    }
+    // Of the two places one has the tables. What is free there is kept, but for one batch and a part of another.
+    let has_tables = |nr| keeper.pool.meta(FrameNr::new(nr)).kind().0 == FrameKind::Table;
+    let tables = if (0..512).any(has_tables) {
+        0..512
+    } else {
+        512..1024
+    };
+    let free: Vec<_> = std::iter::from_fn(|| keeper.pool.alloc(Order::ZERO)).collect();
+    let (mut others, place): (Vec<_>, Vec<_>) = free
+        .into_iter()
+        .partition(|frame| tables.contains(&frame.frame().get()));
+    let left = others.split_off(others.len() - BATCH - BATCH / 2);
+    drop((left, place));
+    lock(&keeper.kept).extend(others.into_iter().map(UniqueFrame::into_withheld));
+    keeper.nr_asked.store(0, Ordering::Relaxed);
+
+    let block = spaces.alloc_block(Order::PAGE_BLOCK).unwrap();
+    assert!(!tables.contains(&block.frame().get()));
+    assert!(
+        keeper.nr_asked.load(Ordering::Relaxed) > 50,
+        "there was room"
+    );
+    assert_eq!(keeper.nr_isolated.load(Ordering::Relaxed), 0);
+    for addr in kept {
+        let mut buf = [0; 8];
+        space.read(addr, &mut buf).unwrap();
+        assert_eq!(buf, addr.to_ne_bytes());
+    }
+    drop(block);
+    spaces.verify(&[&space]).unwrap();
+    drop(space);
+    for frame in std::mem::take(&mut *lock(&keeper.kept)) {
+        drop(raw::withheld(&keeper.pool, frame));
+    }
+    let stats = keeper.pool.stats();
+    assert_eq!(stats.nr_available(), stats.nr_frames);
+}

@@ -1,0 +1,44 @@
+//! Finding pages to migrate.
+
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FramePool, Nodes, PoolConfig};
+
+use crate::api::handles::Spaces;
+use crate::areas::policy::Policy;
+use crate::change::fork::ForkMode;
+use crate::motion::find::Finder;
+use crate::motion::mover::Mover;
+use crate::motion::report::{Engine, Migrated};
+
+/// What a batch does not use is left for others, and not kept until the next one.
+#[test]
+fn a_batch_takes_as_many_frames_as_it_moves() {
+    const PAGE: u64 = 4096;
+    let mut config = PoolConfig::new(2048);
+    config.nodes = Nodes::Unbound(2);
+    let spaces = Spaces::new(FramePool::<LockBit>::new(&config).unwrap());
+    let space = spaces.space().unwrap();
+    let area = space.map(200 * PAGE, Policy::Bind(0)).unwrap();
+    let some = [0, 10, 63, 64].map(|page| area.start + page * PAGE);
+    let dense = (100..200).map(|page| area.start + page * PAGE);
+    for addr in some.into_iter().chain(dense) {
+        space.write(addr, b"written").unwrap();
+    }
+    let first = area.start..area.start + 64 * PAGE;
+    for (range, nr) in [(first, 3), (area.start + 100 * PAGE..area.end, 64)] {
+        // Pages that are mapped once are moved before the batch is.
+        let _fork = space.fork_with(ForkMode::Copy).unwrap();
+        let free = spaces.pool().stats().nr_available();
+        let (mut batch, mut report) = (Vec::new(), Migrated::default());
+        let engine = Engine::Batched;
+        let mm = &*space.mm;
+        let finder = Finder::new(&mm.structure, &mm.tables, &mm.shared.supply);
+        finder.find_batch(range, 1, engine, &mut batch, &mut report);
+        assert_eq!(batch.len(), nr);
+        assert_eq!(spaces.pool().stats().nr_available(), free - nr);
+        Mover::of(&mm.shared.supply).move_batch(&mut batch, engine, &mut report);
+        assert!(batch.iter().all(|page| page.failure().is_none()));
+        assert_eq!(spaces.pool().stats().nr_available(), free);
+    }
+    spaces.verify(&[&space]).unwrap();
+}

@@ -1,0 +1,429 @@
+//! The page-table entry: what a table says of one page, in one word. Pure.
+//!
+//! ```text
+//! 63             34 33              7    6        5          4          3          2         1     0
+//! [   frame (30)   ][  version (27)  ][dirty][accessed][writable][readable][migration][cold][hot]
+//! ```
+//!
+//! | state | migration | cold | hot | frame |
+//! |---|---|---|---|---|
+//! | empty | 0 | 0 | 0 | 0 |
+//! | present, readable and accessed | 0 | 0 | 1 | the page's |
+//! | present, but not both | 0 | 1 | 0 | the page's |
+//! | migration | 1 | 0 | 0 | the one that the page is being moved out of |
+//! | claimed | 1 | 1 | 0 | as before |
+//!
+//! A word of zeros is an empty entry. `hot` is all that a read has to test. `readable` and `writable` say what may be done without
+//! looking any further: a page that is `writable` is named by no other entry and pinned by nobody, so it is written where it is. A
+//! migration entry keeps the four marks of the entry that it stands for.
+//!
+//! Every change goes through a claim ([`crate::words::claim`]), and moves the version: bytes written, marks changed, the
+//! frame replaced, taken out or put in.
+//!
+//! How far the version is from repeating: a reader is fooled only if, during one copy, its entry is changed
+//! exactly a multiple of 2^27 times and is then the same in everything else. A change takes some twenty
+//! nanoseconds at the least, so that is seconds in the middle of one copy of at most a page, and the copy would have
+//! to end between one write and the next. A table that is freed and used again does not matter: its reader checks
+//! the directory's entry too, which has a version of its own ([`crate::words::pmd`]).
+
+use std::fmt;
+
+use pagewell_frame::{FRAME_NR_BITS, FrameNr};
+
+const HOT: u64 = 1 << 0;
+const COLD: u64 = 1 << 1;
+const MIGRATION: u64 = 1 << 2;
+const READABLE: u64 = 1 << 3;
+const WRITABLE: u64 = 1 << 4;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+
+/// What state the entry is in.
+const STATE: u64 = HOT | COLD | MIGRATION;
+
+/// The state of a claimed entry.
+const BUSY: u64 = COLD | MIGRATION;
+
+/// What a page's user may see; kept by a migration entry.
+const MARKS: u64 = READABLE | WRITABLE | ACCESSED | DIRTY;
+
+const VERSION_SHIFT: u32 = 7;
+const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
+const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
+
+/// The word of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pte(u64);
+
+/// What an entry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum State {
+    /// Nothing is mapped here.
+    Empty,
+    /// The page is in this frame.
+    Present(FrameNr),
+    /// The page is being moved out of this frame.
+    Migration(FrameNr),
+    /// Someone is changing the entry.
+    Busy,
+}
+
+/// What the accesses of an area may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Read.
+    Read,
+    /// Read and write.
+    #[default]
+    ReadWrite,
+}
+
+impl Protection {
+    /// Whether reads are allowed.
+    pub(crate) const fn allows_reads(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Whether writes are allowed.
+    pub(crate) const fn allows_writes(self) -> bool {
+        matches!(self, Self::ReadWrite)
+    }
+}
+
+impl Pte {
+    /// An entry that was never used.
+    pub(crate) const EMPTY: Self = Self(0);
+
+    #[inline]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn state(self) -> State {
+        match self.0 & STATE {
+            HOT | COLD => State::Present(FrameNr::new(self.frame())),
+            MIGRATION => State::Migration(FrameNr::new(self.frame())),
+            BUSY => State::Busy,
+            _ => State::Empty,
+        }
+    }
+
+    /// The frame's number; meaningless in an empty entry.
+    #[inline]
+    pub(crate) const fn frame(self) -> u32 {
+        (self.0 >> FRAME_SHIFT) as u32
+    }
+
+    /// Whether an optimistic read may go on: present, readable, marked as accessed, and nobody is changing it.
+    #[inline]
+    pub(crate) const fn is_hot(self) -> bool {
+        self.0 & HOT != 0
+    }
+
+    /// Whether the page may be written where it is without a look at anything else: hot, and writable.
+    #[inline]
+    pub(crate) const fn may_write_in_place(self) -> bool {
+        self.0 & (HOT | WRITABLE) == HOT | WRITABLE
+    }
+
+    pub(crate) const fn is_busy(self) -> bool {
+        self.0 & STATE == BUSY
+    }
+
+    /// More than every word that names a frame below `nr_frames`.
+    pub(crate) const fn limit(nr_frames: usize) -> u64 {
+        // The pool has less than 2^30 frames: their numbers have so many bits, and one means none.
+        (nr_frames as u64) << FRAME_SHIFT
+    }
+
+    /// Whether the frame's number is below the one that `limit` is of, whatever the word is.
+    #[inline]
+    pub(crate) const fn is_below(self, limit: u64) -> bool {
+        self.0 < limit
+    }
+
+    pub(crate) const fn is_writable(self) -> bool {
+        self.0 & WRITABLE != 0
+    }
+
+    pub(crate) const fn is_accessed(self) -> bool {
+        self.0 & ACCESSED != 0
+    }
+
+    /// The word while a claim of it lasts.
+    #[inline]
+    pub(crate) const fn claimed(self) -> Self {
+        Self(self.0 & !HOT | BUSY)
+    }
+
+    const fn next_version(self) -> u64 {
+        self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
+    }
+
+    /// The state of a present entry with these marks.
+    const fn present(marks: u64) -> u64 {
+        if marks & (READABLE | ACCESSED) == READABLE | ACCESSED {
+            HOT
+        } else {
+            COLD
+        }
+    }
+
+    /// After a change that leaves the frame and the given marks, of an entry that has one.
+    const fn with_marks(self, marks: u64) -> Self {
+        let state = match self.0 & STATE {
+            MIGRATION => MIGRATION,
+            _ => Self::present(marks),
+        };
+        self.with(state, marks)
+    }
+
+    const fn with(self, state: u64, marks: u64) -> Self {
+        let kept = self.0 & !(VERSION_MASK | MARKS | STATE);
+        Self(kept | self.next_version() | marks | state)
+    }
+
+    const fn marks(self) -> u64 {
+        self.0 & MARKS
+    }
+
+    /// After the page was written where it is.
+    #[inline]
+    pub(crate) const fn rewritten(self) -> Self {
+        self.with_marks(self.marks() | ACCESSED | DIRTY)
+    }
+
+    /// After a write that made the page, or put it into a frame of its own: this one.
+    pub(crate) const fn owned(self, frame: FrameNr) -> Self {
+        let marks = READABLE | WRITABLE | ACCESSED | DIRTY;
+        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
+    }
+
+    /// After a page was made that nobody has written to, which may be written only where the area says so.
+    pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
+        let mut marks = ACCESSED;
+        if protection.allows_reads() {
+            marks |= READABLE;
+        }
+        if protection.allows_writes() {
+            marks |= WRITABLE;
+        }
+        let state = Self::present(marks);
+        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
+    }
+
+    /// After the page was found to be nobody else's: it may be written.
+    pub(crate) const fn reused(self) -> Self {
+        self.with_marks(READABLE | WRITABLE | ACCESSED | DIRTY)
+    }
+
+    /// After a read that found the mark missing.
+    pub(crate) const fn touched(self) -> Self {
+        self.with_marks(self.marks() | ACCESSED)
+    }
+
+    /// After the mark was taken off to see whether the page is still in use.
+    pub(crate) const fn aged(self) -> Self {
+        self.with_marks(self.marks() & !ACCESSED)
+    }
+
+    /// After a change that made the page, or the migration entry for it, somebody else's too, or pinned.
+    pub(crate) const fn shared(self) -> Self {
+        self.with_marks(self.marks() & !WRITABLE)
+    }
+
+    /// After the area's protection was changed. Writing is allowed by the fault that asks for it.
+    pub(crate) const fn protected(self, protection: Protection) -> Self {
+        let kept = self.marks() & !(READABLE | WRITABLE);
+        let readable = if protection.allows_reads() {
+            READABLE
+        } else {
+            0
+        };
+        self.with_marks(kept | readable)
+    }
+
+    /// After the first walk: a migration entry with the marks of this one.
+    pub(crate) const fn to_migration(self) -> Self {
+        self.with(MIGRATION, self.marks())
+    }
+
+    /// After the second walk, or a move under the claim: present, in `frame`, with the marks of this entry.
+    pub(crate) const fn restored(self, frame: FrameNr) -> Self {
+        let marks = self.marks();
+        let settled = self.with(Self::present(marks), marks).0;
+        Self(settled & !(!0 << FRAME_SHIFT) | (frame.get() as u64) << FRAME_SHIFT)
+    }
+
+    /// After `entry`, a settled one of another place, was moved to this one.
+    pub(crate) const fn moved_here(self, entry: Self) -> Self {
+        Self(entry.0 & !VERSION_MASK | self.next_version())
+    }
+
+    /// After a change that took the page out.
+    pub(crate) const fn emptied(self) -> Self {
+        Self(self.next_version())
+    }
+}
+
+impl fmt::Debug for Pte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Pte");
+        out.field("state", &self.state());
+        out.field("version", &((self.0 & VERSION_MASK) >> VERSION_SHIFT));
+        for (mark, name) in [
+            (READABLE, "readable"),
+            (WRITABLE, "writable"),
+            (ACCESSED, "accessed"),
+            (DIRTY, "dirty"),
+        ] {
+            if self.0 & mark != 0 {
+                out.field(name, &true);
+            }
+        }
+        out.finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const LAST: u64 = VERSION_MASK >> VERSION_SHIFT;
+
+    fn version(pte: Pte) -> u64 {
+        (pte.0 & VERSION_MASK) >> VERSION_SHIFT
+    }
+
+    /// Settled entries of every state and with all marks, at versions around the ends of their range.
+    fn entries() -> impl Iterator<Item = Pte> {
+        [0, 1, LAST - 1, LAST].into_iter().flat_map(|version| {
+            let marks = (0..16_u64).map(|marks| marks << READABLE.trailing_zeros());
+            let used = marks.flat_map(move |marks| {
+                let frames = [0, 1, (1 << FRAME_NR_BITS) - 2];
+                frames.into_iter().flat_map(move |frame: u64| {
+                    [Pte::present(marks), MIGRATION].map(|state| {
+                        Pte(frame << FRAME_SHIFT | version << VERSION_SHIFT | marks | state)
+                    })
+                })
+            });
+            std::iter::once(Pte(version << VERSION_SHIFT)).chain(used)
+        })
+    }
+
+    #[test]
+    fn zeros_are_an_empty_entry() {
+        assert_eq!(Pte::from_bits(0), Pte::EMPTY);
+        assert_eq!(Pte::EMPTY.state(), State::Empty);
+        assert!(!Pte::EMPTY.is_hot() && !Pte::EMPTY.may_write_in_place());
+    }
+
+    #[test]
+    fn every_change_moves_the_version_by_one() {
+        let frame = FrameNr::new(7);
+        for pte in entries() {
+            let mut changed = vec![pte.emptied(), pte.owned(frame)];
+            let other = Pte::EMPTY.owned(frame);
+            changed.extend([other, other.to_migration()].map(|entry| pte.moved_here(entry)));
+            changed.push(pte.made(frame, Protection::Read));
+            if pte.state() != State::Empty {
+                changed.extend([pte.rewritten(), pte.reused(), pte.touched(), pte.aged()]);
+                changed.extend([pte.shared(), pte.protected(Protection::Read)]);
+                changed.extend([pte.to_migration(), pte.restored(frame)]);
+            }
+            for after in changed {
+                assert_eq!(
+                    version(after),
+                    (version(pte) + 1) & LAST,
+                    "{pte:?} {after:?}"
+                );
+                assert!(!after.is_busy());
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_stops_readers_and_writers_and_keeps_the_rest() {
+        for pte in entries() {
+            let claimed = pte.claimed();
+            assert_eq!(claimed.state(), State::Busy);
+            assert!(!claimed.is_hot() && !claimed.may_write_in_place());
+            assert_eq!(claimed.0 & !STATE, pte.0 & !STATE);
+        }
+    }
+
+    #[test]
+    fn migration_entries_keep_the_marks_and_let_nobody_in() {
+        for pte in entries() {
+            let State::Present(frame) = pte.state() else {
+                continue;
+            };
+            let moving = pte.to_migration();
+            assert_eq!(moving.state(), State::Migration(frame));
+            assert_eq!(moving.marks(), pte.marks());
+            assert!(!moving.is_hot() && !moving.may_write_in_place());
+            let moved = moving.restored(FrameNr::new(99));
+            assert_eq!(moved.state(), State::Present(FrameNr::new(99)));
+            assert_eq!(moved.marks(), pte.marks());
+            let back = moving.restored(frame);
+            assert_eq!(back.0 & !VERSION_MASK, pte.0 & !VERSION_MASK);
+            assert_eq!(moving.shared().marks(), pte.marks() & !WRITABLE);
+            assert_eq!(moving.shared().state(), State::Migration(frame));
+        }
+    }
+
+    #[test]
+    fn marks_say_what_may_be_done() {
+        for pte in entries() {
+            let State::Present(frame) = pte.state() else {
+                assert!(!pte.is_hot() && !pte.may_write_in_place());
+                continue;
+            };
+            let is_hot = pte.0 & READABLE != 0 && pte.is_accessed();
+            assert_eq!(pte.is_hot(), is_hot);
+            assert_eq!(pte.may_write_in_place(), is_hot && pte.is_writable());
+            assert!(!pte.shared().may_write_in_place());
+            assert!(pte.reused().may_write_in_place() && pte.reused().is_hot());
+            assert_eq!(pte.shared().state(), State::Present(frame));
+            assert!(!pte.protected(Protection::None).is_hot());
+            assert!(!pte.protected(Protection::ReadWrite).may_write_in_place());
+            assert!(!pte.aged().is_hot());
+            assert_eq!(pte.aged().touched().marks(), pte.marks() | ACCESSED);
+            let written = pte.rewritten();
+            assert_eq!(written.marks(), pte.marks() | ACCESSED | DIRTY);
+            assert_eq!(written.state(), pte.state());
+        }
+    }
+
+    #[test]
+    fn a_word_is_below_the_limit_if_its_frame_is() {
+        for pte in entries() {
+            for nr_frames in [1, 2, 7, (1 << FRAME_NR_BITS) - 2, (1 << FRAME_NR_BITS) - 1] {
+                let is_below = (pte.frame() as usize) < nr_frames;
+                assert_eq!(pte.is_below(Pte::limit(nr_frames)), is_below);
+            }
+        }
+    }
+
+    #[test]
+    fn pages_are_made_with_what_the_area_allows() {
+        let frame = FrameNr::new(3);
+        for pte in entries() {
+            assert!(pte.owned(frame).may_write_in_place() && pte.owned(frame).is_hot());
+            let read_only = pte.made(frame, Protection::Read);
+            assert!(read_only.is_hot() && !read_only.may_write_in_place());
+            assert!(pte.made(frame, Protection::ReadWrite).may_write_in_place());
+            assert!(!pte.made(frame, Protection::None).is_hot());
+            assert_eq!(read_only.state(), State::Present(frame));
+        }
+    }
+}

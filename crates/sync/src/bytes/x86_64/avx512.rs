@@ -1,0 +1,68 @@
+//! The variant with moves of 64 bytes: a cache line each.
+//!
+//! Owns: its classes of lengths. It uses the registers 16 to 31 only, which no older encoding can name: so
+//! there is nothing for older code to wait for, and no `vzeroupper`.
+
+use super::wide::aliases;
+
+/// Copies more than 64 bytes.
+///
+/// # Safety
+///
+/// (a) and (b) as for [`super::copy`], and (d) the processor and the system have AVX-512F.
+#[inline(always)]
+pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+    if len <= 128 {
+        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
+        // (d).
+        unsafe { copy_64_to_128(src, dst, len) }
+    } else if len <= 256 {
+        // SAFETY: as above.
+        unsafe { copy_128_to_256(src, dst, len) }
+    } else if len <= 512 {
+        // SAFETY: as above.
+        unsafe { copy_256_to_512(src, dst, len) }
+    } else if aliases(src, dst) {
+        // SAFETY: as above.
+        unsafe { backward(src, dst, len) }
+    } else {
+        // SAFETY: as above.
+        unsafe { forward(src, dst, len) }
+    }
+}
+
+pieces!(
+    /// Copies 64 to 128 bytes.
+    copy_64_to_128, "vmovdqu64", "64", "",
+    "64": ["0" => "zmm16" "zmm17"]
+);
+pieces!(
+    /// Copies 128 to 256 bytes.
+    copy_128_to_256, "vmovdqu64", "64", "",
+    "128": ["0" => "zmm16" "zmm18", "1" => "zmm17" "zmm19"]
+);
+pieces!(
+    /// Copies 256 to 512 bytes.
+    copy_256_to_512, "vmovdqu64", "64", "",
+    "256": [
+        "0" => "zmm16" "zmm20", "1" => "zmm17" "zmm21", "2" => "zmm18" "zmm22", "3" => "zmm19" "zmm23"
+    ]
+);
+loops!(
+    "vmovdqu64",
+    "vmovdqa64",
+    "64",
+    "",
+    [
+        "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", "zmm24"
+    ]
+);
+zeros!(
+    "vmovdqu64",
+    "vmovdqa64",
+    "64",
+    "",
+    "vpxorq zmm16, zmm16, zmm16",
+    "zmm16",
+    ["0"]
+);

@@ -1,0 +1,270 @@
+//! The templates of the variants, for moves of any width.
+//!
+//! Owns: how a long copy is put together of moves. A variant names its registers, mnemonics and
+//! classes of lengths, and gets functions of its own; nothing here is code by itself.
+//!
+//! | bytes | how |
+//! |---|---|
+//! | up to 16 registers | pieces: loads from both ends, which overlap in the middle, then as many stores |
+//! | more | a loop: aligned stores, four in a turn, and overlapping moves at both ends |
+//!
+//! Which pieces run depends on the class of the length and on nothing else, so copies of changing
+//! lengths do not mispredict much.
+//!
+//! A loop forward stalls where the destination is ahead of the source by a few bytes modulo 4096: the
+//! processor compares only the low bits of addresses when it looks for an older store that a load has
+//! to wait for, and takes the store just made for one. This is common, since pages begin where pages
+//! begin, and large allocations 16 bytes later. It is copied backward, by up to a quarter faster.
+//!
+//! # What the assembly changes besides memory
+//!
+//! Every `asm!` here is written with `vector_asm!`, which declares all vector registers changed, in full.
+//! Less would not do: `vzeroupper` clears the upper parts of the registers 0 to 15, whether or not a
+//! template names them, and where the crate is compiled for a processor with AVX the caller may have values
+//! there. It costs nothing: a long copy is a call, after which a caller expects nothing of them either.
+//! (The short copies of the parent module change no more than the registers that they declare, and have no
+//! `vzeroupper`.) Flags are declared changed, for the loops; the direction flag is clear before and after, as
+//! always between instructions of a program; opmask registers and the stack are not touched.
+//!
+//! Proved by: `vector_registers_survive_*` of `tests.rs`, which keep values in all vector registers
+//! across each template, also compiled for this processor (`-C target-cpu=native`, in `.ci/run`).
+
+/// Where the destination is ahead of the source by less than this, modulo 4096, it is copied
+/// backward.
+pub(super) const ALIAS_BYTES: usize = 64;
+
+/// Whether loads of a copy forward would be taken to depend on the stores before them.
+#[inline(always)]
+pub(super) fn aliases(src: *const u8, dst: *mut u8) -> bool {
+    let ahead = dst.addr().wrapping_sub(src.addr()) % 4096;
+    (1..ALIAS_BYTES).contains(&ahead)
+}
+
+/// `asm!` without the stack that changes vector registers: any of them, all of each.
+macro_rules! vector_asm {
+    ($($arguments:tt)*) => {
+        std::arch::asm!(
+            $($arguments)*,
+            out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+            out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+            out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+            out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+            out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+            out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+            out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+            out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+            options(nostack),
+        )
+    };
+}
+
+/// The mnemonic of an instruction of SSE: in the encoding that the compiler uses around it, since
+/// processors dislike a change of encodings within a function. `clear` makes `xmm0` zero.
+#[cfg(target_feature = "avx")]
+macro_rules! sse {
+    (clear) => {
+        "vpxor xmm0, xmm0, xmm0"
+    };
+    ($mnemonic:literal) => {
+        concat!("v", $mnemonic)
+    };
+}
+#[cfg(not(target_feature = "avx"))]
+macro_rules! sse {
+    (clear) => {
+        "pxor xmm0, xmm0"
+    };
+    ($mnemonic:literal) => {
+        $mnemonic
+    };
+}
+
+/// The move of 16 bytes.
+macro_rules! movups {
+    ($operands:literal) => {
+        concat!(sse!("movups"), " ", $operands)
+    };
+}
+
+/// `pieces!(name, move, width, end, half: [i => first second, ..])`: a function that copies `half` to
+/// twice `half` bytes: loads from the first and from the last `half` of them, then the stores.
+macro_rules! pieces {
+    (
+        $(#[$attribute:meta])*
+        $name:ident, $move:expr, $width:literal, $end:literal,
+        $half:literal: [$($i:literal => $first:literal $second:literal),+]
+    ) => {
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        ///
+        /// As for the variant's `copy`.
+        #[inline(always)]
+        pub(super) unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
+            // SAFETY: (a) and (b) cover the first and the last half; (d).
+            unsafe {
+                vector_asm!(
+                    $(concat!($move, " ", $first, ", [{src} + ", $i, "*", $width, "]"),)+
+                    $(concat!($move, " ", $second, ", [{src} + {len} - ", $half, " + ", $i, "*", $width, "]"),)+
+                    $(concat!($move, " [{dst} + ", $i, "*", $width, "], ", $first),)+
+                    $(concat!($move, " [{dst} + {len} - ", $half, " + ", $i, "*", $width, "], ", $second),)+
+                    $end,
+                    src = in(reg) src,
+                    dst = in(reg) dst,
+                    len = in(reg) len
+                );
+            }
+        }
+    };
+}
+
+/// `loops!(unaligned move, aligned move, width, end, [nine registers])`: the functions `forward` and
+/// `backward`, which copy five times the width or more.
+macro_rules! loops {
+    (
+        $move:expr, $aligned:expr, $width:literal, $end:literal,
+        [$r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal,
+         $r5:literal, $r6:literal, $r7:literal, $r8:literal]
+    ) => {
+        /// Copies from the first byte to the last.
+        ///
+        /// The first move and the last four are stored wherever they are; between them, a turn of the loop
+        /// stores four from a multiple of the width on.
+        ///
+        /// # Safety
+        ///
+        /// As for [`copy`], and `len` is five times the width or more.
+        #[inline(always)]
+        pub(super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {
+            // SAFETY: (a) and (b) cover the first move, the last four, and every turn of the loop, since it
+            // begins more than four before the end; (d).
+            unsafe {
+                vector_asm!(
+                    concat!($move, " ", $r4, ", [{src}]"),
+                    concat!($move, " ", $r5, ", [{src} + {len} - 4*", $width, "]"),
+                    concat!($move, " ", $r6, ", [{src} + {len} - 3*", $width, "]"),
+                    concat!($move, " ", $r7, ", [{src} + {len} - 2*", $width, "]"),
+                    concat!($move, " ", $r8, ", [{src} + {len} - ", $width, "]"),
+                    concat!($move, " [{dst}], ", $r4),
+                    // From here on `len` is where the last four begin, and `src` is relative to `dst`.
+                    concat!("lea {len}, [{dst} + {len} - 4*", $width, "]"),
+                    "sub {src}, {dst}",
+                    concat!("add {dst}, ", $width),
+                    concat!("and {dst}, -", $width),
+                    ".p2align 5",
+                    "2:",
+                    concat!($move, " ", $r0, ", [{src} + {dst}]"),
+                    concat!($move, " ", $r1, ", [{src} + {dst} + ", $width, "]"),
+                    concat!($move, " ", $r2, ", [{src} + {dst} + 2*", $width, "]"),
+                    concat!($move, " ", $r3, ", [{src} + {dst} + 3*", $width, "]"),
+                    concat!($aligned, " [{dst}], ", $r0),
+                    concat!($aligned, " [{dst} + ", $width, "], ", $r1),
+                    concat!($aligned, " [{dst} + 2*", $width, "], ", $r2),
+                    concat!($aligned, " [{dst} + 3*", $width, "], ", $r3),
+                    concat!("add {dst}, 4*", $width),
+                    "cmp {dst}, {len}",
+                    "jb 2b",
+                    concat!($move, " [{len}], ", $r5),
+                    concat!($move, " [{len} + ", $width, "], ", $r6),
+                    concat!($move, " [{len} + 2*", $width, "], ", $r7),
+                    concat!($move, " [{len} + 3*", $width, "], ", $r8),
+                    $end,
+                    src = inout(reg) src => _,
+                    dst = inout(reg) dst => _,
+                    len = inout(reg) len => _
+                );
+            }
+        }
+
+        /// Copies from the last byte to the first: the mirror image of [`forward`].
+        ///
+        /// # Safety
+        ///
+        /// As for [`forward`].
+        #[inline(always)]
+        pub(super) unsafe fn backward(src: *const u8, dst: *mut u8, len: usize) {
+            // SAFETY: (a) and (b) cover the last move, the first four, and every turn of the loop, since it
+            // ends more than four after the start; (d).
+            unsafe {
+                vector_asm!(
+                    concat!($move, " ", $r4, ", [{src} + {len} - ", $width, "]"),
+                    concat!($move, " ", $r5, ", [{src}]"),
+                    concat!($move, " ", $r6, ", [{src} + ", $width, "]"),
+                    concat!($move, " ", $r7, ", [{src} + 2*", $width, "]"),
+                    concat!($move, " ", $r8, ", [{src} + 3*", $width, "]"),
+                    concat!($move, " [{dst} + {len} - ", $width, "], ", $r4),
+                    // From here on `len` is where the next turn ends, and `src` is relative to `dst`.
+                    "lea {len}, [{dst} + {len} - 1]",
+                    concat!("and {len}, -", $width),
+                    "sub {src}, {dst}",
+                    concat!("lea {first_end}, [{dst} + 4*", $width, "]"),
+                    ".p2align 5",
+                    "2:",
+                    concat!($move, " ", $r0, ", [{src} + {len} - ", $width, "]"),
+                    concat!($move, " ", $r1, ", [{src} + {len} - 2*", $width, "]"),
+                    concat!($move, " ", $r2, ", [{src} + {len} - 3*", $width, "]"),
+                    concat!($move, " ", $r3, ", [{src} + {len} - 4*", $width, "]"),
+                    concat!($aligned, " [{len} - ", $width, "], ", $r0),
+                    concat!($aligned, " [{len} - 2*", $width, "], ", $r1),
+                    concat!($aligned, " [{len} - 3*", $width, "], ", $r2),
+                    concat!($aligned, " [{len} - 4*", $width, "], ", $r3),
+                    concat!("add {len}, -4*", $width),
+                    "cmp {len}, {first_end}",
+                    "ja 2b",
+                    concat!($move, " [{dst}], ", $r5),
+                    concat!($move, " [{dst} + ", $width, "], ", $r6),
+                    concat!($move, " [{dst} + 2*", $width, "], ", $r7),
+                    concat!($move, " [{dst} + 3*", $width, "], ", $r8),
+                    $end,
+                    src = inout(reg) src => _,
+                    dst = in(reg) dst,
+                    len = inout(reg) len => _,
+                    first_end = out(reg) _
+                );
+            }
+        }
+    };
+}
+
+/// `zeros!(unaligned move, aligned move, width, end, clear, register, [i, ..])`: the function `zero`, a loop
+/// in the manner of `forward` whose turn stores 64 bytes, at `i` times the width each.
+macro_rules! zeros {
+    (
+        $move:expr, $aligned:expr, $width:literal, $end:literal,
+        $clear:expr, $register:literal, [$($i:literal),+]
+    ) => {
+        /// Makes 64 bytes or more zero.
+        ///
+        /// # Safety
+        ///
+        /// (b) and (d) as for [`copy`].
+        #[inline(always)]
+        pub(super) unsafe fn zero(dst: *mut u8, len: usize) {
+            // SAFETY: (b) covers the first move, the last 64 bytes, and every turn of the loop, since it
+            // begins more than 64 bytes before the end; (d).
+            unsafe {
+                vector_asm!(
+                    $clear,
+                    concat!($move, " [{dst}], ", $register),
+                    // From here on `len` is where the last 64 bytes begin.
+                    "lea {len}, [{dst} + {len} - 64]",
+                    concat!("add {dst}, ", $width),
+                    concat!("and {dst}, -", $width),
+                    "cmp {dst}, {len}",
+                    "jae 3f",
+                    ".p2align 5",
+                    "2:",
+                    $(concat!($aligned, " [{dst} + ", $i, "*", $width, "], ", $register),)+
+                    "add {dst}, 64",
+                    "cmp {dst}, {len}",
+                    "jb 2b",
+                    "3:",
+                    $(concat!($move, " [{len} + ", $i, "*", $width, "], ", $register),)+
+                    $end,
+                    dst = inout(reg) dst => _,
+                    len = inout(reg) len => _
+                );
+            }
+        }
+    };
+}

@@ -1,24 +1,20 @@
 //! The `pagewell` command: what the page cache does on this machine.
 //!
-//! The map:
+//! The rooms, from the bottom up; each calls only those above it in this table, as far as it needs them:
 //!
-//! | module    | what lives there                                                        |
-//! |-----------|-------------------------------------------------------------------------|
-//! | `args`    | the command line, and what of it is bad usage (exit code 2)             |
-//! | `failure` | why a run stopped, and the exit code that it gives                      |
-//! | `output`  | standard output that may be a closed pipe                               |
-//! | `size`    | byte counts as people write them                                        |
-//! | `machine` | processors that this process may use, memory that it may take           |
-//! | `info`    | `pagewell info`                                                         |
-//! | `bench`   | `pagewell bench`: plan, data, engines, crews of workers, report         |
+//! | room | what lives there |
+//! |---|---|
+//! | `failure`, `size`, `machine` | why a run stopped; byte counts as people write them; processors and memory of this process |
+//! | `copies` | how bytes are copied in this process |
+//! | `output`, `child`, `progress` | standard output that may be a closed pipe; the same program again, as a process that ends with this one; the progress bar |
+//! | `info` | `pagewell info` |
+//! | `bench` | `pagewell bench`: data, crews of workers, plan, cases, report |
 //! | `crash_test` | `pagewell crash-test`: writers that are killed, simulated losses of power |
-//! | `child`   | the same program again, as a process that ends with this one            |
-//! | `progress` | the progress bar                                                       |
+//! | `args` | the command line, and what of it is bad usage (exit code 2) |
 //!
-//! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker
-//! processes), `bench/data/mapped.rs` (mappings of files), `info/io_uring.rs`
-//! (one system call), and in `bench/alloc` those of the allocators whose
-//! interface asks for it, and of blocks that threads pass on as numbers.
+//! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker processes), `bench/data/mapped.rs`
+//! (mappings of files), `bench/cases/fork/process.rs` and `info/io_uring.rs` (system calls), and in `bench/cases/alloc`
+//! those of the allocators whose interface asks for it, and of blocks that threads pass on as numbers.
 
 #![deny(unsafe_code)]
 
@@ -36,25 +32,16 @@ mod size;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::args::{Cli, Command};
+use crate::args::Task;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        None => bench::run(&args::default_bench()),
-        Some(Command::Bench(args)) => match args.settings() {
-            Ok(settings) => bench::run(&settings),
-            Err(usage) => usage.exit(),
-        },
-        Some(Command::Info(args)) => info::run(args.format),
-        Some(Command::BenchWorker(args)) => bench::worker_process(&args),
-        Some(Command::CrashTest(args)) => match args.settings() {
-            Ok(settings) => crash_test::run(&settings),
-            Err(usage) => usage.exit(),
-        },
-        Some(Command::CrashTestWriter(args)) => crash_test::writer_process(&args),
+    let outcome = match args::parse() {
+        Task::Bench(settings) => bench::run(&settings),
+        Task::BenchWorker(args) => bench::worker_process(&args),
+        Task::Info(format) => info::run(format),
+        Task::CrashTest(settings) => crash_test::run(&settings),
+        Task::CrashTestWriter(args) => crash_test::writer_process(&args),
     };
     match outcome {
         // A reader that has seen enough (`pagewell bench | head`) is no error.

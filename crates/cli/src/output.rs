@@ -5,9 +5,17 @@
 
 use std::io::{self, Write};
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::failure::Failure;
+
+/// How results are printed: for people, or for programs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+}
 
 /// Writes `text` and flushes it, so that a reader sees each result as it comes.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

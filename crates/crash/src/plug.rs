@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell::io::{Backend, FileId, RacyBytes};
+use pagewell::io::{Backend, FileId, RacyBytes, RacySource};
 
 /// Keeps the backends of one program plugged in. Clones are the same plug.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +71,7 @@ impl<B: Backend> Backend for Plugged<B> {
         self.inner.is_writable()
     }
 
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         self.do_unless_pulled(|inner| inner.write_at(bufs, pos))
     }
 

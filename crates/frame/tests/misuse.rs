@@ -214,7 +214,9 @@ fn what_a_handle_owns_is_not_freed_by_number<S: RefScheme>() {
         assert_refused(freed, Misuse::OwnedByHandle, nr, &text);
 
         for kind in [FrameKind::Page, FrameKind::Leaf] {
-            let published = pool.alloc(order(k)).unwrap().publish(kind, (1, 2), 1);
+            let unique = pool.alloc(order(k)).unwrap();
+            // SAFETY: (K) nobody but the test uses the pool.
+            let published = unsafe { unique.publish(kind, (1, 2), 1) };
             // SAFETY: (A) it was published with one reference, which is this one.
             let reference = unsafe { FrameRef::from_raw(&pool, published) };
             let nr = published.index();
@@ -277,7 +279,8 @@ fn a_block_in_use_is_not_split<S: RefScheme>() {
 fn a_block_with_too_many_references_is_not_freed<S: RefScheme>() {
     let pool = pool::<S>(64);
     let block = pool.alloc(Order::ZERO).unwrap();
-    let nr = block.publish(FrameKind::Raw, (0, 0), MAX_REFS);
+    // SAFETY: (K) nobody but the test uses the pool.
+    let nr = unsafe { block.publish(FrameKind::Raw, (0, 0), MAX_REFS) };
     let text = format!("frame {} has as many references as it can count", nr.get());
     assert_unchanged(&pool, || {
         let freed = pool.free(nr, Order::ZERO);

@@ -144,10 +144,9 @@ fn all_frames_of_a_block_can_be_leaked<S: RefScheme>() {
 
 fn a_frame_of_a_published_block_is_leaked_by_the_last_put<S: RefScheme>() {
     let pool = pool::<S>(64);
-    let nr = pool
-        .alloc(order(2))
-        .unwrap()
-        .publish(FrameKind::Page, (1, 1), 1);
+    let block = pool.alloc(order(2)).unwrap();
+    // SAFETY: (K) nobody but the test uses the pool.
+    let nr = unsafe { block.publish(FrameKind::Page, (1, 1), 1) };
     // SAFETY: (A) it was published with one reference, which is this one.
     let reference = unsafe { FrameRef::from_raw(&pool, nr) };
     let reader = get(&pool, nr);

@@ -93,7 +93,8 @@ fn publish_as<'p, S: RefScheme>(
     kind: FrameKind,
     owner: (u64, u64),
 ) -> FrameRef<'p, S> {
-    let frame = unique.publish(kind, owner, 1);
+    // SAFETY: (K) nobody but the test uses the pool.
+    let frame = unsafe { unique.publish(kind, owner, 1) };
     // SAFETY: (A) the frame was published with one reference, which is handed out here and only here.
     unsafe { FrameRef::from_raw(pool, frame) }
 }

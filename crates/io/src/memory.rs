@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
@@ -151,7 +151,7 @@ impl Backend for MemoryBackend {
         self.access != Access::Read
     }
 
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let limit = self.limit()?;
         // Before the lock is taken, for the same reason as in a read.
         let new = gather(bufs);

@@ -95,7 +95,7 @@ impl Backend for Least {
 
 #[test]
 fn a_read_is_as_long_as_the_file_allows_and_fills_buffers_in_order() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for len in [0, 1, 7, 8, 4095, 4096, 4097, 20_000] {
         let file = content(len);
         for (name, backend) in backends(&file, dir.path()) {
@@ -121,7 +121,7 @@ fn a_read_is_as_long_as_the_file_allows_and_fills_buffers_in_order() {
 
 #[test]
 fn a_list_of_any_length_is_one_read() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let file = content(50_000);
     for (name, backend) in backends(&file, dir.path()) {
         for nr in [63, 64, 65, 128, 129, 1000, 2000] {
@@ -134,7 +134,7 @@ fn a_list_of_any_length_is_one_read() {
 
 #[test]
 fn positions_at_and_past_the_end_give_nothing_up_to_the_highest() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for len in [0, 100, 4096] {
         let file = content(len);
         for (name, backend) in backends(&file, dir.path()) {
@@ -160,7 +160,7 @@ fn positions_at_and_past_the_end_give_nothing_up_to_the_highest() {
 
 #[test]
 fn a_hole_gives_zeros() {
-    let file = tempfile::tempfile().unwrap();
+    let file = pagewell_testkit::scratch::file().into_file();
     file.write_all_at(b"end", 1 << 40).unwrap();
     let backend = FileBackend::from_file(file).unwrap();
     assert_eq!(backend.size().unwrap(), (1 << 40) + 3);
@@ -178,7 +178,7 @@ fn a_hole_gives_zeros() {
 
 #[test]
 fn the_size_is_that_of_now() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, content(10)).unwrap();
     let file = FileBackend::open(&path).unwrap();
@@ -195,7 +195,7 @@ fn the_size_is_that_of_now() {
 
 #[test]
 fn ids_are_equal_for_names_of_one_file_and_for_nothing_else() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let names = ["one", "same", "other"].map(|name| dir.path().join(name));
     std::fs::write(&names[0], "x").unwrap();
     std::fs::hard_link(&names[0], &names[1]).unwrap();
@@ -218,7 +218,7 @@ fn ids_are_equal_for_names_of_one_file_and_for_nothing_else() {
 
 #[test]
 fn several_threads_read_at_once() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let file = content(100_000);
     for (name, backend) in backends(&file, dir.path()) {
         thread::scope(|scope| {
@@ -237,7 +237,7 @@ fn several_threads_read_at_once() {
 
 #[test]
 fn what_has_no_bytes_at_positions_is_refused_when_it_is_opened() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let error = FileBackend::open(dir.path()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
     let directory = File::open(dir.path()).unwrap();
@@ -263,7 +263,7 @@ fn what_has_no_bytes_at_positions_is_refused_when_it_is_opened() {
 
 #[test]
 fn a_file_that_was_not_opened_for_reading_gives_an_error_and_no_bytes() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, content(100)).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
@@ -275,7 +275,7 @@ fn a_file_that_was_not_opened_for_reading_gives_an_error_and_no_bytes() {
 
 #[test]
 fn a_backend_that_cannot_be_written_says_so_and_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let file = content(100);
     for (name, backend) in read_only_backends(&file, dir.path()) {
         assert!(!backend.is_writable(), "{name}");
@@ -297,7 +297,7 @@ fn a_backend_that_cannot_be_written_says_so_and_changes_nothing() {
 
 #[test]
 fn random_writes_and_sizes_leave_what_they_would_leave_in_a_vector() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for seed in 0..20 {
         for (name, backend) in writable_backends(&content(3000), dir.path()) {
             let mut rng = Rng::new(seed);
@@ -330,7 +330,7 @@ fn write_to_both(backend: &dyn Backend, model: &mut Vec<u8>, rng: &mut Rng) {
     let bytes: Vec<u8> = (0..lens.iter().sum()).map(|_| rng.next() as u8).collect();
     let pos = rng.below(8000);
     let buffers = Buffers::with_bytes(&lens, &bytes);
-    backend.write_at(&buffers.list(), pos as u64).unwrap();
+    backend.write_at(&buffers.sources(), pos as u64).unwrap();
     assert_eq!(buffers.bytes(), bytes, "the buffers are as they were");
     if bytes.is_empty() {
         return;
@@ -344,7 +344,7 @@ fn write_to_both(backend: &dyn Backend, model: &mut Vec<u8>, rng: &mut Rng) {
 
 #[test]
 fn what_was_cut_off_does_not_come_back() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for (name, backend) in writable_backends(&content(5000), dir.path()) {
         for (cut, grown) in [(4000, 5000), (1000, 9000), (0, 3), (0, 0), (0, 700)] {
             let mut expected = read_all(&*backend);
@@ -362,12 +362,12 @@ fn what_was_cut_off_does_not_come_back() {
 
 #[test]
 fn to_write_no_bytes_changes_nothing_wherever_it_is() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for (name, backend) in writable_backends(&content(10), dir.path()) {
         for pos in [0, 10, 11, 1 << 40, i64::MAX as u64, u64::MAX] {
             for lens in [&[][..], &[0], &[0, 0, 0]] {
                 let buffers = Buffers::new(lens);
-                backend.write_at(&buffers.list(), pos).unwrap();
+                backend.write_at(&buffers.sources(), pos).unwrap();
             }
         }
         assert_eq!(read_all(&*backend), content(10), "{name}");
@@ -376,7 +376,7 @@ fn to_write_no_bytes_changes_nothing_wherever_it_is() {
 
 #[test]
 fn an_end_that_no_file_can_have_is_refused_with_nothing_written() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for (name, backend) in writable_backends(&content(10), dir.path()) {
         for pos in [i64::MAX as u64, i64::MAX as u64 - 3, 1 << 63, u64::MAX] {
             let error = write(&*backend, pos, b"four").unwrap_err();
@@ -392,7 +392,7 @@ fn an_end_that_no_file_can_have_is_refused_with_nothing_written() {
 
 #[test]
 fn several_threads_write_at_once() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for (name, backend) in writable_backends(&[], dir.path()) {
         let expected = content(40_000);
         thread::scope(|scope| {

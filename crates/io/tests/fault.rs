@@ -137,7 +137,7 @@ fn a_short_write_leaves_its_first_part() {
         });
         let new = content(12);
         let buffers = Buffers::with_bytes(&[3, 0, 1, 8], &new);
-        let error = backend.write_at(&buffers.list(), 2).unwrap_err();
+        let error = backend.write_at(&buffers.sources(), 2).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         let mut expected = vec![0; 2];
         expected.extend(&new[..written.min(12)]);

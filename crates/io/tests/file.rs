@@ -56,7 +56,7 @@ fn assert_busy(answer: io::Result<FileBackend>) {
 
 #[test]
 fn options_say_what_becomes_of_a_file_that_is_there_or_not() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let (there, new) = (FileOptions::new(), FileOptions::new().create_new());
 
@@ -75,7 +75,7 @@ fn options_say_what_becomes_of_a_file_that_is_there_or_not() {
 
 #[test]
 fn a_second_writer_is_refused_and_changes_nothing_while_readers_are_welcome() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let writer = create(&path).unwrap();
     write(&writer, 0, &content(100)).unwrap();
@@ -104,7 +104,7 @@ fn a_writer_in_another_process_keeps_this_one_away_until_it_ends() {
         return;
     }
     let name = "a_writer_in_another_process_keeps_this_one_away_until_it_ends";
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     for end in [Child::kill, |child: &mut Child| {
         drop(child.stdin.take());
@@ -169,7 +169,7 @@ fn after_a_fork_only_the_process_that_opened_a_file_can_use_it() {
         return;
     }
     let name = "after_a_fork_only_the_process_that_opened_a_file_can_use_it";
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let mut other = run_again(name, &dir.path().join("file"));
     wait_for("only the parent", &mut other);
     assert!(other.wait().unwrap().success());
@@ -204,7 +204,7 @@ fn a_child_neither_ends_the_lock_of_its_parent_nor_prolongs_it() {
         return;
     }
     let name = "a_child_neither_ends_the_lock_of_its_parent_nor_prolongs_it";
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let mut other = run_again(name, &dir.path().join("file"));
     wait_for("as it should be", &mut other);
     assert!(other.wait().unwrap().success());
@@ -230,7 +230,7 @@ fn a_write_that_fails_after_a_first_part_is_an_error_of_the_whole() {
         return;
     }
     let name = "a_write_that_fails_after_a_first_part_is_an_error_of_the_whole";
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let mut other = run_again(name, &dir.path().join("file"));
     wait_for("an error", &mut other);
     assert!(other.wait().unwrap().success());
@@ -238,7 +238,7 @@ fn a_write_that_fails_after_a_first_part_is_an_error_of_the_whole() {
 
 #[test]
 fn a_renamed_file_is_found_by_its_new_name_only_and_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let there = dir.path().join("there");
     std::fs::create_dir(&there).unwrap();
     let [old, near, far] = [
@@ -273,7 +273,7 @@ fn a_renamed_file_is_found_by_its_new_name_only_and_goes_on() {
 
 #[test]
 fn a_file_that_lost_its_name_is_not_renamed_but_can_be_used() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let (path, other) = (dir.path().join("file"), dir.path().join("other"));
     let file = create(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -296,7 +296,7 @@ fn a_file_that_lost_its_name_is_not_renamed_but_can_be_used() {
 
 #[test]
 fn links_are_followed_to_the_directory_that_has_the_file() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let there = dir.path().join("there");
     std::fs::create_dir(&there).unwrap();
     let [link, chain, endless] = ["link", "chain", "endless"].map(|name| dir.path().join(name));
@@ -319,7 +319,7 @@ fn links_are_followed_to_the_directory_that_has_the_file() {
 
 #[test]
 fn what_has_no_bytes_at_positions_is_not_opened_for_writing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let mut slash = dir.path().join("new").into_os_string();
     slash.push("/");
     for path in [

@@ -148,7 +148,7 @@ pub mod io {
         Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked, MemoryBackend,
         Operation, SectorWrites, UnlockedFile, VolatileDevice, VolatileFile,
     };
-    pub use pagewell_sync::bytes::RacyBytes;
+    pub use pagewell_sync::bytes::{RacyBytes, RacySource};
 }
 
 /// The memory nodes of the machine.

@@ -12,6 +12,7 @@ use std::process::Command;
 use pagewell::io::{Backend, FileId, RacyBytes};
 use pagewell::{Builder, Cache, Error, ErrorKind, MAX_FILE_BYTES, Nodes, Op, OpenOptions};
 use pagewell_testkit::content;
+use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait::bounded;
 use support::{FRAME_COST, PAGE, UNTOUCHED, assert_all_free};
 
@@ -24,7 +25,7 @@ fn small_cache() -> Cache {
 /// Checks that the cache still reads files, and has lost nothing.
 #[track_caller]
 fn assert_usable(cache: &Cache) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("a good file");
     let bytes = content(1, 100 * PAGE + 1);
     fs::write(&path, &bytes).unwrap();
@@ -55,7 +56,7 @@ fn assert_says(error: Error, path: &Path, kind: ErrorKind, as_io: io::ErrorKind)
 #[test]
 fn a_missing_file_is_not_found() {
     let cache = small_cache();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for name in ["missing", "missing/too", ""] {
         let path = dir.path().join("no").join(name);
         let error = cache.open(&path).unwrap_err();
@@ -69,7 +70,7 @@ fn a_missing_file_is_not_found() {
 #[test]
 fn a_dangling_link_is_not_found_and_a_circle_of_links_is_an_error() {
     let cache = small_cache();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let dangling = dir.path().join("dangling");
     std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
     let error = cache.open(&dangling).unwrap_err();
@@ -91,7 +92,7 @@ fn a_dangling_link_is_not_found_and_a_circle_of_links_is_an_error() {
 #[test]
 fn a_directory_is_not_a_file() {
     let cache = small_cache();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     for path in [dir.path(), Path::new("/")] {
         let error = cache.open(path).unwrap_err();
         assert_says(
@@ -108,7 +109,7 @@ fn a_directory_is_not_a_file() {
 fn a_pipe_is_not_a_file_and_opening_it_waits_for_nobody() {
     bounded("opening a pipe", || {
         let cache = small_cache();
-        let dir = tempfile::tempdir().unwrap();
+        let dir = pagewell_testkit::scratch::dir();
         let path = dir.path().join("pipe");
         let made = Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
@@ -123,7 +124,7 @@ fn a_pipe_is_not_a_file_and_opening_it_waits_for_nobody() {
 #[test]
 fn a_socket_is_not_a_file() {
     let cache = small_cache();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("socket");
     let _listener = UnixListener::bind(&path).unwrap();
     let error = cache.open(&path).unwrap_err();
@@ -135,7 +136,7 @@ fn a_socket_is_not_a_file() {
 #[test]
 fn a_path_that_cannot_be_one_is_an_error_that_names_it() {
     let cache = small_cache();
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     let below_a_file = file.path().join("below");
     let long = "x".repeat(5000);
     for path in [&*below_a_file, Path::new(&long), Path::new("a\0b")] {
@@ -170,7 +171,7 @@ fn a_file_without_permission_is_denied() {
         );
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = dir.path().join("unreadable");
     fs::write(&path, "secret").unwrap();
@@ -207,7 +208,7 @@ fn a_file_without_permission_is_denied() {
                 "{said}"
             );
         }
-        Err(error) => eprintln!("skipped: root may read everything, and {error}"),
+        Err(error) => skipped(&format!("root may read everything, and {error}")),
     }
 }
 
@@ -260,7 +261,7 @@ fn absurd_capacities_are_rejected_with_the_limit() {
 
 #[test]
 fn odd_page_sizes_are_rejected_everywhere() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     let cache = small_cache();
     for bytes in [
         0,
@@ -311,7 +312,7 @@ fn node_counts_out_of_range_are_rejected() {
 
 #[test]
 fn a_cache_too_small_for_large_pages_says_so_when_a_file_is_opened() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     let cache: Cache = support::cache(63);
     let options = OpenOptions::new().page_size(16 * PAGE);
     let error = cache.open_with(file.path(), &options).unwrap_err();
@@ -328,7 +329,7 @@ fn a_cache_too_small_for_large_pages_says_so_when_a_file_is_opened() {
 #[test]
 fn positions_at_and_past_the_end_read_nothing_and_pin_nothing() {
     let cache = small_cache();
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     for len in [0, 1, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE] {
         let bytes = content(len as u64, len);
         fs::write(file.path(), &bytes).unwrap();
@@ -386,7 +387,7 @@ fn positions_at_and_past_the_end_read_nothing_and_pin_nothing() {
 #[test]
 fn ranges_of_any_kind_can_be_invalidated() {
     let cache = small_cache();
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     let bytes = content(2, 5 * PAGE);
     fs::write(file.path(), &bytes).unwrap();
     let open = cache.open(file.path()).unwrap();
@@ -417,7 +418,7 @@ fn ranges_of_any_kind_can_be_invalidated() {
 #[test]
 fn a_sparse_file_reads_zeros_where_it_has_nothing() {
     let cache = small_cache();
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     let len = (1 << 30) + 5;
     file.as_file().set_len(len).unwrap();
     file.as_file().write_all_at(b"island", 1 << 29).unwrap();
@@ -442,7 +443,7 @@ fn a_sparse_file_reads_zeros_where_it_has_nothing() {
 #[test]
 fn an_empty_file_has_nothing_to_read() {
     let cache = small_cache();
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     let open = cache.open(file.path()).unwrap();
     assert_eq!(open.size(), 0);
     assert_eq!(open.read_at(&mut [0; 10], 0).unwrap(), 0);
@@ -463,7 +464,7 @@ fn devices_without_positions_are_not_files() {
     for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"] {
         let path = Path::new(path);
         if !path.exists() {
-            eprintln!("skipped: no {}", path.display());
+            skipped(&format!("no {}", path.display()));
             continue;
         }
         let error = cache.open(path).unwrap_err();
@@ -489,7 +490,7 @@ fn a_file_of_the_kernel_that_claims_no_size_reads_as_empty() {
         assert_eq!(error.kind(), ErrorKind::Truncated);
         assert!(error.to_string().contains("enabled"), "{error}");
     } else {
-        eprintln!("skipped: no {}", path.display());
+        skipped(&format!("no {}", path.display()));
     }
     assert_usable(&cache);
 }
@@ -497,7 +498,7 @@ fn a_file_of_the_kernel_that_claims_no_size_reads_as_empty() {
 #[test]
 fn a_file_removed_or_replaced_while_it_is_open_stays_readable() {
     let cache = small_cache();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let old = content(3, 9 * PAGE);
     fs::write(&path, &old).unwrap();

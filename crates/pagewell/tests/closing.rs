@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use pagewell::io::{
     Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
-    RacyBytes,
+    RacyBytes, RacySource,
 };
 use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
@@ -77,7 +77,7 @@ fn close_while_another_is_late<S: RefScheme>(nr_dirty: usize) {
     bounded("files that are closed", move || {
         let gate = Arc::new(Gate::new());
         let cache = cache::<S>(256);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = pagewell_testkit::scratch::dir();
         let paths: Vec<_> = (0..NR_FILES)
             .map(|nr| dir.path().join(nr.to_string()))
             .collect();
@@ -206,7 +206,7 @@ fn what_could_not_be_saved_is_there_as_long_as_pins_are<S: RefScheme>() {
 
 fn a_file_whose_pins_alone_are_left_is_opened_again<S: RefScheme>() {
     let cache = cache::<S>(64);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let file = cache
         .open_with(&path, &OpenOptions::new().create())
@@ -451,7 +451,7 @@ impl Backend for ClosedLate {
     fn is_writable(&self) -> bool {
         true
     }
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         self.file.write_at(bufs, pos)
     }
     fn set_size(&self, size: u64) -> io::Result<()> {
@@ -470,7 +470,7 @@ impl Backend for ClosedLate {
 fn who_opens_a_file_that_is_just_being_closed_waits_for_that<S: RefScheme>() {
     bounded("files that are opened", || {
         let cache = cache::<S>(64);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = pagewell_testkit::scratch::dir();
         let path = dir.path().join("file");
         let gate = Arc::new(Gate::new());
         let backend = ClosedLate {
@@ -511,7 +511,7 @@ fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
     const NR_ROUNDS: u64 = 400;
     bounded("files that are opened", || {
         let cache = cache::<S>(64);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = pagewell_testkit::scratch::dir();
         let paths = [0, 1].map(|nr| dir.path().join(nr.to_string()));
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -597,7 +597,7 @@ fn a_pinned_page_keeps_its_bytes_through_everything<S: RefScheme>() {
 }
 
 fn all_handles_of_a_file_share_its_pages<S: RefScheme>() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let bytes = content(20, 3 * PAGE);
     let names = ["one", "two"].map(|name| dir.path().join(name));
     std::fs::write(&names[0], &bytes).unwrap();

@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, Error, ErrorKind, OpenOptions, Writeback};
 use pagewell_testkit::content;
-use tempfile::TempDir;
 
 use support::{PAGE, assert_all_free, cache};
 
@@ -48,7 +47,7 @@ fn is_forked<T>(result: Result<T, Error>) {
 }
 
 fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let expected = content(1, 3 * PAGE);
     std::fs::write(&path, &expected).unwrap();
@@ -103,7 +102,7 @@ fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
 }
 
 fn a_cache_that_the_child_makes_is_its_own<S: RefScheme>() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let parents = cache::<S>(64);
     assert!(in_child(|| {

@@ -39,8 +39,8 @@ const NR_PAGES: usize = 12;
 /// How many threads write pages of the file: each those whose numbers have the same remainder.
 const NR_WRITERS: usize = 2;
 
-/// How long a test may take at the most; it takes a few seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long a test may take at the most; it takes a few seconds, and as many minutes where every access is watched.
+const LIMIT: Duration = Duration::from_secs(if cfg!(pagewell_tsan) { 900 } else { 120 });
 
 /// How long a test goes on at least.
 fn soak() -> Duration {

@@ -4,7 +4,7 @@ use pagewell::Cache;
 
 #[test]
 fn a_file_reads_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let content: Vec<u8> = (0..1_000_003_u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)

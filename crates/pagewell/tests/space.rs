@@ -2,7 +2,6 @@
 
 use pagewell::space::{ErrorKind, Policy, Spaces};
 use pagewell::{Cache, File};
-use tempfile::TempDir;
 
 const PAGE: usize = 4096;
 
@@ -21,7 +20,7 @@ fn check(file: &File, nr_pages: usize) {
 #[test]
 fn pages_of_files_make_room_for_those_of_spaces_and_come_back() {
     const PAGES: usize = 512;
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let bytes: Vec<u8> = (0..PAGES * PAGE).map(|at| content(at / PAGE)).collect();
     std::fs::write(&path, bytes).unwrap();
@@ -49,7 +48,7 @@ fn pages_of_files_make_room_for_those_of_spaces_and_come_back() {
 
 #[test]
 fn a_space_that_wants_more_than_there_is_gets_an_error_and_files_go_on() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, vec![content(0); PAGE]).unwrap();
     let cache = Cache::builder().capacity(1 << 20).build().unwrap();

@@ -396,7 +396,7 @@ fn run<S: RefScheme>(nr_frames: u64, specs: &[Spec]) {
     let duration = duration();
     bounded_by(duration + Duration::from_secs(60), "stress", move || {
         let seed = Seed::of_run();
-        let dir = TempDir::new().unwrap();
+        let dir = pagewell_testkit::scratch::dir();
         let files = (1..).zip(&specs);
         let world = World {
             cache: cache::<S>(nr_frames),

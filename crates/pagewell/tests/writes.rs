@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell::{Cache, ErrorKind, OpenOptions, Writeback};
-use tempfile::TempDir;
 
 const PAGE: usize = 4096;
 
@@ -29,7 +28,7 @@ fn read_all(file: &pagewell::File, len: usize) -> Vec<u8> {
 
 #[test]
 fn what_is_written_is_read_at_once_and_is_in_the_file_after_a_flush() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let cache = cache();
     let file = cache.open_with(&path, &manual()).unwrap();
@@ -65,7 +64,7 @@ fn what_is_written_is_read_at_once_and_is_in_the_file_after_a_flush() {
 
 #[test]
 fn a_dirty_page_is_not_evicted_and_a_synced_one_is() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let cache = cache();
     let file = cache.open_with(dir.path().join("file"), &manual()).unwrap();
     file.write_at(&[7; 2 * PAGE], 0).unwrap();
@@ -83,7 +82,7 @@ fn a_dirty_page_is_not_evicted_and_a_synced_one_is() {
 
 #[test]
 fn a_pin_keeps_its_bytes_while_the_page_is_written() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let cache = cache();
     let file = cache.open_with(dir.path().join("file"), &manual()).unwrap();
     file.append(&[1; PAGE]).unwrap();
@@ -102,7 +101,7 @@ fn a_pin_keeps_its_bytes_while_the_page_is_written() {
 
 #[test]
 fn sizes_grow_and_shrink_and_what_was_cut_off_is_zeros_later() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let cache = cache();
     let file = cache.open_with(&path, &manual()).unwrap();
@@ -121,7 +120,7 @@ fn sizes_grow_and_shrink_and_what_was_cut_off_is_zeros_later() {
 
 #[test]
 fn handles_for_reading_do_not_write() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let cache = cache();
     let file = cache.open_with(&path, &manual()).unwrap();
@@ -147,7 +146,7 @@ fn handles_for_reading_do_not_write() {
 
 #[test]
 fn more_can_be_written_than_the_cache_holds() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let cache = cache();
     let file = cache
@@ -170,7 +169,7 @@ fn more_can_be_written_than_the_cache_holds() {
 
 #[test]
 fn reads_within_a_page_see_all_of_a_write_or_nothing() {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let cache = cache();
     let file = cache
         .open_with(dir.path().join("file"), &OpenOptions::new().create())

@@ -8,6 +8,8 @@
 //! | [`rng`] | a small deterministic generator |
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
 //! | [`mod@content`] | bytes from a seed; words that name their place |
+//! | [`scratch`] | folders and files of a test, and whether there is room for them |
+//! | [`skip`] | a report of tests that this machine cannot run |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
 //! | [`history`] | the steps that a user of a page cache may take, as data |
 //! | [`model`] | what a read of a cached file may return, kept in plain vectors |
@@ -18,7 +20,9 @@ pub mod content;
 pub mod history;
 pub mod model;
 pub mod rng;
+pub mod scratch;
 pub mod seed;
+pub mod skip;
 pub mod wait;
 
 pub use content::content;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// A change of one page, from byte `off` of it on.
 ///
@@ -136,7 +136,7 @@ impl<C: Change> Edit<C> {
 }
 
 /// Copies a page but for the bytes in `hole`.
-pub(crate) fn copy_around(from: RacyBytes<'_>, to: RacyBytes<'_>, hole: Range<usize>) {
+pub(crate) fn copy_around(from: RacySource<'_>, to: RacyBytes<'_>, hole: Range<usize>) {
     let mut piece = [0; FRAME_BYTES];
     let len = from.len();
     for start in (0..len).step_by(FRAME_BYTES) {

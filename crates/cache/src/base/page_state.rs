@@ -23,7 +23,7 @@
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::Ordering;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 const DIRTY: u64 = 1 << 0;
 const WRITTEN: u64 = 1 << 1;
@@ -55,16 +55,25 @@ pub(crate) struct PageState(u64);
 impl PageState {
     pub(crate) const CLEAN: Self = Self(0);
 
+    /// The word of a page's record that has its state: to load, and to wait for.
+    #[inline(always)]
+    #[allow(unsafe_code)] // The duty of `FrameMeta::state`.
+    pub(crate) fn word<S: RefScheme>(record: &FrameMeta<S>) -> &AtomicU64 {
+        // SAFETY: (W) only `store` stores to it. The callers of `store` have claimed the slot that names the frame, or named it
+        // until a moment ago and have its reference: the frame is a page of theirs, and stays one meanwhile.
+        unsafe { record.state() }
+    }
+
     /// The state of the page in a frame. The caller has claimed its slot; for any other caller the state is a hint.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
         // ORDERING: Relaxed; claims of one slot are ordered by the slot's word.
-        Self(record.state().load(Ordering::Relaxed))
+        Self(Self::word(record).load(Ordering::Relaxed))
     }
 
     /// Stores the state; the caller has claimed the slot.
     pub(crate) fn store<S: RefScheme>(self, record: &FrameMeta<S>) {
         // ORDERING: Relaxed; as in `of`.
-        record.state().store(self.0, Ordering::Relaxed);
+        Self::word(record).store(self.0, Ordering::Relaxed);
     }
 
     pub(crate) const fn bits(self) -> u64 {

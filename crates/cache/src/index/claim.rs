@@ -23,13 +23,14 @@
 //! Proved by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
+use crate::index::publish;
 use crate::index::raw;
 
 /// The slot has changed, or another thread has claimed it.
@@ -210,7 +211,9 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         // A thread that waits for the lock of the page waits at the record of its old frame, and has to look again.
         PageState::CLEAN.store(self.claims.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
-        self.claims.waits.wake(self.claims.pool.meta(old).state());
+        self.claims
+            .waits
+            .wake(PageState::word(self.claims.pool.meta(old)));
         Some(raw::slots_reference(self.claims, old))
     }
 
@@ -260,7 +263,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         lsn: u64,
     ) -> FrameNr {
         let place = self.claims.pool.meta(old).owner();
-        unique.publish_with(FrameKind::Page, place, [state.bits(), lsn], 1)
+        publish::page(unique, place, [state.bits(), lsn], 1)
     }
 
     /// Ends the claim of a present slot whose page in `frame` goes.

@@ -26,7 +26,7 @@
 //! Proved by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameView, TryGetFrame, UniqueFrame};
+use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
@@ -36,6 +36,7 @@ use crate::base::slot::Slot;
 use crate::index::claim::Claim;
 use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
+use crate::index::publish;
 use crate::index::raw;
 
 /// How many root entries are charged to the budget together: as many as fill a page of the system's memory.
@@ -204,9 +205,8 @@ impl<S: RefScheme> Index<S> {
             // thread that claims it holds the leaf, and so comes after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
-        let address = slots.as_ptr().expose_provenance() as u64;
         // One reference for the root, and one for us.
-        let frame = frame.publish_with(FrameKind::Leaf, (owner, leaf as u64), [address, floor], 2);
+        let frame = publish::leaf(frame, (owner, leaf), slots, floor);
         Leaf {
             reference: raw::published(claims, frame),
         }

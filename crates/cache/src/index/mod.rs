@@ -13,4 +13,5 @@ pub(crate) mod claim;
 pub(crate) mod claims;
 pub(crate) mod file_index;
 pub(crate) mod leaf;
+pub(crate) mod publish;
 pub(crate) mod raw;

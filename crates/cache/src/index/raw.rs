@@ -13,7 +13,7 @@ pub(super) fn leaf_slots<'l, S: RefScheme>(leaf: &'l FrameRef<'_, S>) -> &'l [At
     let [address, _] = leaf.meta().private();
     let start = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
     // SAFETY: the frame is a leaf, as the only caller (`Leaf`) knows, and stays one while the reference exists. Its record
-    // has the address of its slots in the array of its file's index (`Index::publish_leaf`, which exposed it), which is
+    // has the address of its slots in the array of its file's index (`publish::leaf`, which exposed it), which is
     // unmapped only after all leaves of the file have been taken out, and this one cannot be while the reference exists.
     unsafe { std::slice::from_raw_parts(start, FRAME_WORDS) }
 }

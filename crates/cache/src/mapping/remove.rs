@@ -97,7 +97,7 @@ impl<S: RefScheme> Remover<'_, S> {
         PageState::CLEAN.store(record);
         if before.is_locked() {
             // A thread that waits for the lock has to look for the page again.
-            self.0.claims().waits.wake(record.state());
+            self.0.claims().waits.wake(PageState::word(record));
         }
         true
     }

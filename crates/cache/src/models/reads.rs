@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loom::thread;
+use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
-use pagewell_frame::{FRAME_BYTES, FrameKind};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use super::{
@@ -181,7 +181,7 @@ fn pin_vs_evict<S: RefScheme>() {
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         // Someone else's page, which the pinner's stray reference may have to free.
-        let frame = unique.publish(FrameKind::Page, (u64::MAX, 0), 1);
+        let frame = crate::index::publish::page(unique, (u64::MAX, 0), [0, 0], 1);
         drop(crate::index::raw::published(&files.supply().claims, frame));
     }
     pinner.join().unwrap();

@@ -11,7 +11,7 @@
 //! unreadable page does not make its neighbours unreadable.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameRef, UniqueFrame};
+use pagewell_frame::{FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
@@ -20,6 +20,7 @@ use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::dirty::writes::Writes;
 use crate::index::claim::Claim;
+use crate::index::publish;
 use crate::index::raw;
 use crate::mapping::record::Mapping;
 use crate::supply::alloc::Allocator;
@@ -251,7 +252,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         } = pending;
         // One reference for the slot, besides the caller's.
         let private = [PageState::CLEAN.bits(), 0];
-        let frame = frame.publish_with(FrameKind::Page, place, private, 1 + extra);
+        let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }

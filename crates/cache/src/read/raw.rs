@@ -35,9 +35,9 @@ pub(super) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize
 /// The first `len` bytes of a page that a guard holds by number.
 #[cfg(not(loom))]
 pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
-    let start = pool.bytes(frame, len).as_ptr();
-    // SAFETY: the range is of the pool, as was just checked. The only caller hands the slice out for
-    // as long as it has a reference to the page, and while there is a reference nobody writes the page (see
-    // `page_slice`).
-    unsafe { std::slice::from_raw_parts(start, len) }
+    // SAFETY: (P) the pool is borrowed; (F) the page is of this pool, and has `len` bytes; (W) nothing is written.
+    let bytes = unsafe { pool.view().bytes(frame.get(), 0, len) };
+    // SAFETY: the range is the page's. The only caller hands the slice out for as long as it has a reference to the page, and
+    // while there is a reference nobody writes the page (see `page_slice`).
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

@@ -61,7 +61,8 @@ impl<S: RefScheme> CacheFrames<S> {
     ///
     /// # Errors
     ///
-    /// `to`, when there is no page of that size in the frame, or another thread holds it, or has it pinned to be changed.
+    /// `to`, when it is a block of another pool, there is no page of that size in the frame, or the page is held or pinned to be
+    /// changed.
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,

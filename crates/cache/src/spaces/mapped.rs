@@ -209,7 +209,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Pins `range` of page number `page`: a reference to its frame, whose bytes do not change while it exists.
+    /// Pins page number `page`, if the file has its first `end` bytes: a reference to its frame, whose bytes do not change while it exists.
     ///
     /// # Errors
     ///

@@ -16,7 +16,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(mapping: &Mapping<S>, page: PageNr
         let slot = mapping.index().look(page)?.slot;
         (slot.state() == State::Present(frame)).then(|| slot.bits())
     };
-    mapping.claims().waits.wait_while(record.state(), |state| {
+    let word = PageState::word(record);
+    mapping.claims().waits.wait_while(word, |state| {
         let before = in_frame();
         // ORDERING: Acquire; the thread that unlocks stores, and wakes. Acquire also keeps the second load of the slot after
         // this: if the slot is unchanged, the frame was the page's all the time, and its word meant this. Otherwise the frame

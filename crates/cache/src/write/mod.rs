@@ -17,3 +17,4 @@ pub(crate) mod page;
 pub(crate) mod page_lock;
 #[cfg(not(loom))]
 pub(crate) mod pin_mut;
+mod raw;

@@ -96,13 +96,15 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
 ///
 /// # Errors
 ///
-/// `to`, when there is no page in the frame, or another thread holds it.
+/// `to`, when it is a block of another pool, there is no page in the frame, or another thread holds it.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,
     to: UniqueFrame<'s, S>,
 ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
-    if supply.pool().meta(frame).kind() != (FrameKind::Page, to.order()) {
+    let pool = supply.pool();
+    let is_ours = std::ptr::eq(to.pool(), pool) && frame.index() < pool.nr_frames();
+    if !is_ours || pool.meta(frame).kind() != (FrameKind::Page, to.order()) {
         return Err(to);
     }
     let Some((leaf, position, slot)) = Evictor(supply).slot_of(frame) else {

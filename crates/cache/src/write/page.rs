@@ -33,7 +33,7 @@
 //! `optimistic-read-vs-write*`, `optimistic-read-vs-move*`, `pin-vs-rewrite*`.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
+use pagewell_frame::{FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
@@ -43,11 +43,13 @@ use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::base::slot::State;
 use crate::dirty::writes::Writes;
+use crate::index::publish;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
 use crate::supply::alloc::Allocator;
 use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::wait_while_locked;
+use crate::write::raw;
 use crate::writeback::barrier::Barriers;
 
 /// Whether a write may make the file longer.
@@ -173,6 +175,14 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             })
     }
 
+    /// The frame that was set aside, if it can have a page of this file: a program may have got it for another file.
+    fn take_spare(self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
+        let fits = |spare: &UniqueFrame<'_, S>| {
+            std::ptr::eq(spare.pool(), self.0.pool()) && spare.order() == self.0.order()
+        };
+        spare.take().filter(fits)
+    }
+
     /// Whether `edit` can be written to a missing page without reading any of it.
     fn is_whole(self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.0.page_size() as u64;
@@ -200,9 +210,9 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             State::Busy => return Ok(Attempt::Raced),
             // The page's bytes are on their way while the slot and the frame are claimed.
             State::Present(frame) => {
-                let bytes = self.0.pool().bytes(frame, self.0.page_size());
-                let range = edit.range();
-                bytes.slice(range.start, range.len()).expect_write();
+                let (view, range) = (self.0.index().view(), edit.range());
+                let page = (frame, self.0.page_size());
+                raw::expect_write(view, page, range.start, range.len());
             }
         }
         let Some(claim) = seen.claim_present(self.0.claims()) else {
@@ -235,7 +245,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             }
             return Ok(Attempt::Done);
         }
-        let Some(unique) = spare.take() else {
+        let Some(unique) = self.take_spare(spare) else {
             return Ok(Attempt::NeedsFrame);
         };
         let old = self.0.pool().bytes(frame, self.0.page_size());
@@ -284,7 +294,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }
-        let Some(unique) = spare.take() else {
+        let Some(unique) = self.take_spare(spare) else {
             return Ok(Attempt::Raced);
         };
         let bytes = unique.bytes();
@@ -295,7 +305,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         let state = PageState::CLEAN.dirtied(writes.groups.current());
         self.0.note_state(writes, page, PageState::CLEAN, state);
         let private = [state.bits(), edit.lsn];
-        let frame = unique.publish_with(FrameKind::Page, place, private, 1);
+        let frame = publish::page(unique, place, private, 1);
         self.grow(page, bound);
         claim.fill(frame);
         Ok(Attempt::Done)

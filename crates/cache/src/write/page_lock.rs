@@ -98,7 +98,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             edit.apply(&unique);
             self.0.note_state(writes, page, before, after);
             claim.rewrite(unique, after, lsn);
-            self.0.claims().waits.wake(record.state());
+            self.0.claims().waits.wake(PageState::word(record));
         } else if let Some(unique) = spare {
             let old = self.0.pool().bytes(frame, self.0.page_size());
             copy_around(old, unique.bytes(), edit.hole());

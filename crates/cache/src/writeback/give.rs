@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::RacySource;
 
 use crate::base::error::{Error, Op};
 use crate::base::page::PageNr;
@@ -197,7 +197,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());
         };
-        let bufs: Vec<RacyBytes<'_>> = batch
+        let bufs: Vec<RacySource<'_>> = batch
             .outgoing
             .iter()
             .map(|outgoing| outgoing.reference.bytes().slice(0, outgoing.len))

@@ -20,7 +20,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::RacySource;
 
 use crate::dirty::storage::Storage;
 use crate::mapping::record::Mapping;
@@ -69,7 +69,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
     pub(super) fn write_storage(
         self,
         storage: &mut Storage,
-        bufs: &[RacyBytes<'_>],
+        bufs: &[RacySource<'_>],
         start: u64,
         end: u64,
     ) -> io::Result<()> {

@@ -7,7 +7,9 @@ use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use pagewell_crash::Broken;
 
-use super::{Format, parse_seconds, usage_of};
+use super::values::{Usage, parse_seconds};
+use crate::crash_test::{CrashTestSettings, Mode};
+use crate::output::Format;
 
 /// Start writers and kill them, and simulate losses of power; check that everything that was synced
 /// is there.
@@ -76,57 +78,12 @@ enum Break {
     Log,
 }
 
-/// One of the tests.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mode {
-    Kill,
-    Simulated,
-}
-
-/// A crash test as it was asked for, checked.
-#[derive(Clone, Debug)]
-pub(crate) struct CrashTestSettings {
-    pub(crate) modes: Vec<Mode>,
-    /// None for another one each time.
-    pub(crate) seed: Option<u64>,
-    pub(crate) limit: Option<Duration>,
-    pub(crate) kills: u32,
-    pub(crate) histories: u64,
-    pub(crate) threads: Option<u8>,
-    pub(crate) dir: Option<PathBuf>,
-    pub(crate) broken: Broken,
-    pub(crate) format: Format,
-}
-
-/// The writing process of `crash-test kill`.
-#[derive(Args, Debug)]
-pub(crate) struct CrashTestWriterArgs {
-    /// The process that started this one
-    #[arg(long)]
-    pub(crate) parent: i32,
-    /// The file to write to
-    #[arg(long)]
-    pub(crate) file: PathBuf,
-    /// The seed of the test
-    #[arg(long)]
-    pub(crate) seed: u64,
-    /// Which of the test's processes this is
-    #[arg(long)]
-    pub(crate) life: u64,
-    /// How many threads there are to be
-    #[arg(long)]
-    pub(crate) threads: Option<u8>,
-    /// Acknowledge syncs without doing them
-    #[arg(long)]
-    pub(crate) break_sync: bool,
-}
-
 const DEFAULT_KILLS: u32 = 300;
 const DEFAULT_HISTORIES: u64 = 5000;
 
 impl CrashTestArgs {
     /// Checks what the parser alone cannot see.
-    pub(crate) fn settings(self) -> Result<CrashTestSettings, clap::Error> {
+    pub(crate) fn settings(self) -> Result<CrashTestSettings, Usage> {
         self.refuse_unused()?;
         Ok(CrashTestSettings {
             modes: match self.what {
@@ -150,7 +107,7 @@ impl CrashTestArgs {
     }
 
     /// A flag that would change nothing was meant for something else.
-    fn refuse_unused(&self) -> Result<(), clap::Error> {
+    fn refuse_unused(&self) -> Result<(), Usage> {
         let of_kill = [
             ("--kills", self.kills.is_some()),
             ("--threads", self.threads.is_some()),
@@ -167,8 +124,7 @@ impl CrashTestArgs {
         };
         match unused.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((flag, _)) => Err(usage_of(
-                "crash-test",
+            Some((flag, _)) => Err(Usage::new(
                 ErrorKind::ArgumentConflict,
                 format!("{flag} is of no use to `crash-test {name}`"),
             )),

@@ -5,10 +5,9 @@ use std::time::Duration;
 use pagewell_crash::Tally;
 use serde::Serialize;
 
-use super::Run;
-use crate::args::Format;
+use super::runs::Run;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format};
 
 /// What a test has done without finding a fault.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use pagewell::refcount::LockBit;
 use pagewell_crash::{Broken, History, Tally, run as run_history};
 
 use super::report::Done;
-use super::{Clock, Run};
+use super::runs::{Clock, Run};
 
 /// A history that takes so long does not end.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -56,7 +56,7 @@ fn a_log_that_is_not_synced_first_is_noticed_by_simulated_losses_of_power() {
 
 #[test]
 fn killed_writers_lose_nothing_that_was_synced() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = pagewell_testkit::scratch::dir();
     for threads in ["", "--threads 1"] {
         let arguments = format!("crash-test kill --seed 1 --kills 12 {threads} --format json");
         let mut command = pagewell(&arguments);
@@ -73,7 +73,7 @@ fn killed_writers_lose_nothing_that_was_synced() {
 
 #[test]
 fn a_sync_that_does_nothing_is_noticed_after_a_kill() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = pagewell_testkit::scratch::dir();
     let mut command = pagewell(&format!(
         "crash-test kill --seed 1 --kills {KILLS} --break sync"
     ));

@@ -15,7 +15,7 @@ fn bench_file(path: &std::path::Path) -> Command {
 }
 
 fn file_of(bytes: usize) -> tempfile::NamedTempFile {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut file = pagewell_testkit::scratch::file();
     let content: Vec<u8> = (0..bytes).map(|n| (n * 7 % 251) as u8).collect();
     file.write_all(&content).unwrap();
     file
@@ -71,14 +71,14 @@ fn every_page_size_and_a_cache_smaller_than_the_file_work() {
 
 #[test]
 fn a_sparse_file_works() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = pagewell_testkit::scratch::file();
     file.as_file().set_len(1 << 20).unwrap();
     run(&mut bench_file(file.path())).succeeded();
 }
 
 #[test]
 fn a_missing_file_is_a_failed_run_that_names_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = pagewell_testkit::scratch::dir();
     let path = folder.path().join("no-such-file");
     run(&mut bench_file(&path)).failed_saying(&["no-such-file", "No such file"]);
 }
@@ -94,7 +94,7 @@ fn an_empty_file_is_a_failed_run_that_says_so() {
 fn what_is_not_a_file_is_refused_without_waiting_for_it() {
     let path = "/dev/null";
     run(&mut bench_file(path.as_ref())).failed_saying(&[path, "not a regular file"]);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = pagewell_testkit::scratch::dir();
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     if made.is_ok_and(|status| status.success()) {
@@ -107,7 +107,7 @@ fn a_file_without_permission_is_a_failed_run_that_names_it() {
     let file = file_of(100);
     fs::set_permissions(file.path(), Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(file.path()).is_ok() {
-        // The superuser may read everything.
+        pagewell_testkit::skip::skipped("the superuser may read everything");
         return;
     }
     let name = file.path().display().to_string();
@@ -142,7 +142,7 @@ fn a_bad_folder_for_temporary_files_is_told_and_another_one_used() {
 
 #[test]
 fn nothing_is_left_in_the_folder_for_temporary_files() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = pagewell_testkit::scratch::dir();
     let mut command = pagewell(&format!("bench read --quick --size 64K {SHORT}"));
     command.arg("--dir").arg(folder.path());
     let finished = run(&mut command).succeeded();
@@ -156,7 +156,7 @@ fn nothing_is_left_in_the_folder_for_temporary_files() {
 
 #[test]
 fn writes_leave_no_file_behind() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = pagewell_testkit::scratch::dir();
     let mut command = pagewell(&format!(
         "bench write --quick --size 64K --case write-random,append,writeback {SHORT} --dir"
     ));

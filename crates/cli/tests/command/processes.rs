@@ -41,6 +41,7 @@ fn start() -> Option<Running> {
         let Ok(children) = fs::read_to_string(&list) else {
             running.coordinator.kill().unwrap();
             running.coordinator.wait().unwrap();
+            pagewell_testkit::skip::skipped("the system does not list a process's children");
             return None;
         };
         running.workers = children

@@ -138,7 +138,7 @@ mod imp {
             unsafe { std::slice::from_raw_parts(start, len / size_of::<AtomicU64>()) }
         }
 
-        /// `len` bytes from the start of `frame` on.
+        /// `len` bytes from the start of `frame` on; `len` is less than half of what a `usize` can be.
         ///
         /// # Panics
         ///

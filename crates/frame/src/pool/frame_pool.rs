@@ -7,11 +7,13 @@
 //! Progress. `alloc` and the freeing `put` take a node's lock once in half a front cache's blocks.
 //! `try_get` and a `put` that is not the last take none.
 
+#![allow(unsafe_code)] // Words of frames, which it takes a duty to store to.
+
 use std::fmt;
 use std::ops::Range;
 
 use pagewell_sync::atomic::AtomicU64;
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::RacySource;
 use pagewell_sync::parking::WaitTable;
 
 use crate::alloc::{Allocator, LowMemory};
@@ -116,21 +118,30 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().meta(frame)
     }
 
-    /// The bytes of the first `len` bytes from `frame` on.
+    /// The first `len` bytes from `frame` on, whosever they are: to be read only. Who may write has a handle
+    /// ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes), [`FrameRef::raw_bytes`](crate::FrameRef::raw_bytes)).
     ///
     /// # Panics
     ///
     /// When they are not all of the pool.
-    pub fn bytes(&self, frame: FrameNr, len: usize) -> RacyBytes<'_> {
-        self.memory.bytes_of(frame, len)
+    pub fn bytes(&self, frame: FrameNr, len: usize) -> RacySource<'_> {
+        // By itself: the end of a length that is far too large might not fit a `usize`.
+        assert!(len <= self.nr_frames() * FRAME_BYTES);
+        self.memory.bytes_of(frame, len).source()
     }
 
     /// The words of `frame`, which others may be writing: for frames that hold words of a protocol, as tables do.
     ///
+    /// # Safety
+    ///
+    /// (W) The caller stores to the words only what the protocol allows it to that the frame's words are of at that moment,
+    /// and nothing while they are of none of its own: the frame may have been freed since its number was learnt. To load
+    /// is always allowed.
+    ///
     /// # Panics
     ///
     /// When the pool has no such frame.
-    pub fn words(&self, frame: FrameNr) -> &[AtomicU64] {
+    pub unsafe fn words(&self, frame: FrameNr) -> &[AtomicU64] {
         self.memory.words_of(frame, FRAME_BYTES)
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 
 use pagewell_sync::atomic::{Ordering, fence};
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::frame_pool::FramePool;
 use crate::count::RefScheme;
@@ -69,11 +69,13 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         self.block.order()
     }
 
-    /// The block's bytes, to be overwritten. Optimistic readers with a stale frame number may be
+    /// The block's bytes, to be overwritten, for as long as the block is this handle's. Optimistic readers with a stale frame number may be
     /// reading them; they find out: a release fence here pairs with the acquire fence of their copy.
-    pub fn bytes(&self) -> RacyBytes<'p> {
+    pub fn bytes(&self) -> RacyBytes<'_> {
         self.overwrite();
-        self.pool.bytes(self.frame(), self.order().bytes())
+        self.pool
+            .memory()
+            .bytes_of(self.frame(), self.order().bytes())
     }
 
     /// Gives the block's memory back to the system; the block stays allocated, and reads as zeros.
@@ -126,10 +128,21 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// ([`FramePool::free`]), and is not to be handed out. Everything that the caller did before
     /// happens before what a holder of a reference does after taking it.
     ///
+    /// # Safety
+    ///
+    /// (K) What the record of a block of this kind says is believed by whoever uses the pool for blocks of that kind: the
+    /// page cache for `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is it, and the words are as
+    /// its protocol has them; or nobody uses the pool for such blocks. Of kind `Raw` is what
+    /// [`into_raw`](Self::into_raw) makes, without a duty.
+    ///
     /// # Panics
     ///
     /// When the kind is none that a block with references can be of, or `refs` is no number of references.
-    pub fn publish(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
+    pub unsafe fn publish(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
+        self.publish_as(kind, owner, refs)
+    }
+
+    pub(crate) fn publish_as(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
         assert!(
             kind.may_be_published(),
             "a published block of kind {kind:?}"
@@ -146,10 +159,14 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 impl<S: RefScheme> UniqueFrame<'_, S> {
     /// As [`publish`](Self::publish), with two words that the holder of a reference can read.
     ///
+    /// # Safety
+    ///
+    /// (K) As of [`publish`](Self::publish), for these two words too.
+    ///
     /// # Panics
     ///
     /// As [`publish`](Self::publish).
-    pub fn publish_with(
+    pub unsafe fn publish_with(
         self,
         kind: FrameKind,
         owner: (u64, u64),
@@ -157,7 +174,7 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
         refs: u32,
     ) -> FrameNr {
         self.pool.meta(self.frame()).set_private(private);
-        self.publish(kind, owner, refs)
+        self.publish_as(kind, owner, refs)
     }
 }
 
@@ -165,7 +182,7 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     /// The number alone; the block stays allocated, is owned by its number, and others may take references
     /// to it ([`FramePool::try_get`]). [`FramePool::free`] gives it back, [`FramePool::split`] splits it.
     pub fn into_raw(self) -> FrameNr {
-        self.publish(FrameKind::Raw, (0, 0), 1)
+        self.publish_as(FrameKind::Raw, (0, 0), 1)
     }
 }
 
@@ -244,10 +261,24 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         self.pool
     }
 
-    /// The block's bytes, which others may be writing.
-    pub fn bytes(&self) -> RacyBytes<'p> {
+    /// The block's bytes, which others may be writing: to be read only, since others may have a reference too, and rely on
+    /// what is there, as the pin of a page does.
+    pub fn bytes(&self) -> RacySource<'_> {
         let (_, order) = self.meta().kind();
-        self.pool.bytes(self.frame, order.bytes())
+        self.pool
+            .memory()
+            .bytes_of(self.frame, order.bytes())
+            .source()
+    }
+
+    /// The bytes of a block that is, or was, owned by its number ([`FrameKind::Raw`], [`FrameKind::Held`]), of which nobody
+    /// relies on what is there: to be written too. None for all other blocks.
+    ///
+    /// The kind is settled for as long as the reference exists.
+    pub fn raw_bytes(&self) -> Option<RacyBytes<'_>> {
+        let (kind, order) = self.meta().kind();
+        matches!(kind, FrameKind::Raw | FrameKind::Held)
+            .then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
     }
 
     /// Makes the block this caller's alone, if this is the only reference. One compare-and-swap.
@@ -294,7 +325,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     ///
     /// (A) `len` is at most the size of the block. (B) Nobody writes the bytes for as long as this
     /// handle is not dropped: the caller's protocol says that referenced blocks of this kind are not
-    /// written.
+    /// written. It is none of kind `Raw` or `Held`, which anybody may write to.
     #[cfg(not(loom))]
     pub unsafe fn slice(&self, len: usize) -> &[u8] {
         let start = self.bytes().as_ptr();

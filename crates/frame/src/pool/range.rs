@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::RacySource;
 
 use super::frame_pool::FramePool;
 use super::handle::{FrameRef, TryGetFrame, UniqueFrame};
@@ -61,8 +61,9 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         }
     }
 
-    /// The bytes of all frames.
-    pub fn bytes(&self) -> RacyBytes<'p> {
+    /// The bytes of all frames: to be read only, since frames of the range may have been freed by their numbers, and be
+    /// somebody else's. Who wants to write takes a reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
+    pub fn bytes(&self) -> RacySource<'_> {
         self.pool.bytes(self.first, self.nr * FRAME_BYTES)
     }
 

@@ -61,7 +61,7 @@ impl<S: RefScheme> FrameView<S> {
     /// bytes and no part of the pool's memory.
     #[inline(always)]
     pub unsafe fn copy_to(self, frame: u32, off: usize, dst: *mut u8, len: usize) {
-        // SAFETY: (P) and (F) are passed on.
+        // SAFETY: (P) and (F) are passed on; (W) nothing is written to it.
         let bytes = unsafe { self.bytes(frame, off, len) };
         // SAFETY: the range has `len` bytes, and (D) so has `dst`.
         unsafe { bytes.copy_to_unchecked(0, dst, len) }
@@ -71,7 +71,8 @@ impl<S: RefScheme> FrameView<S> {
     ///
     /// # Safety
     ///
-    /// (P) for as long as the word is used, (F), and (I) `index` is less than [`FRAME_WORDS`](crate::FRAME_WORDS).
+    /// (P) for as long as the word is used, (F), (I) `index` is less than [`FRAME_WORDS`](crate::FRAME_WORDS), and (W) of
+    /// [`FramePool::words`].
     #[inline(always)]
     pub unsafe fn word<'a>(self, frame: u32, index: usize) -> &'a AtomicU64 {
         #[cfg(loom)]
@@ -96,7 +97,8 @@ impl<S: RefScheme> FrameView<S> {
     ///
     /// # Safety
     ///
-    /// (P) for as long as the bytes are used, and (F) for all frames that the range touches.
+    /// (P) for as long as the bytes are used, (F) for all frames that the range touches, and (W) the caller writes only
+    /// to frames of which it may change the bytes at that moment.
     #[inline(always)]
     pub unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]

@@ -1,5 +1,7 @@
 //! The metadata record of a frame.
 
+#![allow(unsafe_code)] // The owner's word, which it takes a duty to store to.
+
 use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::count::{RefCount, RefScheme};
@@ -146,9 +148,14 @@ impl<S: RefScheme> FrameMeta<S> {
         self.private[1].store(words[1], Ordering::Relaxed);
     }
 
-    /// The first of the owner's two words, which the owner may change while others hold references: who may
-    /// do so is said where the kind's protocol is.
-    pub fn state(&self) -> &AtomicU64 {
+    /// The first of the owner's two words, which the owner may change while others hold references. Who only wants its value
+    /// asks [`private`](Self::private).
+    ///
+    /// # Safety
+    ///
+    /// (W) The caller stores to the word only what the protocol of the frame's kind allows it to, at a moment when the frame
+    /// is of that kind and stays it: who may do what is said where that protocol is. To load is always allowed.
+    pub unsafe fn state(&self) -> &AtomicU64 {
         &self.private[0]
     }
 

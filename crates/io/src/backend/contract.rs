@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// What makes a file the same file: two backends with equal ids share one set of cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,9 +45,14 @@ pub struct FileId {
 /// | any | | not call the cache that it serves |
 ///
 /// The buffers of a read may be read by other threads while they are being filled (optimistic readers
-/// that have not noticed yet), which is why they are [`RacyBytes`]. Those of a write are so only to
-/// be of the same type: nobody changes their bytes before the call has returned, which the cache sees
-/// to.
+/// that have not noticed yet), which is why they are [`RacyBytes`]. Those of a write are to be read only
+/// ([`RacySource`]): they are the pages themselves, which others may have pinned. Nobody changes them before the
+/// call has returned, which the cache sees to.
+///
+/// # What a backend that breaks it can do
+///
+/// A backend is safe code, and nothing unsafe trusts what it answers: one that breaks the contract gives wrong bytes of its
+/// own file, or of frames that were in use before, loses what was written, or makes calls fail, hang or panic.
 ///
 /// # What may be concluded from a sync that failed
 ///
@@ -92,7 +97,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     ///
     /// Whatever the storage says; any part may have been written then.
     /// [`io::ErrorKind::Unsupported`] if the backend is not [writable](Self::is_writable).
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let _ = (bufs, pos);
         Err(read_only())
     }
@@ -156,12 +161,12 @@ pub(crate) fn too_large() -> io::Error {
 }
 
 /// How many bytes the buffers have together.
-pub(crate) fn total_len(bufs: &[RacyBytes<'_>]) -> usize {
-    bufs.iter().map(|buf| buf.len()).sum()
+pub(crate) fn total_len<'a>(bufs: &[impl Into<RacySource<'a>> + Copy]) -> usize {
+    bufs.iter().map(|buf| (*buf).into().len()).sum()
 }
 
 /// The bytes of the buffers, one after the other.
-pub(crate) fn gather(bufs: &[RacyBytes<'_>]) -> Vec<u8> {
+pub(crate) fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; total_len(bufs)];
     let mut rest = &mut bytes[..];
     for buf in bufs {
@@ -200,7 +205,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).is_writable()
     }
 
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         (**self).write_at(bufs, pos)
     }
 

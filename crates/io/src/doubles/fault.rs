@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{Backend, FileId, total_len};
 
@@ -200,7 +200,7 @@ fn unfit(operation: &Operation, fault: &Fault) -> ! {
 }
 
 /// The first `len` bytes of the buffers, or all, if there are no more.
-fn first_bytes<'a>(bufs: &[RacyBytes<'a>], len: usize) -> Vec<RacyBytes<'a>> {
+fn first_bytes<'a>(bufs: &[RacySource<'a>], len: usize) -> Vec<RacySource<'a>> {
     let mut left = len;
     bufs.iter()
         .map(|buf| {
@@ -240,7 +240,7 @@ impl<B: Backend> Backend for FaultBackend<B> {
         self.inner.is_writable()
     }
 
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let len = total_len(bufs);
         let operation = Operation::Write { pos, len };
         match self.fault(&operation) {

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::options::FileOptions;
 use super::owner::Owner;
@@ -281,7 +281,7 @@ impl Backend for FileBackend {
         matches!(self.access, Access::Write { .. })
     }
 
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         self.check_writable()?;
         transfer::write(&self.file, bufs, pos)
     }

@@ -15,7 +15,7 @@ fn unsynced(file: &FileBackend) -> Vec<u64> {
 
 #[test]
 fn the_first_sync_of_either_kind_is_one_of_the_directory_too() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let inode = dir.path().metadata().unwrap().ino();
     let options = FileOptions::new().create();
     // The second and the third time the file is there, and its name may still not be durable.
@@ -33,7 +33,10 @@ fn the_first_sync_of_either_kind_is_one_of_the_directory_too() {
 
 #[test]
 fn a_rename_leaves_both_directories_to_be_synced_the_new_one_first() {
-    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let dirs = [
+        pagewell_testkit::scratch::dir(),
+        pagewell_testkit::scratch::dir(),
+    ];
     let [from, to] = dirs
         .each_ref()
         .map(|dir| dir.path().metadata().unwrap().ino());

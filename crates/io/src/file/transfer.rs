@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{too_large, total_len};
 
@@ -35,7 +35,7 @@ pub(super) fn read(file: &File, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<
 }
 
 /// Writes all of the buffers from `pos` on. An error after a first part is one of the whole.
-pub(super) fn write(file: &File, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
     let total = total_len(bufs);
     if total == 0 {
         return Ok(());
@@ -63,8 +63,9 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// The bytes of `bufs` in `range`, counted over all of them, or a first part of it.
-    fn new(bufs: &[RacyBytes<'_>], range: Range<usize>) -> Self {
+    /// The bytes of `bufs` in `range`, counted over all of them, or a first part of it. The system may write to those of
+    /// `RacyBytes` only.
+    fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {
             iov_base: std::ptr::null_mut(),
             iov_len: 0,
@@ -73,6 +74,7 @@ impl Vectors {
         let mut skip = range.start;
         let mut left = range.len();
         for buf in bufs {
+            let buf: RacySource<'_> = (*buf).into();
             if skip >= buf.len() {
                 skip -= buf.len();
                 continue;
@@ -84,7 +86,7 @@ impl Vectors {
             left -= rest.len();
             skip = 0;
             list[nr] = libc::iovec {
-                iov_base: rest.as_ptr().cast(),
+                iov_base: rest.as_ptr().cast_mut().cast(),
                 iov_len: rest.len(),
             };
             nr += 1;
@@ -114,13 +116,13 @@ fn read_some(
 /// One `pwritev` of the bytes of `bufs` in `range`, or a first part of it.
 fn write_some(
     file: &File,
-    bufs: &[RacyBytes<'_>],
+    bufs: &[RacySource<'_>],
     range: Range<usize>,
     pos: u64,
 ) -> io::Result<usize> {
     let pos = offset(pos)?;
     let Vectors { list, nr } = Vectors::new(bufs, range);
-    // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for reads during this call.
+    // SAFETY: the first `nr` vectors are ranges of `RacySource`, valid for reads during this call.
     let n = unsafe { libc::pwritev(file.as_raw_fd(), list.as_ptr(), nr, pos) };
     nr_bytes(n)
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 use pagewell_io::Backend;
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// What buffers hold before a read, to see what it has touched.
 pub(crate) const UNTOUCHED: u8 = 0xA5;
@@ -50,6 +50,10 @@ impl Buffers {
         // SAFETY: (a) the words are atomics that live as long as the borrow; (b) nothing but backends,
         // through racy bytes, and the system writes them.
         unsafe { RacyBytes::new(start, total) }
+    }
+
+    pub(crate) fn sources(&self) -> Vec<RacySource<'_>> {
+        self.list().into_iter().map(RacySource::from).collect()
     }
 
     pub(crate) fn list(&self) -> Vec<RacyBytes<'_>> {
@@ -104,7 +108,7 @@ pub(crate) fn write(
     bytes: &[u8],
 ) -> std::io::Result<()> {
     let buffers = Buffers::with_bytes(&[bytes.len()], bytes);
-    backend.write_at(&buffers.list(), pos)
+    backend.write_at(&buffers.sources(), pos)
 }
 
 /// All bytes of the file.

@@ -32,7 +32,7 @@ struct Dirty<S: RefScheme> {
 }
 
 fn dirty<S: RefScheme>() -> Dirty<S> {
-    let dir = TempDir::new().unwrap();
+    let dir = pagewell_testkit::scratch::dir();
     let cache = cache::<S>(64);
     let old = content(1, 8 * PAGE);
     fs::write(dir.path().join("file"), &old).unwrap();

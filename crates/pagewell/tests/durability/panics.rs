@@ -105,7 +105,7 @@ impl Backend for Once {
     fn is_writable(&self) -> bool {
         true
     }
-    fn write_at(&self, bufs: &[pagewell::io::RacyBytes<'_>], pos: u64) -> std::io::Result<()> {
+    fn write_at(&self, bufs: &[pagewell::io::RacySource<'_>], pos: u64) -> std::io::Result<()> {
         self.file.write_at(bufs, pos)?;
         assert!(
             self.what != What::WritePanics || !self.is_due(),

@@ -14,7 +14,6 @@ use pagewell_crash::{BLOCK, Block, block};
 use pagewell_testkit::Seed;
 use pagewell_testkit::rng::Rng;
 use pagewell_testkit::wait::bounded_by;
-use tempfile::TempDir;
 
 use crate::support::{self, PAGE, assert_all_free, cache};
 
@@ -133,7 +132,7 @@ fn flush_some<S: RefScheme>(cache: &Cache<S>, file: &File<S>, mut rng: Rng, is_o
 fn blocks_are_whole_and_the_last_ones_on_files_that_everybody_uses<S: RefScheme>() {
     let seed = Seed::of_run();
     bounded_by(Duration::from_secs(90), "stress", move || {
-        let dir = TempDir::new().unwrap();
+        let dir = pagewell_testkit::scratch::dir();
         let cache = cache::<S>(192);
         let options = OpenOptions::new().create();
         let latest: Vec<Vec<_>> = (0..2)

@@ -120,7 +120,7 @@ impl TestFile {
             Store::Disk => {
                 let dir = match dir {
                     Some(dir) => dir,
-                    None => dir.insert(TempDir::new()?),
+                    None => dir.insert(pagewell_testkit::scratch::dir()),
                 };
                 let names = ["name", "other-name"].map(|n| dir.path().join(format!("{n}{number}")));
                 std::fs::write(&names[0], &bytes)?;

@@ -133,7 +133,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     /// that is.
     #[inline]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
-        self.with_noted(addr, |file| {
+        self.with_noted(addr, move |file| {
             let len = buf.len().min(file.bytes_to_page_end(addr));
             self.read_noted(file, addr, &mut buf[..len]).then_some(len)
         })
@@ -251,7 +251,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         lsn: u64,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<Option<R>, ErrorKind> {
-        let tried = self.with_noted(addr, |file| {
+        let tried = self.with_noted(addr, move |file| {
             if !file.writes_file() || len > file.bytes_to_page_end(addr) {
                 return None;
             }

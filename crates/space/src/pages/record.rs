@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameKind, FrameNr, FramePool, UniqueFrame};
+use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::pages::family::Family;
@@ -41,7 +41,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     }
 
     fn word(self, frame: FrameNr) -> &'s AtomicU64 {
-        self.pool.meta(frame).state()
+        raw::counts_of(self.pool, frame)
     }
 
     /// The counts of a page that cannot be freed meanwhile.
@@ -79,7 +79,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     ) -> FrameNr {
         debug_assert!(counts != 0);
         let private = [counts, owner.binding.to_word()];
-        block.publish_with(FrameKind::Anon, (owner.family, owner.index), private, 1)
+        raw::publish_page(block, (owner.family, owner.index), private)
     }
 
     /// Lets go of the frame out of which a page was moved, which the caller has isolated, and no entry names any more. It is

@@ -81,9 +81,12 @@ impl<S: RefScheme> Supply<S> {
         self.make_room(order, place)
     }
 
-    /// A block that the source makes room for ([`FrameSource::make_room`]); no claim is held.
+    /// A block that the source makes room for ([`FrameSource::make_room`]), if it is one of the pool's and of this order; no
+    /// claim is held. What a source answers is not trusted: anybody may be one, and a table that named a frame of another pool
+    /// would name any memory.
     pub(crate) fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
-        self.source.make_room(order, place)
+        let block = self.source.make_room(order, place);
+        block.filter(|block| std::ptr::eq(block.pool(), self.pool()) && block.order() == order)
     }
 
     /// Has the source move what it has in `frame` to the block `to` ([`FrameSource::move_page`]).
@@ -92,7 +95,10 @@ impl<S: RefScheme> Supply<S> {
         frame: FrameNr,
         to: UniqueFrame<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
-        self.source.move_page(frame, to)
+        let left = self.source.move_page(frame, to)?;
+        // As of `make_room`: a block of another pool is none of the place.
+        let is_asked = std::ptr::eq(left.pool(), self.pool()) && left.frame() == frame;
+        if is_asked { Ok(left) } else { Err(left) }
     }
 
     /// A block on this node and no other, if one is free.

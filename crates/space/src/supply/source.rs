@@ -13,7 +13,8 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
     /// Makes room: a block of `order` that may be at `place`, taken from what else the source has in its frames; none if
     /// there is nothing to take. It is asked when no such block is free.
     ///
-    /// It is called with locks of a space held, so it must not use spaces of this source, nor wait for anybody who does.
+    /// It is called with locks of a space held, so it must not use spaces of this source, nor wait for anybody who does. A
+    /// block of another pool or order is dropped, and counts as none.
     fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let _ = (order, place);
         None
@@ -29,7 +30,7 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
     }
 
     /// Moves what the source has in `frame`, a block of the order of `to`, to that; returns the block that it was in. As
-    /// [`make_room`](Self::make_room), it must not use spaces.
+    /// [`make_room`](Self::make_room), it must not use spaces; and any other block counts as if it could not be done.
     ///
     /// # Errors
     ///

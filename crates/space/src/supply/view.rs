@@ -70,7 +70,8 @@ impl<S: RefScheme> Copy for PoolView<S> {}
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
     // SAFETY: (P) the view is beside what keeps the pool alive. (F) directories name frames of their pool only.
-    // (I) an index is from `entry_of`, which is less by its mask.
+    // (I) an index is from `entry_of`, which is less by its mask. (W) to change the word takes a claim of it, by a swap that
+    // succeeds only while it is an entry of a table that is kept from being freed (the table at the top of `tables::table`).
     unsafe { pool.view.word(table, index) }
 }
 
@@ -125,6 +126,6 @@ pub(crate) fn page_bytes_of<S: RefScheme>(
 ) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) an entry that is claimed in a table that is one names frames of the pool, and callers
-    // stay within the page.
+    // stay within the page. (W) who writes has found the page to be the entry's alone (`cow`).
     unsafe { pool.view.bytes(frame, off, len) }
 }

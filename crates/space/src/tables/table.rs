@@ -21,7 +21,7 @@
 //! only one that names its frame; copying a table takes the mark off both.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, FrameRef, TryGetFrame};
+use pagewell_frame::{FRAME_WORDS, FrameNr, FramePool, FrameRef, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
@@ -68,11 +68,11 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         let frame = self.supply.alloc_table()?;
         let bytes = frame.bytes();
         bytes.zero(0, bytes.len());
-        Some(frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1))
+        Some(raw::publish_table(frame))
     }
 
     fn shares(self, table: FrameNr) -> &'s AtomicU64 {
-        self.pool().meta(table).state()
+        raw::counts_of(self.pool(), table)
     }
 
     /// One more share of a table, for a holder of one.
@@ -96,7 +96,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         // Walks that look the table up from now on find that the directory names another one, or hold it already.
         match raw::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
-                for word in self.pool().words(table) {
+                for word in self.entries(table) {
                     // Nobody else has a reference, so nobody claims.
                     let entry = look(word);
                     // ORDERING: Release; pairs with the acquire of a late reader, who finds nothing here, and then sees
@@ -107,7 +107,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
                 self.supply.free_table(unique);
             }
             Err(reference) => {
-                for word in self.pool().words(table) {
+                for word in self.entries(table) {
                     self.empty(word);
                 }
                 drop(reference);
@@ -139,7 +139,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     /// [`ErrorKind::OutOfFrames`] or [`ErrorKind::TooManyEntries`]; nothing has changed then, but for marks.
     pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
-        let words = self.pool().words(table).iter().zip(self.pool().words(copy));
+        let words = self.entries(table).iter().zip(self.entries(copy));
         for (from, to) in words {
             // T1: what is empty stays so.
             let Some(claim) = claim_used(from) else {
@@ -192,8 +192,9 @@ impl<'s, S: RefScheme> Tables<'s, S> {
 
     /// All words of a table.
     pub(crate) fn entries(self, table: FrameNr) -> &'s [AtomicU64] {
-        debug_assert_eq!(self.pool().words(table).len(), FRAME_WORDS);
-        self.pool().words(table)
+        let words = raw::table_words(self.pool(), table);
+        debug_assert_eq!(words.len(), FRAME_WORDS);
+        words
     }
 
     /// Waits until an entry is not what it was seen as, a migration entry, or its table is not in the directory any more.

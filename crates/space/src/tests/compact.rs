@@ -40,7 +40,7 @@ impl FrameSource<LockBit> for Arc<Keeper> {
         let isolated = (0..self.pool.nr_frames() as u32).filter(|nr| {
             let record = self.pool.meta(FrameNr::new(*nr));
             // ORDERING: Relaxed, here and below; there is one thread.
-            let counts = Counts::from_bits(record.state().load(Ordering::Relaxed));
+            let counts = Counts::from_bits(record.private()[0]);
             record.kind().0 == FrameKind::Anon && counts.is_isolated()
         });
         self.nr_isolated

@@ -29,7 +29,7 @@ fn an_entry_too_many_is_an_error_and_changes_nothing() {
         let State::Present(frame) = before.state() else {
             panic!("{before:?}");
         };
-        let counts = spaces.pool().meta(frame).state();
+        let counts = crate::supply::raw::counts_of(spaces.pool(), frame);
         if one == MIGRATION {
             // ORDERING: Relaxed, here and below; there is one thread.
             word.store(before.to_migration().bits(), Ordering::Relaxed);

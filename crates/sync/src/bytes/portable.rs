@@ -9,7 +9,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{RacyBytes, WORD};
+use super::place::{RacyBytes, WORD};
 use crate::atomic::{AtomicU64, Ordering};
 
 /// Copies all of `src` to `dst`.

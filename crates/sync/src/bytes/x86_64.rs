@@ -12,6 +12,7 @@
 //! | module | what |
 //! |---|---|
 //! | `choice` | which variant is used, and how that is measured |
+//! | `long` | from the name of a variant to its copy |
 //! | `wide` | the templates of the variants: pieces and loops of moves of any width |
 //! | `sse2`, `avx`, `avx512` | the variants: moves of 16, 32 and 64 bytes |
 //! | `rep_movsb` | the variant that leaves it to the processor |
@@ -28,18 +29,17 @@ mod wide;
 mod avx;
 mod avx512;
 pub(super) mod choice;
+mod long;
 mod rep_movsb;
 mod sse2;
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
-use super::RacyBytes;
-use super::variant::Variant;
+use self::long::{INLINE, copy_long_with, zero_long};
+use super::place::RacyBytes;
+use super::variant::names::Variant;
 use crate::atomic::Ordering;
-
-/// The longest copy that is inlined.
-const INLINE: usize = 64;
 
 /// What to copy where few bytes are to be zero.
 static ZEROS: [u8; INLINE] = [0; INLINE];
@@ -323,46 +323,6 @@ unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
     let variant = choice::first();
     // SAFETY: (a) and (b) are handed on; (d) what is chosen can be used.
     unsafe { copy_long_with(variant, src, dst, len) }
-}
-
-/// Copies more than [`INLINE`] bytes by `variant`.
-///
-/// # Safety
-///
-/// As for [`copy`], and (d) the variant can be used.
-unsafe fn copy_long_with(variant: Variant, src: *const u8, dst: *mut u8, len: usize) {
-    match variant {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
-        // (d) is handed on.
-        Variant::Sse2 => unsafe { sse2::copy(src, dst, len) },
-        // SAFETY: as above.
-        Variant::Avx => unsafe { avx::copy(src, dst, len) },
-        // SAFETY: as above.
-        Variant::Avx512 => unsafe { avx512::copy(src, dst, len) },
-        // SAFETY: as above.
-        Variant::RepMovsb => unsafe { rep_movsb::copy(src, dst, len) },
-        Variant::Portable => unreachable!("a variant that has no assembly"),
-    }
-}
-
-/// Makes more than [`INLINE`] bytes zero by `variant`.
-///
-/// # Safety
-///
-/// (b) as for [`copy`], and (d) the variant can be used.
-unsafe fn zero_long(variant: Variant, dst: *mut u8, len: usize) {
-    match variant {
-        // SAFETY: (b) is handed on, here and below, with a length that the callee takes; (d) is handed
-        // on.
-        Variant::Sse2 => unsafe { sse2::zero(dst, len) },
-        // SAFETY: as above.
-        Variant::Avx => unsafe { avx::zero(dst, len) },
-        // SAFETY: as above.
-        Variant::Avx512 => unsafe { avx512::zero(dst, len) },
-        // SAFETY: as above.
-        Variant::RepMovsb => unsafe { rep_movsb::zero(dst, len) },
-        Variant::Portable => unreachable!("a variant that has no assembly"),
-    }
 }
 
 /// Asks the processor for the cache line of `address`, to be written to.

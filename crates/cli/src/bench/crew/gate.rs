@@ -21,7 +21,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::bench::clock;
+use super::clock;
 
 /// A worker has stopped early, so that the others shall stop too.
 #[derive(Debug)]

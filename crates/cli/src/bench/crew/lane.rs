@@ -4,7 +4,7 @@
 //! code for all. The clock is read once a batch; batches are grown until reading
 //! it takes less than a hundredth of the time.
 
-use crate::bench::clock;
+use super::clock;
 
 /// An operation that can be repeated.
 pub(in crate::bench) trait Op: Send {

@@ -16,13 +16,30 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
+use clap::Args;
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use super::lane::Lane;
+use super::schedule::Schedule;
 use super::shared::{NR_COUNTS, Shared};
-use super::{Lane, Schedule, Speeds, Stopped, Worker};
-use crate::args::WorkerArgs;
+use super::speeds::Speeds;
+use super::worker::{Stopped, Worker};
 use crate::child;
 use crate::failure::Failure;
+
+/// The command line of a worker process, which only `start` writes.
+#[derive(Args, Debug)]
+pub(crate) struct WorkerArgs {
+    /// Which of the team's workers this is
+    #[arg(long)]
+    pub(crate) worker: u32,
+    /// The processor to run on
+    #[arg(long)]
+    pub(crate) cpu: Option<usize>,
+    /// The process that started this one
+    #[arg(long)]
+    pub(crate) parent: i32,
+}
 
 /// How often the coordinator looks after its workers.
 const LOOK: Duration = Duration::from_millis(20);

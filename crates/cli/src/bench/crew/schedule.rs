@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::bench::clock;
+use super::clock;
 
 /// Which lanes run for how long; the same for all workers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{Gate, Schedule, Tally};
+use super::gate::Gate;
+use super::lane::Tally;
+use super::schedule::Schedule;
 use crate::failure::Failure;
 
 /// How many counts there are: one for each engine.
@@ -207,9 +209,16 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    /// Memory without a name, as the workers get it: in a file on a full disk, a write to the mapping would be a signal.
+    fn memory() -> File {
+        File::from(memfd_create("pagewell-test", MemfdFlags::CLOEXEC).unwrap())
+    }
+
     #[test]
     fn what_one_mapping_records_the_other_reads() {
-        let file = tempfile::tempfile().unwrap();
+        let file = memory();
         let schedule = Schedule::new(3, 4, Duration::from_secs(1));
         let ours = Shared::create(&file, 2, &schedule).unwrap();
         let theirs = Shared::open(&file).unwrap();
@@ -223,7 +232,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_ours_is_refused() {
-        let file = tempfile::tempfile().unwrap();
+        let file = memory();
         assert!(Shared::open(&file).is_err());
         file.set_len(4096).unwrap();
         assert!(Shared::open(&file).is_err());

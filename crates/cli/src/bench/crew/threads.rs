@@ -5,8 +5,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use super::{Gate, Lane, Schedule, Speeds, Stopped, Tally, Worker};
+use super::gate::Gate;
+use super::lane::{Lane, Tally};
+use super::schedule::Schedule;
+use super::speeds::Speeds;
+use super::worker::{Stopped, Worker};
 use crate::failure::Failure;
+
+/// What is told now and then how much time of a cell has been measured.
+pub(in crate::bench) type Watch<'a> = &'a mut dyn FnMut(Duration);
 
 /// How often the coordinator looks: rarely, since it runs beside a worker.
 const LOOK: Duration = Duration::from_millis(200);
@@ -93,7 +100,7 @@ fn all_or_reason(outcomes: Vec<Result<Vec<Tally>, Stopped>>) -> Result<Vec<Vec<T
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Op, Timed};
+    use super::super::lane::{Op, Timed};
     use super::*;
 
     struct Nop;

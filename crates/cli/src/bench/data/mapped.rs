@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
-use super::DataFile;
+use super::file::DataFile;
 use crate::failure::Failure;
 
 /// The mapping of a whole file.

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tempfile::TempPath;
 
-use super::{DataFile, file_system};
-use crate::bench::rng::Rng;
+use super::file::{DataFile, file_system};
+use super::rng::Rng;
 use crate::failure::Failure;
 use crate::size::Bytes;
 

@@ -1,6 +1,7 @@
 //! The benchmarks, and the cases of each: who works on what.
 
 use clap::ValueEnum;
+use pagewell_frame::Order;
 
 /// A benchmark: cases that have their engines in common.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -291,6 +292,14 @@ impl Case {
     /// Whether workers exchange blocks, so that there must be two at least.
     pub(in crate::bench) const fn needs_partner(self) -> bool {
         matches!(self, Case::Order0Mixed | Case::Order9Mixed)
+    }
+
+    /// The order of the blocks that it allocates.
+    pub(in crate::bench) const fn order(self) -> Order {
+        match self {
+            Case::Order9Private | Case::Order9Burst | Case::Order9Mixed => Order::PAGE_BLOCK,
+            _ => Order::ZERO,
+        }
     }
 
     /// Whether the quick run leaves it out, unless it is asked for.

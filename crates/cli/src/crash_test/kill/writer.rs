@@ -7,23 +7,47 @@
 //! thread had done before it began. A thread goes on only after its report.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use clap::Args;
 use pagewell::{ErrorKind, File, Writeback};
 use pagewell_crash::{BLOCK, Block, block};
 use pagewell_testkit::content;
 
 use super::life::Life;
 use super::ops::{Op, Ops, TAIL_START, Tail, version};
-use crate::args::CrashTestWriterArgs;
 use crate::child;
 use crate::failure::Failure;
 
 /// How often a write is tried again when a cache that nobody else writes back is full.
 const MOST_TRIES: u32 = 16;
 
+/// The command line of a writing process, which only its parent writes.
+#[derive(Args, Debug)]
+pub(crate) struct WriterArgs {
+    /// The process that started this one
+    #[arg(long)]
+    pub(crate) parent: i32,
+    /// The file to write to
+    #[arg(long)]
+    pub(crate) file: PathBuf,
+    /// The seed of the test
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// Which of the test's processes this is
+    #[arg(long)]
+    pub(crate) life: u64,
+    /// How many threads there are to be
+    #[arg(long)]
+    pub(crate) threads: Option<u8>,
+    /// Acknowledge syncs without doing them
+    #[arg(long)]
+    pub(crate) break_sync: bool,
+}
+
 /// What a writing process does from start to end.
-pub(in crate::crash_test) fn process(args: &CrashTestWriterArgs) -> Result<(), Failure> {
+pub(in crate::crash_test) fn process(args: &WriterArgs) -> Result<(), Failure> {
     child::end_with(args.parent, "crash test")?;
     let life = Life::of(args.seed, args.life, args.threads);
     let cannot = |error| Failure::because("a writer has failed", describe(&error));

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::state::{Shared, SyncNames};
 use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
@@ -80,7 +80,7 @@ impl Backend for VolatileFile {
         true
     }
 
-    fn write_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<()> {
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let bytes = gather(bufs);
         if bytes.is_empty() {
             return Ok(());

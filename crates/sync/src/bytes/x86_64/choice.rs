@@ -17,8 +17,8 @@
 use std::sync::TryLockError;
 use std::time::Instant;
 
-use super::super::variant::{Choice, Reason, Timings, Variant};
-use super::{INLINE, copy_long_with};
+use super::super::variant::names::{Choice, Reason, Timings, Variant};
+use super::long::{INLINE, copy_long_with};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::{Mutex, lock};
 

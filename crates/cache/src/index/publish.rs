@@ -1,0 +1,37 @@
+//! Publishing frames as pages of files, and as leaves of their indices: what their records say is believed from then on.
+//!
+//! Place. Fills and writes publish pages, [`super::file_index`] publishes leaves.
+
+#![allow(unsafe_code)] // The duty of `UniqueFrame::publish`, which callers inside the crate keep.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
+use pagewell_sync::atomic::AtomicU64;
+
+/// Publishes a frame as that of a page, with `refs` references. `place` is the frame of the leaf that has the page's slot,
+/// and where in it that is: the caller has claimed the slot. `private` is the page's state, and its log sequence number.
+#[inline]
+pub(crate) fn page<S: RefScheme>(
+    frame: UniqueFrame<'_, S>,
+    place: (u64, u64),
+    private: [u64; 2],
+    refs: u32,
+) -> FrameNr {
+    // SAFETY: (K) pages in a cache's pool are the cache's, whose crate alone calls this, with words as said above.
+    unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
+}
+
+/// Publishes a frame as leaf `leaf` of the index of file `owner`, whose slots are `slots`: with a reference for the root
+/// and one for the caller. `floor` is the least version that its slots have.
+pub(crate) fn leaf<S: RefScheme>(
+    frame: UniqueFrame<'_, S>,
+    (owner, leaf): (u64, usize),
+    slots: &[AtomicU64],
+    floor: u64,
+) -> FrameNr {
+    debug_assert_eq!(slots.len(), FRAME_WORDS);
+    let private = [slots.as_ptr().expose_provenance() as u64, floor];
+    // SAFETY: (K) leaves in a cache's pool are the cache's, whose crate alone calls this; the address is that of the
+    // leaf's slots, which whoever holds the leaf goes by ([`super::raw::leaf_slots`]).
+    unsafe { frame.publish_with(FrameKind::Leaf, (owner, leaf as u64), private, 2) }
+}

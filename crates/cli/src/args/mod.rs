@@ -1,0 +1,96 @@
+//! The command line.
+//!
+//! - **Owns** the flags, their help, and what is bad usage (exit code 2).
+//! - **May call** the commands for their settings, never to run them; nothing but `main` calls it.
+//! - **Promises** that what it lets through can only fail at run time (exit code 1), and that a flag which would change nothing is refused.
+
+mod bench;
+mod crash_test;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use self::bench::BenchArgs;
+use self::crash_test::CrashTestArgs;
+use self::values::Usage;
+use crate::bench::{Settings, WorkerArgs};
+use crate::crash_test::{CrashTestSettings, WriterArgs};
+use crate::output::Format;
+
+/// What the command line asks for, checked.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Bench(Box<Settings>),
+    BenchWorker(WorkerArgs),
+    Info(Format),
+    CrashTest(CrashTestSettings),
+    CrashTestWriter(WriterArgs),
+}
+
+/// Reads the command line of this process, which ends here if that is bad usage, or asks for help.
+pub(crate) fn parse() -> Task {
+    task(Cli::parse()).unwrap_or_else(|usage| usage.exit())
+}
+
+/// Benchmarks, crash tests and information of Pagewell, a user-space page cache.
+///
+/// Without a command: `bench all --quick`, which takes less than a minute.
+#[derive(Debug, Parser)]
+#[command(name = "pagewell", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compare the cache's fast paths with what they replace, on this machine
+    Bench(Box<BenchArgs>),
+    /// Show what of this machine matters to a page cache
+    Info(InfoArgs),
+    /// Kill writers and lose power, and check that everything that was synced is there
+    CrashTest(CrashTestArgs),
+    /// One worker process of `bench refcount`; its standard input is the memory that it shares
+    #[command(hide = true)]
+    BenchWorker(WorkerArgs),
+    /// The process of `crash-test kill` that writes until it is killed
+    #[command(hide = true)]
+    CrashTestWriter(WriterArgs),
+}
+
+#[derive(Args, Debug)]
+struct InfoArgs {
+    /// How to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+/// Checks what the parser alone cannot see.
+fn task(cli: Cli) -> Result<Task, clap::Error> {
+    Ok(match cli.command {
+        None => Task::Bench(Box::new(Settings::bare())),
+        Some(Command::Bench(args)) => {
+            let settings = args.settings().map_err(|usage| error_of("bench", usage))?;
+            Task::Bench(Box::new(settings))
+        }
+        Some(Command::BenchWorker(args)) => Task::BenchWorker(args),
+        Some(Command::Info(args)) => Task::Info(args.format),
+        Some(Command::CrashTest(args)) => {
+            let settings = args.settings();
+            Task::CrashTest(settings.map_err(|usage| error_of("crash-test", usage))?)
+        }
+        Some(Command::CrashTestWriter(args)) => Task::CrashTestWriter(args),
+    })
+}
+
+/// An error of a command in the form of the parser's own.
+fn error_of(command: &str, Usage { kind, message }: Usage) -> clap::Error {
+    let mut cli = Cli::command();
+    cli.build();
+    match cli.find_subcommand_mut(command) {
+        Some(command) => command.error(kind, message),
+        None => cli.error(kind, message),
+    }
+}

@@ -1,0 +1,44 @@
+//! The engines of `bench read`, and what is compared.
+
+/// The engines, in the order of their lanes.
+pub(in crate::bench) const ENGINES: [&str; 5] =
+    [OPTIMISTIC, REFERENCED, REFERENCED_CAS, PREAD, MMAP];
+
+const OPTIMISTIC: &str = "optimistic";
+const REFERENCED: &str = "referenced";
+const REFERENCED_CAS: &str = "referenced-cas";
+const PREAD: &str = "pread";
+const MMAP: &str = "mmap";
+
+/// Which engine is compared with which.
+pub(in crate::bench) const RATIOS: [(&str, &str); 5] = [
+    (OPTIMISTIC, REFERENCED),
+    (OPTIMISTIC, REFERENCED_CAS),
+    (OPTIMISTIC, PREAD),
+    (OPTIMISTIC, MMAP),
+    (REFERENCED, REFERENCED_CAS),
+];
+
+/// One line each, for people.
+pub(in crate::bench) const LEGEND: [(&str, &str); 5] = [
+    (
+        OPTIMISTIC,
+        "Pagewell, read_at: copies without a reference, and checks afterwards",
+    ),
+    (
+        REFERENCED,
+        "Pagewell, with a reference to each page; the count has a lock bit",
+    ),
+    (
+        REFERENCED_CAS,
+        "the same, with the baseline's count: a compare-and-swap loop",
+    ),
+    (
+        PREAD,
+        "the system call; the operating system has the file in memory",
+    ),
+    (
+        MMAP,
+        "memcpy from a mapping of the file: no cache can be faster than that",
+    ),
+];

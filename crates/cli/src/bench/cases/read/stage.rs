@@ -1,0 +1,322 @@
+//! A stage: files, and everything that reads them, ready for the cells.
+//!
+//! Each engine reads all that it will be asked for once before anything is
+//! measured: that brings the bytes into memory, and they are compared with what
+//! `pread` gives.
+
+use std::fs::File;
+
+use pagewell::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell::{Cache, HugePages};
+
+use super::mmap::Mmap;
+use super::optimistic::Optimistic;
+use super::pread::Pread;
+use super::reader::{ReadOp, Reader};
+use super::referenced::Referenced;
+use crate::bench::crew::{Lane, Timed};
+use crate::bench::data::{DataFile, Fixed, Mapped, Rng, Scratch, Uniform};
+use crate::bench::plan::{self, Case, Cell, Settings};
+use crate::failure::{Failure, chain};
+use crate::size::Bytes;
+
+/// The files of a stage, open in every engine.
+pub(in crate::bench) struct Stage {
+    caches: Caches,
+    /// The file that all workers read.
+    shared: Option<Subject>,
+    /// A file for each worker.
+    own: Vec<Subject>,
+}
+
+/// A file that all engines have open.
+struct Subject {
+    data: DataFile,
+    mapped: Mapped,
+    // Workers open the file for themselves; these keep its pages cached between
+    // cells.
+    cached: pagewell::File<LockBit>,
+    cached_cas: pagewell::File<CasLoop>,
+}
+
+struct Caches {
+    lock_bit: Cache<LockBit>,
+    cas_loop: Cache<CasLoop>,
+    capacity: u64,
+}
+
+/// How much of a file that is only read at its beginning is more than a hole.
+const FILLED_OF_OWN: u64 = 1 << 20;
+/// Bytes that are compared at a time.
+const CHUNK: u64 = 256 << 10;
+/// Reads of odd lengths at odd places that are compared.
+const NR_ODD_READS: u64 = 200;
+
+impl Stage {
+    /// Makes the files, or takes the user's, and opens them in every engine.
+    /// `note` gets what the user should know.
+    pub(in crate::bench) fn new(
+        plan: &plan::Stage,
+        users: Option<DataFile>,
+        settings: &Settings,
+        scratch: &mut Scratch,
+        mut note: impl FnMut(String),
+    ) -> Result<Stage, Failure> {
+        let nr_own = if plan.has(Case::DiffHot) {
+            plan.most_threads()
+        } else {
+            0
+        };
+        let needs_shared = plan.has(Case::SameHot) || plan.has(Case::SameRandom);
+        let hot_bytes = plan.largest_block();
+        let caches = Caches::new(plan, nr_own, settings)?;
+
+        let mut shared = None;
+        if needs_shared {
+            let data = match users {
+                Some(data) => data,
+                None => scratch.make(plan.file_bytes, plan.file_bytes, 1, &mut note)?,
+            };
+            let touched = if plan.has(Case::SameRandom) {
+                data.bytes
+            } else {
+                hot_bytes
+            };
+            if touched > caches.capacity {
+                note(format!(
+                    "a cache of {} does not hold {}: reads that miss it are measured too",
+                    Bytes(caches.capacity),
+                    data.label
+                ));
+            }
+            let touched = touched.min(caches.capacity).max(hot_bytes);
+            shared = Some(Subject::open(data, &caches, settings, touched)?);
+        }
+        let mut own = Vec::new();
+        for number in 0..nr_own {
+            let filled = plan.file_bytes.min(FILLED_OF_OWN.max(hot_bytes));
+            let seed = 2 + u64::from(number);
+            let data = scratch.make(plan.file_bytes, filled, seed, &mut note)?;
+            own.push(Subject::open(data, &caches, settings, hot_bytes)?);
+        }
+        Ok(Stage {
+            caches,
+            shared,
+            own,
+        })
+    }
+
+    /// What is read, for people.
+    pub(in crate::bench) fn describe(&self) -> String {
+        match (&self.shared, self.own.first()) {
+            (Some(subject), _) | (None, Some(subject)) => {
+                format!("{} in {}", Bytes(subject.data.bytes), subject.data.label)
+            }
+            (None, None) => "nothing".to_owned(),
+        }
+    }
+
+    /// The lanes of each worker for `cell`.
+    pub(in crate::bench) fn lanes(
+        &self,
+        cell: &Cell,
+    ) -> Result<Vec<Vec<Box<dyn Lane + '_>>>, Failure> {
+        (0..cell.threads)
+            .map(|worker| {
+                let subject = match cell.case {
+                    Case::DiffHot => self.own.get(worker as usize),
+                    _ => self.shared.as_ref(),
+                };
+                let subject = subject
+                    .ok_or_else(|| Failure::Run(format!("{} has no file", cell.case.name())))?;
+                subject.lanes(&self.caches, cell, worker)
+            })
+            .collect()
+    }
+}
+
+impl Caches {
+    fn new(plan: &plan::Stage, nr_own: u32, settings: &Settings) -> Result<Caches, Failure> {
+        let capacity = settings
+            .capacity
+            .unwrap_or_else(|| capacity_for(plan, nr_own, settings.page_size));
+        let huge_pages = if settings.huge_pages {
+            HugePages::Advise
+        } else {
+            HugePages::Never
+        };
+        let builder = Cache::builder()
+            .capacity(capacity)
+            .page_size(settings.page_size)
+            .huge_pages(huge_pages);
+        let cannot = |error| Failure::because("cannot make a cache", chain(&error));
+        Ok(Caches {
+            lock_bit: builder.clone().build().map_err(cannot)?,
+            cas_loop: builder.ref_scheme::<CasLoop>().build().map_err(cannot)?,
+            capacity,
+        })
+    }
+}
+
+/// What the files need, with room for the cache's own records; for a file that
+/// does not fit twice, a quarter of the memory that can be taken.
+fn capacity_for(plan: &plan::Stage, nr_own: u32, page_size: usize) -> u64 {
+    const ROOM: u64 = 32 << 20;
+    let own = plan.largest_block().next_multiple_of(page_size as u64) + page_size as u64;
+    let needed = plan
+        .file_bytes
+        .saturating_add(plan.file_bytes / 4)
+        .saturating_add(own.saturating_mul(u64::from(nr_own)))
+        .saturating_add(ROOM);
+    let most = crate::machine::available_memory().map_or(u64::MAX, |memory| memory / 4);
+    needed.min(most.max(ROOM))
+}
+
+impl Subject {
+    /// Opens `data` in every engine, and has each read its first `touched` bytes.
+    fn open(
+        data: DataFile,
+        caches: &Caches,
+        settings: &Settings,
+        touched: u64,
+    ) -> Result<Subject, Failure> {
+        let mapped = Mapped::new(&data, settings.huge_pages)?;
+        let subject = Subject {
+            cached: open_in(&caches.lock_bit, &data)?,
+            cached_cas: open_in(&caches.cas_loop, &data)?,
+            mapped,
+            data,
+        };
+        let touched = touched.min(subject.data.bytes);
+        subject.verify("pread", &Pread(subject.reopen()?), touched)?;
+        subject.verify("mmap", &Mmap(subject.mapped.bytes()), touched)?;
+        subject.verify("optimistic", &Optimistic(subject.cached.clone()), touched)?;
+        subject.verify("referenced", &Referenced(subject.cached.clone()), touched)?;
+        subject.verify(
+            "referenced-cas",
+            &Referenced(subject.cached_cas.clone()),
+            touched,
+        )?;
+        Ok(subject)
+    }
+
+    /// One lane for each engine. Every worker opens the file for itself, as
+    /// separate tasks would: a descriptor that threads share has a count that they
+    /// would write to with each `pread`.
+    fn lanes<'a>(
+        &'a self,
+        caches: &Caches,
+        cell: &Cell,
+        worker: u32,
+    ) -> Result<Vec<Box<dyn Lane + 'a>>, Failure> {
+        let cell = Assignment { cell, worker };
+        Ok(vec![
+            cell.lane(Optimistic(open_in(&caches.lock_bit, &self.data)?)),
+            cell.lane(Referenced(open_in(&caches.lock_bit, &self.data)?)),
+            cell.lane(Referenced(open_in(&caches.cas_loop, &self.data)?)),
+            cell.lane(Pread(self.reopen()?)),
+            cell.lane(Mmap(self.mapped.bytes())),
+        ])
+    }
+
+    fn reopen(&self) -> Result<File, Failure> {
+        File::open(&self.data.path).map_err(|error| {
+            Failure::because(format_args!("cannot open {} again", self.data.label), error)
+        })
+    }
+
+    /// Compares what `reader` gives with the file: all of the first `touched`
+    /// bytes, then odd pieces of them.
+    fn verify<R: Reader>(&self, engine: &str, reader: &R, touched: u64) -> Result<(), Failure> {
+        let mut buffers = Buffers::default();
+        let mut at = 0;
+        while at < touched {
+            let len = CHUNK.min(touched - at);
+            self.compare(engine, reader, at, len, &mut buffers)?;
+            at += len;
+        }
+        let mut rng = Rng::new(touched);
+        for _ in 0..NR_ODD_READS {
+            let at = rng.below(touched);
+            let len = 1 + rng.below((touched - at).min(10_000));
+            self.compare(engine, reader, at, len, &mut buffers)?;
+        }
+        Ok(())
+    }
+
+    fn compare<R: Reader>(
+        &self,
+        engine: &str,
+        reader: &R,
+        at: u64,
+        len: u64,
+        buffers: &mut Buffers,
+    ) -> Result<(), Failure> {
+        use std::os::unix::fs::FileExt;
+        let (expected, got) = buffers.of(len as usize);
+        let label = &self.data.label;
+        self.data
+            .file
+            .read_exact_at(expected, at)
+            .map_err(|error| {
+                Failure::because(format_args!("cannot read {label} at offset {at}"), error)
+            })?;
+        match reader.read(got, at) {
+            Ok(n) if n == got.len() && got == expected => Ok(()),
+            Ok(n) => Err(Failure::Run(format!(
+                "{engine} reads {label} wrongly: {n} of {len} bytes at offset {at}, \
+                 not those that pread gives (has the file changed meanwhile?)"
+            ))),
+            Err(error) => Err(Failure::because(
+                format_args!("{engine} cannot read {label} at offset {at}"),
+                error,
+            )),
+        }
+    }
+}
+
+/// What a worker does in a cell.
+struct Assignment<'a> {
+    cell: &'a Cell,
+    worker: u32,
+}
+
+impl Assignment<'_> {
+    fn lane<'r, R: Reader + 'r>(&self, reader: R) -> Box<dyn Lane + 'r> {
+        let block = self.cell.block as usize;
+        if self.cell.case == Case::SameRandom {
+            // The same positions for each engine, others for each worker.
+            let seed = u64::from(self.worker);
+            let positions = Uniform::new(self.cell.file_bytes, self.cell.block, seed);
+            Box::new(Timed::new(ReadOp::new(reader, positions, block)))
+        } else {
+            Box::new(Timed::new(ReadOp::new(reader, Fixed(0), block)))
+        }
+    }
+}
+
+/// Two buffers that grow to what is asked for.
+#[derive(Default)]
+struct Buffers {
+    expected: Vec<u8>,
+    got: Vec<u8>,
+}
+
+impl Buffers {
+    fn of(&mut self, len: usize) -> (&mut [u8], &mut [u8]) {
+        if self.got.len() < len {
+            self.expected.resize(len, 0);
+            self.got.resize(len, 0);
+        }
+        (&mut self.expected[..len], &mut self.got[..len])
+    }
+}
+
+fn open_in<S: RefScheme>(cache: &Cache<S>, data: &DataFile) -> Result<pagewell::File<S>, Failure> {
+    cache.open(&data.path).map_err(|error| {
+        Failure::because(
+            format_args!("cannot open {} in a cache", data.label),
+            chain(&error),
+        )
+    })
+}

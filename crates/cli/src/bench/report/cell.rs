@@ -1,0 +1,94 @@
+//! A cell for people: its name, and the columns that say what its work is on.
+
+use pagewell_frame::FRAME_BYTES;
+
+use super::measured::Measured;
+use crate::bench::plan::{Bench, Case, Cell};
+use crate::size::Bytes;
+
+/// A cell in a few words.
+pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
+    let workers = format!(
+        "{} {}{}",
+        cell.threads,
+        cell.case.worker(),
+        if cell.threads == 1 {
+            ""
+        } else if cell.case == Case::OneCountProcesses {
+            "es"
+        } else {
+            "s"
+        }
+    );
+    let name = cell.case_name();
+    match cell.case.bench() {
+        Bench::Read | Bench::Write => format!(
+            "{name}, {} of {}, {workers}",
+            Bytes(cell.block),
+            Bytes(cell.file_bytes)
+        ),
+        Bench::Contig if cell.case == Case::Lengths => {
+            format!("{name}, {} frames, {workers}", nr_frames(cell))
+        }
+        Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
+        Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
+        Bench::Refcount | Bench::Contig | Bench::Alloc => format!("{name}, {workers}"),
+    }
+}
+
+/// The cases that were measured, each once.
+pub(super) fn cases(measured: &[Measured]) -> Vec<Case> {
+    let all = Bench::ALL.iter().flat_map(|bench| bench.cases());
+    all.copied()
+        .filter(|case| measured.iter().any(|measured| measured.cell.case == *case))
+        .collect()
+}
+
+/// A column that says what a row's work is on.
+#[derive(Clone, Copy)]
+pub(super) enum Column {
+    Block,
+    File,
+    Frames,
+    Forks,
+    Memory,
+}
+
+impl Column {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Column::Block => "block",
+            Column::File => "file",
+            Column::Frames => "frames",
+            Column::Forks => "forks",
+            Column::Memory => "memory",
+        }
+    }
+
+    pub(super) fn text(self, cell: &Cell) -> String {
+        match self {
+            Column::Block => Bytes(cell.block).to_string(),
+            Column::File => Bytes(cell.file_bytes).to_string(),
+            Column::Frames => nr_frames(cell).to_string(),
+            Column::Forks => cell.forks.to_string(),
+            Column::Memory => Bytes(cell.block).to_string(),
+        }
+    }
+}
+
+/// The columns that a benchmark's tables have besides workers and engines.
+pub(super) fn columns(bench: Bench) -> &'static [Column] {
+    match bench {
+        Bench::Read | Bench::Write => &[Column::Block, Column::File],
+        Bench::Contig => &[Column::Frames],
+        Bench::Space => &[Column::File],
+        Bench::Fork => &[Column::Memory],
+        Bench::Migrate => &[Column::Forks, Column::Memory],
+        Bench::Refcount | Bench::Alloc => &[],
+    }
+}
+
+/// Frames of a range.
+fn nr_frames(cell: &Cell) -> u64 {
+    cell.block / FRAME_BYTES as u64
+}

@@ -1,0 +1,74 @@
+//! The table of a case: a row for each cell, a column for each engine.
+
+use comfy_table::Table;
+
+use super::cell::columns;
+use super::format::{align_right, new_table, time, times};
+use super::measured::Measured;
+use crate::bench::cases::engines;
+use crate::bench::plan::{Case, Cell};
+
+pub(super) fn cell_table(case: Case, measured: &[Measured]) -> Table {
+    let engines = engines(case);
+    let columns = columns(case.bench());
+    let workers = match case.worker() {
+        "process" => "proc",
+        _ => "thr",
+    };
+    let mut header: Vec<String> = Vec::new();
+    header.extend(columns.iter().map(|column| column.name().to_owned()));
+    header.push(workers.to_owned());
+    header.extend(engines.iter().map(|engine| (*engine).to_owned()));
+    let mut table = new_table(header);
+    for measured in measured
+        .iter()
+        .filter(|measured| measured.cell.case == case)
+    {
+        let cell = &measured.cell;
+        let mut row: Vec<String> = columns.iter().map(|column| column.text(cell)).collect();
+        row.push(cell.threads.to_string());
+        row.extend(engines.iter().map(|engine| in_table(measured, engine)));
+        table.add_row(row);
+    }
+    align_right(&mut table);
+    table
+}
+
+/// An engine's figure in a row, and how many times faster the first engine is.
+fn in_table(measured: &Measured, engine: &str) -> String {
+    let Cell { case, threads, .. } = measured.cell;
+    let Some(figure) = measured.figure(engine) else {
+        return String::new();
+    };
+    if case.unit() == "share" {
+        return format!("{:.1} %", 100.0 * figure.median);
+    }
+    let time = match case {
+        Case::Writeback => format!("{:.0} MiB/s", figure.median),
+        _ => time(f64::from(threads) * 1e9 / figure.median),
+    };
+    let first = engines(case)[0];
+    match measured.ratio(first, engine) {
+        Some(ratio) if engine != first => format!("{time} {:>6}", times(ratio.median)),
+        _ => time,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::measured;
+    use super::*;
+
+    #[test]
+    fn a_table_has_times_and_ratios_of_its_case() {
+        let cells = [
+            measured(Case::SameHot, 64, 2),
+            measured(Case::DiffHot, 64, 2),
+        ];
+        let text = cell_table(Case::SameHot, &cells).to_string();
+        let row = text.lines().find(|line| line.contains("64 B")).unwrap();
+        assert!(row.contains("1.00 µs"), "{row}");
+        assert!(row.contains("16.0 µs  16.0x"), "{row}");
+        assert_eq!(text.matches("64 B").count(), 1);
+    }
+}

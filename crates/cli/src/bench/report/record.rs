@@ -1,0 +1,107 @@
+//! The JSON format: one object a line.
+//!
+//! The names are stable: programs read them.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+use super::measured::Measured;
+use crate::bench::cases::{engines, ratios};
+use crate::copies;
+use crate::failure::Failure;
+use crate::machine;
+use crate::output;
+
+/// How fast one engine was, or what else the case measures.
+#[derive(Serialize)]
+struct Figure {
+    bench: &'static str,
+    engine: &'static str,
+    /// Of `migrate` with the number of forks.
+    case: String,
+    /// Bytes a read or write, or of the range, block or memory; 0 for counts.
+    block: u64,
+    /// 0 where there is no file.
+    file_bytes: u64,
+    /// Workers: threads, or processes in one-count-processes.
+    threads: u32,
+    unit: &'static str,
+    /// The median of the rounds.
+    value: f64,
+    min: f64,
+    max: f64,
+    rounds: usize,
+    /// The variant that Pagewell copies by.
+    copy: &'static str,
+    /// What the processor calls itself.
+    processor: Option<&'static str>,
+}
+
+/// How many times faster one engine is than another.
+#[derive(Serialize)]
+struct Comparison {
+    bench: &'static str,
+    /// "A/B".
+    ratio: String,
+    /// Of `migrate` with the number of forks.
+    case: String,
+    block: u64,
+    file_bytes: u64,
+    threads: u32,
+    /// The median of the rounds' ratios.
+    value: f64,
+    low: f64,
+    high: f64,
+    copy: &'static str,
+    processor: Option<&'static str>,
+}
+
+fn processor() -> Option<&'static str> {
+    static PROCESSOR: OnceLock<Option<String>> = OnceLock::new();
+    PROCESSOR.get_or_init(machine::cpu_model).as_deref()
+}
+
+/// Prints all figures of a cell, then all its comparisons.
+pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
+    let cell = measured.cell;
+    for &engine in engines(cell.case) {
+        let Some(figure) = measured.figure(engine) else {
+            continue;
+        };
+        output::print_json(&Figure {
+            bench: cell.case.bench().name(),
+            engine,
+            case: cell.case_name(),
+            block: cell.block,
+            file_bytes: cell.file_bytes,
+            threads: cell.threads,
+            unit: cell.case.unit(),
+            value: figure.median,
+            min: figure.min,
+            max: figure.max,
+            rounds: measured.nr_rounds(),
+            copy: copies::variant(),
+            processor: processor(),
+        })?;
+    }
+    for (a, b) in ratios(cell.case) {
+        let Some(ratio) = measured.ratio(a, b) else {
+            continue;
+        };
+        output::print_json(&Comparison {
+            bench: cell.case.bench().name(),
+            ratio: format!("{a}/{b}"),
+            case: cell.case_name(),
+            block: cell.block,
+            file_bytes: cell.file_bytes,
+            threads: cell.threads,
+            value: ratio.median,
+            low: ratio.min,
+            high: ratio.max,
+            copy: copies::variant(),
+            processor: processor(),
+        })?;
+    }
+    Ok(())
+}

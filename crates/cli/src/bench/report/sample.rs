@@ -1,0 +1,30 @@
+//! A cell as if it had been measured, for tests.
+
+use super::measured::Measured;
+use crate::bench::cases::engines;
+use crate::bench::crew::Speeds;
+use crate::bench::plan::{Bench, Case, Cell};
+
+/// Each engine twice as fast as the next, in two rounds.
+pub(in crate::bench) fn measured(case: Case, block: u64, threads: u32) -> Measured {
+    let cell = Cell {
+        case,
+        block,
+        file_bytes: if matches!(case.bench(), Bench::Read | Bench::Write) {
+            256 << 20
+        } else {
+            0
+        },
+        threads,
+        forks: if case.bench() == Bench::Migrate {
+            10_000
+        } else {
+            0
+        },
+    };
+    let speed = |lane: u32| 1e6 * f64::from(threads) / f64::from(1 << lane);
+    let of_lanes = (0..engines(case).len() as u32)
+        .map(|lane| vec![speed(lane), speed(lane)])
+        .collect();
+    Measured::new(cell, Speeds { of_lanes })
+}

@@ -1,0 +1,107 @@
+//! How the engines scale with the number of workers.
+
+use comfy_table::Table;
+
+use super::cell::{cases, columns};
+use super::format::{align_right, new_table, times};
+use super::measured::Measured;
+use crate::bench::cases::engines;
+use crate::bench::plan::{Bench, Cell};
+
+/// Two engines whose scaling is compared, and what to call that.
+fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'static str)> {
+    match bench {
+        Bench::Refcount => Some(("lock-bit", "bare", "lock-bit/bare")),
+        Bench::Read => Some(("optimistic", "mmap", "opt./mmap")),
+        Bench::Write => Some(("pagewell", "mmap", "pagewell/mmap")),
+        Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
+        Bench::Space => Some(("space", "memcpy", "space/memcpy")),
+        Bench::Alloc | Bench::Fork | Bench::Migrate => None,
+    }
+}
+
+/// From the least to the greatest number of workers, for each block and file.
+pub(super) fn scaling_table(measured: &[Measured]) -> Option<Table> {
+    let bench = measured.first()?.cell.case.bench();
+    let engines = engines(measured.first()?.cell.case);
+    let compared = compared_scaling(bench);
+    let mut header = vec!["case".to_owned()];
+    header.extend(columns(bench).iter().map(|column| column.name().to_owned()));
+    header.push("thr".to_owned());
+    header.extend(engines.iter().map(|engine| (*engine).to_owned()));
+    header.extend(compared.iter().map(|(_, _, name)| (*name).to_owned()));
+    let mut table = new_table(header);
+    for (one, all) in scaling_pairs(measured) {
+        let cell = &all.cell;
+        let mut row = vec![cell.case.name().to_owned()];
+        row.extend(columns(bench).iter().map(|column| column.text(cell)));
+        row.push(format!("{}>{}", one.cell.threads, cell.threads));
+        let scaling = |engine: &str| Some(all.figure(engine)?.median / one.figure(engine)?.median);
+        row.extend(
+            engines
+                .iter()
+                .map(|engine| scaling(engine).map_or_else(String::new, times)),
+        );
+        row.extend(
+            compared
+                .iter()
+                .map(|(ours, peer, _)| match (scaling(ours), scaling(peer)) {
+                    (Some(ours), Some(peer)) => format!("{:.2}", ours / peer),
+                    _ => String::new(),
+                }),
+        );
+        table.add_row(row);
+    }
+    align_right(&mut table);
+    (!table.is_empty()).then_some(table)
+}
+
+/// Cells that differ in the number of workers alone: fewest and most.
+fn scaling_pairs(measured: &[Measured]) -> Vec<(&Measured, &Measured)> {
+    let mut pairs: Vec<(&Measured, &Measured)> = Vec::new();
+    for case in cases(measured) {
+        for cell in measured
+            .iter()
+            .filter(|measured| measured.cell.case == case)
+        {
+            let same_work = |other: &Measured| {
+                let threads = cell.cell.threads;
+                Cell {
+                    threads,
+                    ..other.cell
+                } == cell.cell
+            };
+            match pairs.iter_mut().find(|(least, _)| same_work(least)) {
+                None => pairs.push((cell, cell)),
+                Some((least, most)) => {
+                    if cell.cell.threads < least.cell.threads {
+                        *least = cell;
+                    }
+                    if cell.cell.threads > most.cell.threads {
+                        *most = cell;
+                    }
+                }
+            }
+        }
+    }
+    pairs.retain(|(least, most)| least.cell.threads < most.cell.threads);
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::measured;
+    use super::*;
+    use crate::bench::plan::Case;
+
+    #[test]
+    fn scaling_pairs_the_fewest_workers_with_the_most() {
+        let cells = [2, 1, 8, 4].map(|threads| measured(Case::SameHot, 64, threads));
+        let pairs = scaling_pairs(&cells);
+        assert_eq!(pairs.len(), 1);
+        assert_eq!((pairs[0].0.cell.threads, pairs[0].1.cell.threads), (1, 8));
+        let text = scaling_table(&cells).unwrap().to_string();
+        assert!(text.contains("8.00x"), "{text}");
+        assert!(scaling_table(&cells[..1]).is_none());
+    }
+}

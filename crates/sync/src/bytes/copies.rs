@@ -1,0 +1,99 @@
+//! What the bytes are copied by: the copies of this build.
+
+use std::mem::MaybeUninit;
+
+use super::place::{RacyBytes, RacySource};
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+use super::portable as native;
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
+use super::x86_64 as native;
+
+impl RacySource<'_> {
+    /// Copies the bytes from `off` on to `dst`, all of which is written.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `dst.len()` bytes from `off` on.
+    #[inline]
+    #[track_caller]
+    pub fn copy_to(self, off: usize, dst: &mut [u8]) {
+        self.0.copy_to(off, dst);
+    }
+}
+
+impl RacyBytes<'_> {
+    /// Asks the processor for the first cache line, which is about to be written to. Changes nothing.
+    #[inline]
+    pub fn expect_write(self) {
+        // A model has no cache lines.
+        #[cfg(not(loom))]
+        native::expect_write(self.as_ptr().cast());
+    }
+
+    /// Copies the bytes from `off` on to `dst`, all of which is written.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `dst.len()` bytes from `off` on.
+    #[inline]
+    #[track_caller]
+    pub fn copy_to(self, off: usize, dst: &mut [u8]) {
+        self.check(off, dst.len());
+        // SAFETY: (r) was just checked; (d) `dst` is exclusive.
+        unsafe { self.copy_to_unchecked(off, dst.as_mut_ptr(), dst.len()) }
+    }
+
+    /// Copies `len` bytes from `off` on to `dst`, as [`copy_to`](Self::copy_to) does, without a
+    /// check of the range.
+    ///
+    /// # Safety
+    ///
+    /// - (r) The `len` bytes from `off` on are in `self`.
+    /// - (d) `dst` is not null, and valid for writes of `len` bytes that nobody else accesses
+    ///   meanwhile. They need not be initialised; they are afterwards.
+    #[inline(always)]
+    pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
+        // SAFETY: (r).
+        let src = unsafe { self.part(off, len) };
+        // SAFETY: (d).
+        let dst = unsafe { std::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), len) };
+        native::copy_out(src, dst);
+    }
+
+    /// Copies `src` to the bytes from `off` on.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `src.len()` bytes from `off` on.
+    #[inline]
+    #[track_caller]
+    pub fn copy_from(self, off: usize, src: &[u8]) {
+        native::copy_in(self.slice(off, src.len()), src);
+    }
+
+    /// Copies all of `src` to the bytes from `off` on, while others may be writing to either.
+    ///
+    /// What a racing copy has is validated by both protocols, each on its side: as a reader of `src`,
+    /// and as a writer of `self`. If the two overlap, what is copied is any mixture.
+    ///
+    /// # Panics
+    ///
+    /// When there are less than `src.len()` bytes from `off` on.
+    #[inline]
+    #[track_caller]
+    pub fn copy_from_racy<'s>(self, off: usize, src: impl Into<RacySource<'s>>) {
+        let RacySource(src) = src.into();
+        native::copy_between(self.slice(off, src.len()), src);
+    }
+
+    /// Makes the `len` bytes from `off` on zero.
+    ///
+    /// # Panics
+    ///
+    /// When they are not all in `self`.
+    #[inline]
+    #[track_caller]
+    pub fn zero(self, off: usize, len: usize) {
+        native::zero(self.slice(off, len));
+    }
+}

@@ -25,7 +25,7 @@ pub struct ModelCache {
     files: Arc<Files<LockBit>>,
 }
 
-/// A file of a cache that can be written to. What goes wrong panics.
+/// A file of a cache that can be written to. Its operations panic on errors.
 #[derive(Clone, Debug)]
 pub struct ModelFile {
     mapping: Opened<LockBit>,

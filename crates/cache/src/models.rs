@@ -1,9 +1,9 @@
 //! loom models of the cache's protocols: the code that ships, with frames of two words.
 //!
 //! Each model is named after its race. `verify/mutants` breaks the code in one place at a time and
-//! shows that the model that is meant for it fails.
+//! shows that the model of that place fails.
 //!
-//! Here is what the models have in common; they are in one file for each theme.
+//! This file has the common parts of the models, which are in one file for each theme.
 //!
 //! loom explores interleavings, and stale values of relaxed and acquire loads; it does not show every
 //! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
@@ -129,14 +129,14 @@ fn leaf_frame<S: RefScheme>(mapping: &Mapping<S>) -> FrameNr {
     leaf.reference.frame()
 }
 
-/// Everything was given back.
+/// Asserts that everything was given back.
 fn assert_at_rest<S: RefScheme>(files: &Files<S>) {
     files.supply().pool().verify().expect("a consistent pool");
     let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-/// A backend that the model keeps a hand on.
+/// A backend that the model controls.
 #[derive(Debug)]
 struct SharedBackend(Arc<FaultBackend<MemoryBackend>>);
 
@@ -169,15 +169,15 @@ fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<Memory
     (writable_on(files, seen(&backend)), backend)
 }
 
-/// A storage of which loom sees the calls.
+/// A storage whose calls loom sees.
 ///
-/// loom tries the orders of accesses that depend on each other, as far as it knows; the bytes of a storage are none that it
-/// knows. Without this a call of one thread is tried before and after those of another only if there happen to be accesses
-/// of both around it that meet, which is a matter of how the code is written.
+/// loom tries the orders of dependent accesses, as far as it knows them; it does not know the bytes of a storage.
+/// Without this, loom tries a call of one thread before and after a call of another only if other accesses
+/// of both, around the calls, happen to meet; that would depend on how the code is written.
 fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     let nr_calls = AtomicUsize::new(0);
     FaultBackend::with_script(Arc::clone(backend), move |_| {
-        // ORDERING: Relaxed; it is to be seen, and to order nothing.
+        // ORDERING: Relaxed; loom has to see it, and it orders nothing.
         nr_calls.fetch_add(1, Ordering::Relaxed);
         Fault::None
     })
@@ -198,7 +198,7 @@ fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
     assert_eq!(n, FRAME_BYTES);
 }
 
-/// The one byte that a page is made of.
+/// The one byte that fills a page.
 #[track_caller]
 fn only_byte(bytes: &[u8]) -> u8 {
     assert_eq!(bytes.len(), FRAME_BYTES);
@@ -206,7 +206,7 @@ fn only_byte(bytes: &[u8]) -> u8 {
     bytes[0]
 }
 
-/// What the storage has of the file.
+/// The storage's content of the file.
 fn stored(backend: &MemoryBackend) -> Vec<u8> {
     let size = pagewell_io::Backend::size(backend).unwrap() as usize;
     let words: Vec<_> = (0..size.div_ceil(8))
@@ -229,13 +229,13 @@ fn sync(mapping: &Mapping<LockBit>) {
         .expect("a healthy storage");
 }
 
-/// Whether page 0 is among those that the storage is to be given.
+/// Whether page 0 still has to be given to the storage.
 fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
     let writes = mapping.writes_if_any().expect("a file that is written to");
     writes.any_dirty(0..1).is_some()
 }
 
-/// All was written back, is durable, and can be evicted; then everything is given back.
+/// Asserts that everything was written back, is durable and can be evicted, and that then everything is given back.
 fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));

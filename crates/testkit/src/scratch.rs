@@ -1,13 +1,13 @@
 //! Folders and files of a test, in the system's folder for temporary files (`TMPDIR`).
 //!
-//! A disk that is full is no fault of what is tested: without a look first, some tests would fail far from the cause, by a
+//! A full disk is no fault of the tested code. Without a check first, some tests would fail far from the cause, by a
 //! wrong byte, a signal or a limit of time.
 
 use std::sync::OnceLock;
 
 use tempfile::{NamedTempFile, TempDir};
 
-/// What all tests that run at a time need, and more.
+/// More than all tests that run at a time need.
 pub const ROOM_BYTES: u64 = 256 << 20;
 
 /// A folder that is removed with its content when it is dropped.
@@ -32,11 +32,11 @@ pub fn file() -> NamedTempFile {
     NamedTempFile::new().unwrap_or_else(|error| panic!("no file for a test: {error}"))
 }
 
-/// Looks, once a process, whether the folder for temporary files has [`ROOM_BYTES`] left.
+/// Checks, once a process, that the folder for temporary files has [`ROOM_BYTES`] left.
 ///
 /// # Panics
 ///
-/// When it has not, with its name, and what to do.
+/// When it has less, with its name, and a remedy.
 #[track_caller]
 pub fn require_room() {
     static LACK: OnceLock<Option<String>> = OnceLock::new();
@@ -45,11 +45,11 @@ pub fn require_room() {
     }
 }
 
-/// Says that the folder has less than `bytes` left, if it has.
+/// A message if the folder has less than `bytes` left.
 fn lack_of(bytes: u64) -> Option<String> {
     let folder = std::env::temp_dir();
     let folder_is = folder.display();
-    // What an ordinary user may have: a file system may keep some for the superuser.
+    // The space for an ordinary user: a file system may keep some for the superuser.
     let room = match rustix::fs::statvfs(&folder) {
         Ok(system) => system.f_bavail.saturating_mul(system.f_frsize),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Publishing frames as pages of files, and as leaves of their indices: what their records say is believed from then on.
+//! Publishing frames as pages of files, and as leaves of their indices. From then on other code relies on their records.
 //!
 //! Place. Fills and writes publish pages, [`super::file_index`] publishes leaves.
 
@@ -8,8 +8,8 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-/// Publishes a frame as that of a page, with `refs` references. `place` is the frame of the leaf that has the page's slot,
-/// and where in it that is: the caller has claimed the slot. `private` is the page's state, and its log sequence number.
+/// Publishes a frame as that of a page, with `refs` references. `place` is the page's slot: the frame of its leaf, and the
+/// position in the leaf. The caller has claimed the slot. `private` is the page's state, and its log sequence number.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
@@ -32,6 +32,6 @@ pub(crate) fn leaf<S: RefScheme>(
     debug_assert_eq!(slots.len(), FRAME_WORDS);
     let private = [slots.as_ptr().expose_provenance() as u64, floor];
     // SAFETY: (K) leaves in a cache's pool are the cache's, whose crate alone calls this; the address is that of the
-    // leaf's slots, which whoever holds the leaf goes by ([`super::raw::leaf_slots`]).
+    // leaf's slots, on which every holder of the leaf relies ([`super::raw::leaf_slots`]).
     unsafe { frame.publish_with(FrameKind::Leaf, (owner, leaf as u64), private, 2) }
 }

@@ -1,4 +1,4 @@
-//! Blocks of frames in a row that are made free by evicting what is in them.
+//! Blocks of frames in a row that are made free by evicting their content.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ fn take_block(files: &Files<LockBit>) -> bool {
     block.is_ok()
 }
 
-/// Pages 0 and 1 in one place for a block of two frames, lower frame first, and all other frames that are free, taken: a
-/// block can be had only there.
+/// Takes all free frames, with pages 0 and 1 in one place for a block of two frames, lower frame first: a block can be had only
+/// there.
 struct Place<'s> {
     pages: [u64; 2],
     frames: [FrameNr; 2],
@@ -39,7 +39,7 @@ struct Place<'s> {
 
 impl<'s> Place<'s> {
     fn new(files: &'s Files<LockBit>, mapping: &Mapping<LockBit>) -> Self {
-        // With the leaf in its frame all that is free is taken, but for two frames in a row.
+        // With the leaf in its frame, all free frames are taken, but for two in a row.
         let frame = warm(mapping, 0);
         drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
         let free = || files.supply().pool().alloc(Order::ZERO);
@@ -71,7 +71,7 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) {
 }
 
 /// A page is pinned while its frame is wanted for a block, after the frame before it was evicted for that: the pin keeps
-/// its bytes, or finds them anew, and what was evicted in vain is not lost.
+/// its bytes, or finds them anew, and the frame evicted in vain is not lost.
 #[test]
 fn loom_block_vs_pin() {
     explore(2, || {

@@ -1,4 +1,4 @@
-//! Files whose last share goes while others look at them.
+//! Files whose last share goes during visits.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn loom_close_vs_evict_leaf() {
     });
 }
 
-/// A file is closed while somebody who does not keep it makes it durable: everything is given back when its last share is
+/// A file is closed while a visitor makes it durable: everything is given back when its last share is
 /// gone, and not later.
 #[test]
 fn loom_close_vs_sync() {
@@ -87,8 +87,8 @@ fn loom_reopen_vs_close_vs_visit() {
     });
 }
 
-/// As above, with a visitor who has come before: who drops the first share waits for it, and goes on when the file is opened
-/// again, though the visitor leaves a file that has a share.
+/// As above, with a visitor that came before: the thread that drops the first share waits for it, and goes on when the file is
+/// opened again, though the visitor leaves a file that has a share.
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {
@@ -110,15 +110,15 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
     });
 }
 
-/// Pins alone are left of a file while a leaf of it, and the page in it, are looked at by evictions: the leaf is given back
-/// all the same, since nobody will come for it later.
+/// Evictions look at a leaf of a file, and at the page in it, while only pins are left of the file: the leaf is given back
+/// all the same, since no later operation would do that.
 #[test]
 fn loom_give_back_vs_evict() {
     explore(2, || {
         let files = pool::<LockBit>(4);
         let (mapping, _storage) = cold(&files, FRAME_BYTES);
         let frame = warm(&mapping, 0);
-        // What an `OwnedPageGuard` has of the file.
+        // The part of the file that an `OwnedPageGuard` keeps.
         let pinned = Arc::clone(mapping.mapping());
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {

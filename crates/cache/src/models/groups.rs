@@ -1,4 +1,4 @@
-//! Barriers: the order in which the storage gets what was written before and after.
+//! Barriers: the order in which the storage gets writes before and after them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,14 +16,14 @@ use crate::files::state::Files;
 use crate::writeback::barrier::Barriers;
 use crate::writeback::flush::Flusher;
 
-/// A file of two pages of [`OURS`], cached, on a storage that is given the second page only when another first page than
+/// A file of two pages of [`OURS`], cached, on a storage that must get the second page only after another first page than
 /// that is durable.
 fn ordered(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; 2 * FRAME_BYTES]));
     let durable = AtomicU8::new(OURS);
     let bytes = Arc::clone(&backend);
     let checked = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
-        // ORDERING: Relaxed, both; of the script alone, and no part of what is modelled.
+        // ORDERING: Relaxed, both; only the script uses it, and it is no part of the model.
         match operation {
             Operation::Write { pos, len } if pos + *len as u64 > FRAME_BYTES as u64 => {
                 let durable = durable.load(Ordering::Relaxed);
@@ -42,7 +42,7 @@ fn ordered(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>)
     (mapping, backend)
 }
 
-/// A page is written to while a barrier is made that it was dirty before: either write may be the last, and neither
+/// A dirty page is written to while a barrier is made: either write may be the last, and neither
 /// brings the other side of the barrier to the storage first.
 #[test]
 fn loom_write_vs_barrier() {
@@ -86,8 +86,8 @@ fn loom_flush_vs_barrier() {
     });
 }
 
-/// A write to a clean page is under way while a barrier is made, and stores its state when the group should be durable
-/// already: nobody is told that the page is held.
+/// A write to a clean page is under way while a barrier is made, and stores its state when the group should already be
+/// durable: no caller is told that the page is held.
 #[test]
 fn loom_late_write_vs_barrier() {
     explore(2, || {

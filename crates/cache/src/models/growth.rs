@@ -1,4 +1,4 @@
-//! Writes that make a file longer, against reads at its end, and against what the storage is told of it.
+//! Writes that make a file longer, against reads at its end, and against the size that the storage is told.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::write::growth::Grower;
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Reads all that a file has; asserts that it is [`OURS`] up to `old`, and `new` from there on.
+/// Reads the whole file; asserts that it is [`OURS`] up to `old`, and `new` from there on.
 fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath) {
     let size = mapping.size() as usize;
     let mut buf = vec![0; size];
@@ -37,7 +37,7 @@ fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath
     );
 }
 
-/// A page is appended while the end is read: who sees the size sees the bytes.
+/// A page is appended while the end is read: a reader that sees the size sees the bytes.
 fn append_vs_read(path: ReadPath) {
     let files = pool::<LockBit>(5);
     let (mapping, backend) = cold(&files, FRAME_BYTES);
@@ -67,7 +67,7 @@ fn loom_append_vs_referenced_read() {
     explore(3, || append_vs_read(ReadPath::Referenced));
 }
 
-/// The last page is made longer where it is while it is read.
+/// The last page is made longer in place while it is read.
 #[test]
 fn loom_append_within_page_vs_read() {
     explore(3, || {
@@ -122,7 +122,7 @@ fn loom_gap_vs_read() {
     });
 }
 
-/// A page is appended while everything is made durable: what the sync has not seen is written by the next one.
+/// A page is appended while everything is made durable: the next sync writes what this one has not seen.
 #[test]
 fn loom_append_vs_sync() {
     explore(3, || {
@@ -148,7 +148,7 @@ fn loom_append_vs_sync() {
     });
 }
 
-/// Two append: each has bytes of its own, whole.
+/// Two threads append: each has bytes of its own, whole.
 #[test]
 fn loom_append_vs_append() {
     explore(3, || {
@@ -169,12 +169,12 @@ fn loom_append_vs_append() {
     });
 }
 
-/// The one byte that half a page is made of.
+/// The one byte that fills half a page.
 fn only_half(bytes: &[u8], from: usize) -> u8 {
     only_byte(&bytes[from..from + HALF].repeat(2))
 }
 
-/// The last page is made longer where it is while everything is made durable.
+/// The last page is made longer in place while everything is made durable.
 #[test]
 fn loom_append_within_page_vs_sync() {
     explore(3, || {
@@ -202,7 +202,7 @@ fn on_ordered_storage(
     let storage = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
     let nr_calls = AtomicUsize::new(0);
     let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
-        // ORDERING: AcqRel; what comes before a call is seen after those that come later.
+        // ORDERING: AcqRel; accesses before a call are seen after later calls.
         nr_calls.fetch_add(1, Ordering::AcqRel);
         if fails(operation) {
             return Fault::Fail(std::io::Error::other("as the model wants"));

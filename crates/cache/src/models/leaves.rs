@@ -66,7 +66,7 @@ fn loom_pin_vs_leaf_remade() {
     });
 }
 
-/// Who is about to sleep on a claimed slot is not left asleep when the claim ends and the leaf goes.
+/// A thread that is about to sleep on a claimed slot is not left asleep when the claim ends and the leaf goes.
 #[test]
 fn loom_wait_vs_leaf_remade() {
     vs_leaf_remade(|mapping| {

@@ -25,8 +25,8 @@ use crate::writeback::flush::Flusher;
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Locks page 0, changes the copy, and puts it in place of the page, as a guard does. Returns the byte that it was
-/// made of before.
+/// Locks page 0, changes the copy, and puts it in place of the page, as a guard does. Returns the byte that filled the page
+/// before.
 fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
     let (mut bytes, spare) = PageLocks(mapping)
@@ -38,7 +38,7 @@ fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8
     before
 }
 
-/// A page is replaced where it is while it is read: all of one version, or of the other.
+/// A page is replaced in place while it is read: all of one version, or of the other.
 #[test]
 fn loom_read_vs_pin_mut() {
     explore(3, || {
@@ -83,8 +83,8 @@ fn loom_pin_mut_vs_write() {
     });
 }
 
-/// The same, and the page is pinned, so that what is replaced moves to another frame: who waits for the lock waits
-/// at the record of the frame that it was in.
+/// The same, and the page is pinned, so that its replacement moves to another frame: a thread that waits for the lock waits
+/// at the record of the old frame.
 #[test]
 fn loom_pin_mut_of_pinned_vs_write() {
     explore(2, || {
@@ -110,7 +110,7 @@ fn loom_pin_mut_of_pinned_vs_write() {
     });
 }
 
-/// Two replace a page: the second sees what the first has made of it.
+/// Two threads replace a page: the second sees the result of the first.
 #[test]
 fn loom_pin_mut_vs_pin_mut() {
     explore(2, || {
@@ -128,8 +128,8 @@ fn loom_pin_mut_vs_pin_mut() {
     });
 }
 
-/// A page is discarded while it is locked, and locked again by somebody else: who locked the page that is gone
-/// replaces nothing, and does not end the lock of the other.
+/// A page is discarded while it is locked, and another thread locks the new page: the holder of the first lock
+/// replaces nothing, and does not end the second lock.
 #[test]
 fn loom_pin_mut_vs_discard() {
     explore(2, || {
@@ -157,7 +157,7 @@ fn loom_pin_mut_vs_discard() {
     });
 }
 
-/// A page is invalidated and evicted while it is locked: it stays, so what replaces it is not lost.
+/// A page is invalidated and evicted while it is locked: it stays, so its replacement is not lost.
 #[test]
 fn loom_pin_mut_vs_invalidate() {
     explore(2, || {

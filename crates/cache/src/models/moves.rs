@@ -1,4 +1,4 @@
-//! Pages that move to other frames, against whatever else may happen to them.
+//! Moves of pages to other frames, against all other operations on them.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ fn loom_move_vs_evict() {
     });
 }
 
-/// A dirty page moves, by its frame, while it is given to the storage: what is on its way stays, and its state goes along.
+/// A dirty page moves, by its frame, while it is given to the storage: the bytes on their way stay, and its state goes along.
 #[test]
 fn loom_move_vs_flush() {
     explore(2, || {

@@ -7,8 +7,8 @@ use loom::thread;
 use super::explore;
 use crate::dirty::page_set::PageSet;
 
-/// A page is put into a word that was empty while somebody goes over the set, and clears the bit above: whoever
-/// goes over it afterwards finds the page. (Not in the first word, which is looked at without the bit above.)
+/// A page is put into a word that was empty while another thread goes over the set, and clears the bit above: a later
+/// walk over the set finds the page. (Not in the first word, which is read without the bit above.)
 #[test]
 fn loom_set_vs_clear() {
     explore(3, || {
@@ -26,7 +26,7 @@ fn loom_set_vs_clear() {
     });
 }
 
-/// Two pages of one word are put in and taken out, each by the holder of its claim, while somebody goes over the
+/// Two pages of one word are put in and taken out, each by the holder of its claim, while a third thread goes over the
 /// set: neither change undoes the other.
 #[test]
 fn loom_set_vs_set() {
@@ -47,7 +47,7 @@ fn loom_set_vs_set() {
     });
 }
 
-/// Two pages are put into one word that was empty: each is found by who has put it in, also while the other is not done.
+/// Two pages are put into one word that was empty: each thread finds the page that it has put in, even if the other is not done.
 #[test]
 fn loom_insert_vs_insert() {
     explore(3, || {

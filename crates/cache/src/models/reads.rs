@@ -1,4 +1,4 @@
-//! Reads and pins against fills, evictions and replacements; what takes a page out against the like.
+//! Reads and pins against fills, evictions and replacements; removals of pages against each other.
 
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ fn pin_vs_evict<S: RefScheme>() {
     };
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
-        // Someone else's page, which the pinner's stray reference may have to free.
+        // Another thread's page, which the pinner's stray reference may have to free.
         let frame = crate::index::publish::page(unique, (u64::MAX, 0), [0, 0], 1);
         drop(crate::index::raw::published(&files.supply().claims, frame));
     }

@@ -77,8 +77,8 @@ fn loom_read_vs_shrink_and_growth() {
     });
 }
 
-/// The file is found to have grown while its last page is being filled: neither who fills it nor who reads it
-/// afterwards sees the zeros that were past the old end.
+/// The file is found to have grown while its last page is being filled: neither the filling thread nor a later reader
+/// sees the zeros that were past the old end.
 #[test]
 fn loom_fill_vs_refresh() {
     explore(3, || {

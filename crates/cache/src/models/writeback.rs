@@ -1,4 +1,4 @@
-//! What is written back and made durable against what is written, held, discarded and evicted meanwhile.
+//! Writeback and syncs against simultaneous writes, holds, discards and evictions.
 
 use std::io;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::writeback::discard::discard;
 use crate::writeback::durable::Sync as What;
 use crate::writeback::flush::Flusher;
 
-/// A file of one page of [`OURS`], cached, on a storage of which the first call fails that `fails` says is to. A sync
-/// that fails is that of a system that has lost what it was given, and will not remember that it has.
+/// A file of one page of [`OURS`], cached, on a storage whose first call that `fails` names fails. A failed sync
+/// is that of a system that has lost the bytes it was given, and will not remember that.
 fn failing(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -33,7 +33,7 @@ fn failing(
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
     let faulty = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
-        // ORDERING: Relaxed; of the script alone, and no part of what is modelled.
+        // ORDERING: Relaxed; only the script uses it, and it is no part of the model.
         if !fails(operation) || has_failed.swap(true, Ordering::Relaxed) {
             return Fault::None;
         }
@@ -77,7 +77,7 @@ fn loom_write_vs_flush() {
     });
 }
 
-/// A page is written while the storage refuses to take it: it is dirty afterwards, with what was written last.
+/// A page is written while the storage refuses to take it: it is dirty afterwards, with the bytes written last.
 #[test]
 fn loom_flush_fails_vs_write() {
     explore(3, || {
@@ -125,7 +125,7 @@ fn loom_flush_fails_vs_evict() {
     });
 }
 
-/// A page is written while everything is made durable: what the sync has not seen is written by the next one.
+/// A page is written while everything is made durable: the next sync writes what this one has not seen.
 #[test]
 fn loom_sync_vs_write() {
     explore(3, || {
@@ -147,7 +147,7 @@ fn loom_sync_vs_write() {
     });
 }
 
-/// A page is written while a sync fails, for which the storage has lost what it was given: the page is dirty
+/// A page is written while a sync fails that makes the storage lose the bytes it was given: the page is dirty
 /// afterwards, whenever it was written, and the next sync gives it again.
 #[test]
 fn loom_sync_fails_vs_write() {
@@ -189,8 +189,8 @@ fn loom_sync_fails_vs_evict() {
     });
 }
 
-/// A page is held and then written while dirty pages are given to the storage: what was written to it after it was
-/// held is not among that.
+/// A page is held and then written while dirty pages are given to the storage: the bytes written after the hold
+/// are not among those given.
 #[test]
 fn loom_hold_vs_flush() {
     explore(3, || {
@@ -215,7 +215,7 @@ fn loom_hold_vs_flush() {
     });
 }
 
-/// A page is discarded while it is given to the storage: what is read afterwards is what the storage has, and
+/// A page is discarded while it is given to the storage: later reads give the bytes that the storage has, and
 /// goes on to have.
 #[test]
 fn loom_discard_vs_flush() {
@@ -259,7 +259,7 @@ fn loom_discard_vs_write() {
     });
 }
 
-/// The file is cut while a page of it is given to the storage: what was cut off does not come back.
+/// The file is cut while a page of it is given to the storage: the bytes cut off do not come back.
 #[test]
 fn loom_flush_vs_truncate() {
     explore(3, || {

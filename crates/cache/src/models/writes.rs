@@ -148,7 +148,7 @@ fn loom_write_vs_truncate() {
         let written = stored(&backend);
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
-        // What was cut off does not come back.
+        // The bytes cut off do not come back.
         Grower(&mapping)
             .resize(FRAME_BYTES as u64)
             .expect("a healthy storage");
@@ -159,7 +159,7 @@ fn loom_write_vs_truncate() {
     });
 }
 
-/// All of a page that is missing is written while it is cut off: the write is there, or the page is not.
+/// All of a missing page is written while it is cut off: the write is there, or the page is not.
 #[test]
 fn loom_create_vs_truncate() {
     explore(3, || {
@@ -185,7 +185,7 @@ fn loom_create_vs_truncate() {
     });
 }
 
-/// All of a page that is missing is written while somebody reads it in: the write is what stays.
+/// All of a missing page is written while another thread reads it in: the write stays.
 #[test]
 fn loom_fill_vs_whole_write() {
     explore(2, || {
@@ -207,7 +207,7 @@ fn loom_fill_vs_whole_write() {
     });
 }
 
-/// The same with two who read it in.
+/// The same with two threads that read it in.
 #[test]
 fn loom_two_fills_vs_whole_write() {
     explore(1, || {
@@ -231,8 +231,8 @@ fn loom_two_fills_vs_whole_write() {
     });
 }
 
-/// All that the file has of a page is written, so nothing of it has to be read; meanwhile the file gets longer, what
-/// was added to the page is made durable, and the page is evicted: it is not lost.
+/// All that the file has of a page is written, so nothing of the page has to be read. Meanwhile the file gets longer, the
+/// bytes added to the page are made durable, and the page is evicted: these bytes are not lost.
 #[test]
 fn loom_whole_write_vs_growth() {
     explore(1, || {

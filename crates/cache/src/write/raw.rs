@@ -5,12 +5,12 @@
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameView};
 
-/// Has the processor fetch the first of the `len` bytes of a page from byte `off` of it on, which are about to be written. The
+/// Prefetches the first of the `len` bytes of a page from byte `off` of it on, which are about to be written. The
 /// page begins at `frame`, which a slot of the caller's index has named.
 ///
 /// # Panics
 ///
-/// When they are not all in a page of `page_size` bytes.
+/// When the bytes are not all in a page of `page_size` bytes.
 #[inline(always)]
 #[track_caller]
 pub(super) fn expect_write<S: RefScheme>(

@@ -1,4 +1,4 @@
-//! Who waits for whom when files are closed, as far as threads are not needed to see it; and the registry of open files.
+//! Which thread waits for which when files are closed, as far as that shows without threads; and the registry of open files.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Nodes, Order, Place};
@@ -82,7 +82,7 @@ impl Drop for ClosedLate {
     }
 }
 
-/// The mapping that has been closed first takes itself out of the registry, and not the one that has been closed after it.
+/// The mapping closed first takes itself out of the registry, and not the one closed after it.
 #[test]
 fn a_mapping_forgets_itself_and_no_other_one() {
     bounded("files that are closed", || {
@@ -110,7 +110,7 @@ fn a_mapping_forgets_itself_and_no_other_one() {
     });
 }
 
-/// Who opens a file for writing waits for who is just opening the same one, and for nobody else.
+/// A thread that opens a file for writing waits for one that is just opening the same file, and for no other.
 #[test]
 fn a_file_is_opened_by_one_at_a_time() {
     bounded("files that are opened", || {
@@ -132,7 +132,7 @@ fn a_file_is_opened_by_one_at_a_time() {
     });
 }
 
-/// Who drops the last share gives nothing back that a new one has use for, and waits for no transfer of it.
+/// The thread that drops the last share gives nothing back that a new share can use, and waits for no transfer of it.
 #[test]
 fn what_has_been_opened_again_is_not_given_back() {
     bounded("giving back", || {
@@ -183,7 +183,7 @@ fn a_quiet_cache_is_not_one_before_a_round_is_over() {
     });
 }
 
-/// The visitor is the one whose hook drops the last handle and the last share of the file that it visits.
+/// The visitor's hook drops the last handle and the last share of the file that it visits.
 #[test]
 fn a_visitor_may_let_the_last_share_go_in_a_hook() {
     bounded("a visit", || {

@@ -40,7 +40,7 @@ pub enum Broken {
     Log,
 }
 
-/// Counts of what histories that went well did.
+/// Counts over successful histories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Losses of power.

@@ -46,7 +46,7 @@ pub fn write_words(bytes: &mut [u8], file: u64, pos: u64, version: u16) {
 ///
 /// # Errors
 ///
-/// A sentence that says what is wrong, and where.
+/// A sentence that names the fault and its place.
 pub fn check_words(bytes: &[u8], file: u64, pos: u64) -> Result<Option<u16>, String> {
     let lead = (pos.next_multiple_of(WORD as u64) - pos) as usize;
     let whole = bytes.get(lead..).unwrap_or_default();

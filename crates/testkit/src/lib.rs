@@ -12,7 +12,7 @@
 //! | [`skip`] | a report of tests that this machine cannot run |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
 //! | [`history`] | the steps that a user of a page cache may take, as data |
-//! | [`model`] | what a read of a cached file may return, kept in plain vectors |
+//! | [`model`] | the possible results of a read of a cached file, kept in plain vectors |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a read of a cached file may return, kept in plain vectors.
+//! The possible results of a read of a cached file, kept in plain vectors.
 //!
 //! The model does not know which pages are cached; only the cache knows. It knows which bytes a cached
 //! page can have: those that the storage has now, or had at an earlier time since the cache was
@@ -145,7 +145,7 @@ impl NaiveFile {
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong, and where.
+    /// A sentence that names the fault and its place.
     pub fn check_read(&mut self, pos: u64, got: &[u8]) -> Result<(), String> {
         let mut pos = pos;
         let mut rest = got;

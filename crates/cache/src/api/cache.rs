@@ -22,7 +22,7 @@ use crate::spaces::frames::CacheFrames;
 use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
-/// What the file at `path` is, if there is one.
+/// The identity of the file at `path`, if there is one.
 fn id_of(path: &Path) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(path).ok()?;
@@ -165,7 +165,7 @@ impl<S: RefScheme> Cache<S> {
             .with_detail("it is replaced, or locked, again and again while it is being opened"))
     }
 
-    /// Opens what a backend of the caller's holds; `path` is its name in errors. The backend's drop must neither wait for a
+    /// Opens the file of a caller's backend; `path` is its name in errors. The backend's drop must neither wait for a
     /// thread that opens the same file, nor open the file in this cache.
     ///
     /// # Errors

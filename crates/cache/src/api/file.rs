@@ -68,7 +68,7 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// What the file has for being written to, if this handle may be used for it.
+    /// The file's state for writes, if this handle may be used for writing.
     fn writes(&self, op: Op) -> Result<&Writes, Error> {
         self.mapping.check_home(op)?;
         match self.access {

@@ -1,4 +1,4 @@
-//! What can go wrong, in one type.
+//! The errors of the cache, in one type.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -6,7 +6,7 @@ use std::{fmt, io};
 #[cfg(not(loom))]
 use pagewell_io::Forked;
 
-/// What went wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -112,7 +112,7 @@ pub enum Op {
     Write,
     /// Giving dirty pages to the storage.
     Flush,
-    /// Making what was written durable.
+    /// Making writes durable.
     Sync,
     /// Changing a file's size.
     Resize,
@@ -137,7 +137,7 @@ impl Op {
     }
 }
 
-/// An error of the cache: what went wrong, in which operation, on which file, and why.
+/// An error of the cache: its kind, the operation, the file, and the cause.
 pub struct Error(Box<Inner>);
 
 #[derive(Debug)]

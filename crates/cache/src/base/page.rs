@@ -34,7 +34,7 @@ impl PageSize {
         Order::new(order as u8).map(Self)
     }
 
-    /// As [`new`](Self::new), for what a user has passed.
+    /// As [`new`](Self::new), for a user's argument.
     #[cfg(not(loom))]
     pub(crate) fn checked(bytes: usize, op: Op) -> Result<Self, Error> {
         Self::new(bytes).ok_or_else(|| {

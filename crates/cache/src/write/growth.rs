@@ -183,7 +183,7 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // Shown when it is sure that there is a cut, and before fills take what was cut off for zeros.
+                // Shown once the cut is certain, and before fills take the bytes cut off for zeros.
                 if new < old {
                     self.0.store_size(new);
                 }

@@ -1,4 +1,4 @@
-//! Asking the storage to make durable what it was given: steps 3 and 4 of the protocol of making durable ([`super`]).
+//! Asking the storage to make its data durable: steps 3 and 4 of the protocol of making durable ([`super`]).
 
 use std::io;
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl<S: RefScheme> Drop for Settle<'_, S> {
     }
 }
 
-/// Makes durable what the storage was given.
+/// Makes the data that the storage was given durable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Durable<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 

@@ -108,7 +108,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         let end = self.0.nr_pages().min(pages.end);
         if storage.is_split {
             if writes.dirty(current).next(pages.start, end).is_none() {
-                // What is written from now on may be of the current group, and is not for this flush.
+                // Later writes may be of the current group, and are not for this flush.
                 return Ok(nr_earlier);
             }
             Barriers(self.0).settle_earlier(writes, storage)?;

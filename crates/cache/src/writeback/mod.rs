@@ -27,7 +27,7 @@
 //!
 //! 1. Write back everything that is dirty, with the lock held all along.
 //! 2. Tell the storage the file's size, if it does not have that size ([`size`]).
-//! 3. Tell the storage to make durable what it was given.
+//! 3. Tell the storage to make everything that it was given durable.
 //! 4. If it succeeds, pages that are *written* become clean, and may be evicted. If it
 //!    fails, all of them are *dirty* again: the storage may have dropped any of them and forgotten that it did, so
 //!    the next sync writes them again.

@@ -151,7 +151,7 @@ fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     drop(evicted);
     let (pins, before) = (pin_on(&files, &mapping, 1), nr_pages(&files));
     let mut elsewhere = take(&files, Place::Prefer(1), 300);
-    // First what is free on the node.
+    // First the free frames of the node.
     elsewhere.retain(|block| files.supply().pool().node_of(block.frame()) == Some(0));
     assert!(elsewhere.len() >= 180, "{}", elsewhere.len());
     assert_eq!(nr_pages(&files)[1], before[1]);
@@ -260,8 +260,8 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
 /// How many pages are written; fewer than make writers write back.
 const NR_DIRTY: usize = 100;
 
-/// A cache of whose second node all is taken but what dirty pages are in, of a file that is written back in this way; and of the
-/// first all.
+/// A cache all of whose frames are taken, except those on the second node that have dirty pages, of a file that is written back in
+/// this way.
 fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {
@@ -326,7 +326,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     assert_at_rest(&files);
 }
 
-/// What the program writes back itself is not written back for the sake of frames.
+/// Pages that the program writes back itself are not written back for the sake of frames.
 #[test]
 fn dirty_pages_that_only_the_program_writes_back_stay() {
     let files = files_with(NR_NODES);

@@ -857,3 +857,27 @@ fn no_addition_is_lost() {
     assert_eq!(sum, ADDERS * ADDITIONS);
     cache.spaces().verify(&[&space]).unwrap();
 }
+
+/// Two groups of spaces of one cache that do not know each other numbered their areas each from 1 on. A file keeps the areas that
+/// show it by their first page and number: when an area of one group was unmapped, that of the other was forgotten. A cut left its
+/// private copies then, and what had been cut off was read again when the file had grown.
+#[test]
+fn spaces_that_do_not_know_each_other_show_one_file() {
+    let cache = cache(256);
+    let (file, _) = file(&cache, 16 * BYTES);
+    let groups = [(); 2].map(|()| Spaces::from_source(cache.frames()));
+    let [(ours, area), (others, other)] = groups.each_ref().map(|group| {
+        let space = group.space().unwrap();
+        let area = space
+            .map_file(&file, 0..16 * BYTES, Sharing::Private)
+            .unwrap();
+        space.write(area.start + 2 * BYTES, b"mine").unwrap();
+        (space, area)
+    });
+    others.unmap(other).unwrap();
+    file.set_len(0).unwrap();
+    file.set_len(16 * BYTES).unwrap();
+    let mut bytes = [0xFF; 4];
+    ours.read(area.start + 2 * BYTES, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 4], "what was cut off is back");
+}

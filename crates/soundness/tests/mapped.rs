@@ -80,6 +80,29 @@ fn a_frame_for_one_file_is_not_used_for_another() {
     }
 }
 
+/// What an access of one file has to wait for names a frame of its cache. Another cache may have no such frame: to wait for it there
+/// was a panic.
+#[test]
+fn what_one_file_waits_for_is_no_wait_for_another() {
+    let (large, small) = (cache(512), cache(32));
+    let (ours, other) = (support::file(&large, 400), support::file(&small, 4));
+    let mapped = ours.mapped();
+    let waits = (0..400).map(|page| {
+        let locked = ours.pin_mut(page).unwrap();
+        let at = (page * PAGE as u64, 8, 0);
+        let (tried, _) = mapped.try_edit(at, zero, &mut Spare::default()).unwrap();
+        drop(locked);
+        match tried {
+            Tried::NotNow(wait) => wait,
+            tried => panic!("{tried:?}"),
+        }
+    });
+    let elsewhere = other.mapped();
+    for wait in waits {
+        elsewhere.wait(0, &wait, &mut Spare::default()).unwrap();
+    }
+}
+
 #[test]
 fn accesses_over_the_end_of_a_page_are_refused() {
     let house = House::new();

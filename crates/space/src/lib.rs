@@ -15,7 +15,10 @@
 //! | `pages` | the frames of pages, counted by their entries; from a page to the areas that may map it |
 //! | `supply` | the pool and who makes room in it; the writers that may be stopped; the unsafe steps |
 //! | `words` | the words of tables, directories and records, and the one way to change an entry |
-//! | `error`, `parts` | what can go wrong; how operations are handed the parts that they need |
+//! | `error` | what can go wrong |
+//!
+//! What is done in a room is a method of a type of its own, which is no more than references to the parts that it needs: made where it
+//! is used (`Tables::of(&supply).copy(table)`), and handed over by value. So a call says which room it goes to.
 //!
 //! `tests` and `models` (loom) are beside them, and may use all.
 //!
@@ -35,7 +38,6 @@ mod mm;
 mod models;
 mod motion;
 mod pages;
-mod parts;
 mod supply;
 mod tables;
 #[cfg(all(test, not(loom)))]

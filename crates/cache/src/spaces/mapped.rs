@@ -323,7 +323,11 @@ impl<S: RefScheme> MappedFile<S> {
         match wait.0 {
             Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
-            Why::Locked(frame) => wait_while_locked(mapping, page, frame),
+            // That of another cache may name any frame.
+            Why::Locked(frame) if frame.index() < mapping.pool().nr_frames() => {
+                wait_while_locked(mapping, page, frame);
+            }
+            Why::Locked(_) => {}
             Why::NeedsFrame => {
                 let frame = PageWriter(mapping).frame_for_write().or_else(|error| {
                     mapping.make_room(error)?;

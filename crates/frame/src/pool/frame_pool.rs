@@ -12,7 +12,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::parking::WaitTable;
 
@@ -33,6 +33,7 @@ pub struct FramePool<S: RefScheme = LockBit> {
     allocator: Allocator<S>,
     memory: Memory,
     waits: WaitTable,
+    next_number: AtomicU64,
 }
 
 impl<S: RefScheme> FramePool<S> {
@@ -60,6 +61,7 @@ impl<S: RefScheme> FramePool<S> {
             memory,
             allocator: Allocator::new(lists),
             waits: WaitTable::new(),
+            next_number: AtomicU64::new(1),
         })
     }
 
@@ -67,6 +69,13 @@ impl<S: RefScheme> FramePool<S> {
     /// one may be moved, and its entries changed, by another.
     pub fn waits(&self) -> &WaitTable {
         &self.waits
+    }
+
+    /// A number that the pool gives nobody else, from 1 on: for users of the pool that do not know each other, and have to tell
+    /// apart what is theirs.
+    pub fn next_number(&self) -> u64 {
+        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// How many frames the pool has.

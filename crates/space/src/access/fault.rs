@@ -11,7 +11,6 @@ use crate::mm::space::Mm;
 use crate::motion::compact::Compactor;
 use crate::pages::family::Family;
 use crate::pages::owner::Binding;
-use crate::parts::parts;
 use crate::words::claim::{Claim, look};
 use crate::words::counts::MAPPING;
 use crate::words::geometry::entry_of;
@@ -26,11 +25,10 @@ pub(crate) struct NewPage<'s, S: RefScheme> {
 }
 
 /// Makes pages of a space.
+#[derive(Clone, Copy)]
 pub(crate) struct Faulter<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
-
-parts!(Faulter);
 
 impl<'m, S: RefScheme> Faulter<'m, S> {
     pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {

@@ -37,7 +37,6 @@ use crate::areas::file::FileArea;
 use crate::areas::maps::Sharing;
 use crate::error::ErrorKind;
 use crate::mm::space::Mm;
-use crate::parts::parts;
 use crate::supply::raw;
 use crate::words::claim;
 
@@ -98,11 +97,10 @@ pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
 }
 
 /// Accesses of a space's areas that show files.
+#[derive(Clone, Copy)]
 pub(crate) struct FileAccess<'m, S: RefScheme> {
     mm: &'m Mm<S>,
 }
-
-parts!(FileAccess);
 
 impl<'m, S: RefScheme> FileAccess<'m, S> {
     #[inline(always)]

@@ -25,7 +25,6 @@ use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 
-use crate::parts::parts;
 use crate::supply::view;
 use crate::tables::of_space::PageTables;
 use crate::words::claim::look;
@@ -36,11 +35,10 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 pub(crate) const SHORT_BYTES: usize = 64;
 
 /// Reads of pages that are present, by the tables of a space alone.
+#[derive(Clone, Copy)]
 pub(crate) struct Optimistic<'m, S: RefScheme> {
     tables: &'m PageTables<S>,
 }
-
-parts!(Optimistic);
 
 impl<'m, S: RefScheme> Optimistic<'m, S> {
     #[inline(always)]

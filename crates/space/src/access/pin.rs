@@ -26,7 +26,6 @@ use crate::access::files::{Copied, Fault, FileAccess};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::shared::Shared;
 use crate::mm::space::Mm;
-use crate::parts::parts;
 use crate::supply::raw;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
@@ -57,11 +56,10 @@ enum Tried<'s, S: RefScheme> {
 }
 
 /// Pins pages of a space.
+#[derive(Clone, Copy)]
 pub(crate) struct Pinner<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
-
-parts!(Pinner);
 
 impl<'m, S: RefScheme> Pinner<'m, S> {
     #[inline(always)]

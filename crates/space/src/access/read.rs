@@ -19,7 +19,6 @@ use crate::access::files::{FileAccess, Slow};
 use crate::access::optimistic::Optimistic;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
-use crate::parts::parts;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
@@ -27,11 +26,10 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
 /// Reads of a space.
+#[derive(Clone, Copy)]
 pub(crate) struct Reader<'m, S: RefScheme> {
     mm: &'m Mm<S>,
 }
-
-parts!(Reader);
 
 impl<'m, S: RefScheme> Reader<'m, S> {
     #[inline(always)]

@@ -47,7 +47,6 @@ use crate::areas::maps::Sharing;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
-use crate::parts::parts;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::cow::{Cow, decide};
@@ -68,11 +67,10 @@ enum Attempt<'s, S: RefScheme, R> {
 }
 
 /// Writes of a space.
+#[derive(Clone, Copy)]
 pub(crate) struct Writer<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
-
-parts!(Writer);
 
 impl<'m, S: RefScheme> Writer<'m, S> {
     #[inline(always)]

@@ -23,18 +23,16 @@ use crate::areas::set::Areas;
 use crate::change::options::{AreaInfo, FileInfo, MapOptions};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
-use crate::parts::parts;
 use crate::words::claim::{claim_used, look};
 use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pte::Protection;
 
 /// Changes the areas of a space.
+#[derive(Clone, Copy)]
 pub(crate) struct Mapper<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
-
-parts!(Mapper);
 
 impl<'m, S: RefScheme> Mapper<'m, S> {
     pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
@@ -17,7 +16,6 @@ use crate::tables::table::Tables;
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) writers: Writers,
-    next_id: AtomicU64,
 }
 
 impl<S: RefScheme> Shared<S> {
@@ -25,7 +23,6 @@ impl<S: RefScheme> Shared<S> {
         Self {
             supply: Supply::new(source),
             writers: Writers::new(),
-            next_id: AtomicU64::new(1),
         }
     }
 
@@ -44,10 +41,10 @@ impl<S: RefScheme> Shared<S> {
         Tables::of(&self.supply)
     }
 
-    /// A number that nothing else has.
+    /// A number that no other area or space of the pool has: a file of a cache may be shown by spaces that do not know each other
+    /// ([`Spaces::from_source`](crate::Spaces::from_source) called twice), and tells their areas apart by it.
     pub(crate) fn next_id(&self) -> u64 {
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        self.pool().next_number()
     }
 }
 

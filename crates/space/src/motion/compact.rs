@@ -33,7 +33,6 @@ use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated};
 use crate::pages::owner::Binding;
 use crate::pages::record::Pages;
-use crate::parts::parts;
 use crate::supply::frames::Supply;
 
 /// How many places are tried for one block.
@@ -46,11 +45,10 @@ const MAKE_ROOM_TRIES: usize = 4;
 pub(crate) const BATCH: usize = 64;
 
 /// Makes room for large blocks.
+#[derive(Clone, Copy)]
 pub(crate) struct Compactor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
-
-parts!(Compactor);
 
 impl<'s, S: RefScheme> Compactor<'s, S> {
     pub(crate) fn of(supply: &'s Supply<S>) -> Self {

@@ -9,7 +9,6 @@ use crate::motion::report::{Engine, Migrated, NotMoved, now};
 use crate::motion::walk::{Entry, Step, Walker};
 use crate::pages::family::Family;
 use crate::pages::record::Pages;
-use crate::parts::parts;
 use crate::supply::frames::Supply;
 use crate::words::counts::ISOLATED;
 use crate::words::cow::References;
@@ -22,11 +21,10 @@ const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Moves isolated pages.
+#[derive(Clone, Copy)]
 pub(crate) struct Mover<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
-
-parts!(Mover);
 
 impl<'s, S: RefScheme> Mover<'s, S> {
     pub(crate) fn of(supply: &'s Supply<S>) -> Self {

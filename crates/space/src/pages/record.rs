@@ -16,7 +16,6 @@ use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::pages::family::Family;
 use crate::pages::owner::{self, Binding, Owner};
-use crate::parts::parts;
 use crate::supply::raw;
 use crate::words::claim::Claim;
 use crate::words::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
@@ -28,11 +27,10 @@ use crate::words::pte::{Pte, State};
 pub(crate) struct TooMany;
 
 /// The pages of spaces in a pool: what their frames' records say, and how that changes.
+#[derive(Clone, Copy)]
 pub(crate) struct Pages<'s, S: RefScheme> {
     pool: &'s FramePool<S>,
 }
-
-parts!(Pages);
 
 impl<'s, S: RefScheme> Pages<'s, S> {
     #[inline]

@@ -27,7 +27,6 @@ use pagewell_sync::thread::Backoff;
 
 use crate::error::ErrorKind;
 use crate::pages::record::Pages;
-use crate::parts::parts;
 use crate::supply::frames::Supply;
 use crate::supply::raw;
 use crate::words::claim::{self, claim_used, look};
@@ -43,11 +42,10 @@ pub(crate) struct Held<'s, S: RefScheme> {
 }
 
 /// The tables of all spaces of a pool.
+#[derive(Clone, Copy)]
 pub(crate) struct Tables<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
-
-parts!(Tables);
 
 impl<'s, S: RefScheme> Tables<'s, S> {
     #[inline]

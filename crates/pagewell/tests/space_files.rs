@@ -881,3 +881,36 @@ fn spaces_that_do_not_know_each_other_show_one_file() {
     ours.read(area.start + 2 * BYTES, &mut bytes).unwrap();
     assert_eq!(bytes, [0; 4], "what was cut off is back");
 }
+
+/// A space was dropped whose areas were the last handles of two files, and the storages of both panicked when they were given
+/// what was dirty: the second panic came while the first one unwound, which is the end of the process.
+#[test]
+fn two_storages_that_panic_when_a_space_ends_are_one_panic() {
+    let cache = cache(256);
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let space = cache.space().unwrap();
+    let storages: Vec<_> = (0..2)
+        .map(|_| {
+            let storage = Arc::new(MemoryBackend::writable(vec![0; PAGE]));
+            let breaks = Arc::clone(&is_broken);
+            let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
+                // ORDERING: Relaxed; there is one thread.
+                let is_to_panic = breaks.load(Ordering::Relaxed);
+                assert!(!is_to_panic || !matches!(operation, Operation::Write { .. }));
+                Fault::None
+            });
+            let options = OpenOptions::new().writeback(Writeback::Manual);
+            let file = cache.open_backend_with(backend, "file", &options).unwrap();
+            file.write_at(b"dirty", 0).unwrap();
+            space.map_file(&file, 0..BYTES, Sharing::Shared).unwrap();
+            storage
+        })
+        .collect();
+    is_broken.store(true, Ordering::Relaxed);
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(space)));
+    assert!(dropped.is_err());
+    for storage in storages {
+        assert_eq!(Arc::strong_count(&storage), 1, "a file is open still");
+    }
+    cache.verify().unwrap();
+}

@@ -177,7 +177,7 @@ fn blocks_of_another_pool_are_refused() {
         mine.free_to_nodes(vec![other.alloc(order).unwrap()]);
     }));
     assert!(panics(|| {
-        mine.free_bulk(vec![other.alloc(Order::ZERO).unwrap()]);
+        mine.free_bulk(&mut vec![other.alloc(Order::ZERO).unwrap()]);
     }));
     assert!(panics(|| {
         mine.join(vec![other.alloc(order).unwrap()], order)

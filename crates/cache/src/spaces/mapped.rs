@@ -29,7 +29,7 @@ use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
 
 use crate::base::edit::Edit;
-use crate::base::error::{Error, Op};
+use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::slot::State;
 use crate::dirty::options::Handle;
 use crate::files::opened::Opened;
@@ -263,7 +263,8 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Forked`](crate::ErrorKind::Forked).
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Forked`](crate::ErrorKind::Forked);
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) for bytes that are not of one page.
     pub fn try_edit<'f, R>(
         &'f self,
         (pos, len, lsn): (u64, usize, u64),
@@ -278,6 +279,9 @@ impl<S: RefScheme> MappedFile<S> {
             return not_now(Why::TooManyUnclean);
         }
         let (page, off) = self.split(pos);
+        if len > self.page_bytes() - off {
+            return Err(mapping.error(ErrorKind::OutOfRange, Op::Write));
+        }
         let result = RefCell::new((change, None));
         let make = |bytes: RacyBytes<'_>| {
             let (change, made) = &mut *result.borrow_mut();

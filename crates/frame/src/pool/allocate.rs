@@ -142,13 +142,13 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// As [`free_to_nodes`](Self::free_to_nodes), with one lock for all that are next to each other in `blocks` and of one
-    /// node. Single frames are freed fastest in ascending order.
+    /// node; `blocks` is empty then. Single frames are freed fastest in ascending order.
     ///
     /// # Panics
     ///
     /// When one of the blocks is of another pool.
-    pub fn free_bulk<'p>(&'p self, blocks: impl IntoIterator<Item = UniqueFrame<'p, S>>) {
-        blocks::free_bulk(self.lists(), blocks, |block| self.dissolve(block));
+    pub fn free_bulk<'p>(&'p self, blocks: &mut Vec<UniqueFrame<'p, S>>) {
+        blocks::free_bulk(self.lists(), blocks.drain(..), |block| self.dissolve(block));
     }
 
     /// Takes a handle apart; its block stays allocated, and is the caller's.

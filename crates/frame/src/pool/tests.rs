@@ -161,7 +161,7 @@ fn frames_of_a_node_are_allocated_and_freed_in_bulk() {
     assert_eq!(pool.alloc_bulk_on(2, 100, &mut frames), 0);
     assert_eq!(pool.alloc_bulk_on(0, 5, &mut frames), 5);
     frames.rotate_left(3);
-    pool.free_bulk(frames);
+    pool.free_bulk(&mut frames);
     pool.verify().unwrap();
     assert_eq!(pool.stats().nr_free, 256);
 }

@@ -18,6 +18,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{read, write};
 
 use crate::areas::area::Area;
+use crate::areas::close::close;
 use crate::areas::policy::Policy;
 use crate::areas::set::Areas;
 use crate::change::options::{AreaInfo, FileInfo, MapOptions};
@@ -78,7 +79,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             self.unmap_locked(&mut areas, &range, Op::Unmap)
         })?;
         // Without the lock: the last area of a file closes it, which may take as long as the storage does.
-        drop(unmapped);
+        close(unmapped);
         Ok(())
     }
 

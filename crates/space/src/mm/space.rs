@@ -10,6 +10,7 @@ use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::{RwLock, read, write};
 
 use crate::areas::area::Area;
+use crate::areas::close::close;
 use crate::areas::file::FileArea;
 use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
 use crate::areas::noted::NotedFiles;
@@ -141,7 +142,7 @@ impl<S: RefScheme> Mm<S> {
         all.iter().for_each(Area::unlink);
         drop(areas);
         // Without the lock: the last area of a file closes it.
-        drop(all);
+        close(all);
     }
 }
 

@@ -265,7 +265,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         }
         // 4.
         found.left.sort_unstable_by_key(UniqueFrame::frame);
-        supply.pool().free_bulk(found.left.drain(..));
+        supply.pool().free_bulk(&mut found.left);
         addr
     }
 

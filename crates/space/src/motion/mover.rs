@@ -96,7 +96,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
         let start = now();
         left.sort_unstable_by_key(UniqueFrame::frame);
-        self.pool().free_bulk(left);
+        self.pool().free_bulk(&mut left);
         report.second_walk += now() - start;
     }
 

@@ -93,6 +93,8 @@ fn a_sync_that_does_nothing_is_noticed_after_a_kill() {
 
 #[test]
 fn time_limits_and_both_tests_at_once() {
+    // In the folder of the system: the command makes its file itself.
+    pagewell_testkit::scratch::require_room();
     let finished = run(&mut pagewell("crash-test --seconds 0.2")).succeeded();
     let lines: Vec<_> = finished.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{finished:?}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell::{Cache, ErrorKind, OpenOptions, Writeback};
+use pagewell_testkit::wait::{bounded, not_yet};
 
 const PAGE: usize = 4096;
 
@@ -213,4 +214,37 @@ fn reads_within_a_page_see_all_of_a_write_or_nothing() {
     });
     file.close().unwrap();
     cache.verify().unwrap();
+}
+
+/// A page that is pinned moves to another frame when a guard replaces it. A writer that waits for the guard waits at the record of the
+/// frame that the page has left, and has to be woken there.
+#[test]
+fn a_writer_that_waits_for_a_page_goes_on_when_the_page_has_moved() {
+    bounded("a writer that waits for a page", || {
+        let dir = pagewell_testkit::scratch::dir();
+        let cache = cache();
+        let path = dir.path().join("file");
+        let file = Arc::new(cache.open_with(&path, &manual()).unwrap());
+        file.write_at(&[1; PAGE], 0).unwrap();
+        let pin = file.pin(0).unwrap();
+        let mut guard = file.pin_mut(0).unwrap();
+        guard[0] = 2;
+        let is_done = Arc::new(AtomicBool::new(false));
+        let writer = std::thread::spawn({
+            let (file, is_done) = (Arc::clone(&file), Arc::clone(&is_done));
+            move || {
+                file.write_at(&[3], 1).unwrap();
+                // ORDERING: Relaxed; a test's own flag.
+                is_done.store(true, Ordering::Relaxed);
+            }
+        });
+        not_yet("a write of a page that is pinned to be changed", || {
+            is_done.load(Ordering::Relaxed)
+        });
+        drop(guard);
+        writer.join().unwrap();
+        assert_eq!(pin[..2], [1, 1]);
+        drop(pin);
+        assert_eq!(read_all(&file, 2), [2, 3]);
+    });
 }

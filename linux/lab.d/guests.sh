@@ -188,3 +188,23 @@ kcsan() {
 	python3 "$here/lab.d/ktap.py" kcsan "$log" "$out/kcsan.ours" || die "kcsan failed"
 	say "kcsan: no race in what the series changes"
 }
+
+# The suite of the users of the reference count where huge pages share the struct pages of their tails,
+# with lockdep.
+hvo() {
+	need_guest
+	prepare
+	guest_kernel hvo qemu hvo
+	local case log=$out/hvo.log
+	say "hvo: running page_ref_users"
+	(guest_boot hvo "$log" 1200 \
+		-append "console=ttyS0 reboot=t panic=-1 hugepages=16 kunit.filter_glob=page_ref_users kunit_shutdown=reboot") || true
+	grep -aq 'reboot: Restarting system' "$log" ||
+		{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
+	for case in late_step_of_a_put_meets_a_shared_tail failed_try_leaves_a_shared_tail_alone \
+		folio_is_optimised_with_cpus_locked; do
+		grep -aqE "^ {4,}ok [0-9]+ $case\$" "$log" || die "$case was not run, see $log"
+	done
+	python3 "$here/lab.d/ktap.py" summary "$log" || die "tests failed"
+	say "hvo: all passed"
+}

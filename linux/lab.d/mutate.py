@@ -65,15 +65,15 @@ MUTANTS = {
     # Two steps where one is needed.
     "freeze-in-two-steps": (
         HEADER,
-        "return likely(atomic_cmpxchg(ref, expected, PAGE_REF_LOCKED) == expected);",
-        "if (atomic_read(ref) != expected) return false;"
+        "return likely(atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "if (atomic_read(ref) != count) return false;"
         " atomic_set(ref, PAGE_REF_LOCKED); return true;",
     ),
     # Freezing to what the baseline freezes to.
     "freeze-to-bare-zero": (
         HEADER,
-        "return likely(atomic_cmpxchg(ref, expected, PAGE_REF_LOCKED) == expected);",
-        "return atomic_cmpxchg(ref, expected, 0) == expected;",
+        "return likely(atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "return atomic_cmpxchg(ref, count, 0) == count;",
     ),
     # A failed try leaves what it added.
     "no-reset": (
@@ -91,7 +91,7 @@ MUTANTS = {
     "reset-by-subtraction": (
         SLOW,
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
-        "\tatomic_sub(nr, ref);\n\treturn false;",
+        "\tatomic_sub(new & ~PAGE_REF_LOCKED, ref);\n\treturn false;",
     ),
     # The published form: one attempt, however high the word is.
     "one-reset-when-high": (
@@ -102,8 +102,34 @@ MUTANTS = {
     # No limit on live references.
     "no-limit": (
         HEADER,
-        "return (unsigned int)word - 1 < PAGE_REF_LIMIT;",
-        "return word > 0;",
+        "return (unsigned int)atomic_read(ref) - 1 < PAGE_REF_LIMIT;",
+        "return atomic_read(ref) > 0;",
+    ),
+    # Who can be refused is not, whether little is added or much.
+    "limit-not-asked": (
+        HEADER,
+        "\tif (unlikely(!page_ref_word_gettable(ref)))\n\t\treturn false;\n",
+        "",
+    ),
+    "limit-not-asked-of-many": (
+        SLOW,
+        "if (page_ref_lb_locked(old) || old > PAGE_REF_LIMIT - nr)",
+        "if (page_ref_lb_locked(old))",
+    ),
+    # Others are: a page with many references looks frozen for ever.
+    "tries-refused-at-the-limit": (
+        HEADER,
+        "\tif (likely(new > 0))\n\t\treturn true;\n\n\treturn page_ref_lb_try_add_slow(ref, new);",
+        "\tif (likely(new > 0 && new <= PAGE_REF_LIMIT))\n\t\treturn true;\n"
+        "\tif (new > 0) { atomic_sub(nr, ref); return false; }\n"
+        "\treturn page_ref_lb_try_add_slow(ref, new);",
+    ),
+    # Who has the line need not write to a locked word, and does.
+    "seen-try-does-not-look": (
+        HEADER,
+        "\tif (page_ref_lb_locked(atomic_read(ref)))\n\t\treturn false;\n\n"
+        "\treturn page_ref_word_try_add(ref, nr);",
+        "\treturn page_ref_word_try_add(ref, nr);",
     ),
     # An underflow is left as it is.
     "underflow-left": (
@@ -155,6 +181,13 @@ MUTANTS = {
         READ,
         "iocb->ki_pos += copied;\n",
         "",
+    ),
+    # A file system may be called with the bytes on the stack.
+    "read-faults-on-its-stack": (
+        READ,
+        "\t\tpagefault_disable();\n\t\tcopied = copy_to_iter(buf, bytes, iter);\n"
+        "\t\tpagefault_enable();\n",
+        "\t\tcopied = copy_to_iter(buf, bytes, iter);\n",
     ),
     # The removers, one by one.
     "removal-batch-silent": (

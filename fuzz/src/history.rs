@@ -11,7 +11,8 @@ mod support;
 mod run;
 
 use libfuzzer_sys::fuzz_target;
-use pagewell::refcount::{CasLoop, LockBit};
+use pagewell::baseline::CasLoop;
+use pagewell::refcount::{LockBit};
 use pagewell_testkit::history::History;
 
 fuzz_target!(|bytes: &[u8]| {

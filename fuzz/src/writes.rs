@@ -5,7 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pagewell::refcount::{CasLoop, LockBit};
+use pagewell::baseline::CasLoop;
+use pagewell::refcount::{LockBit};
 use pagewell_crash::history::{Log, MOST_BYTES, Off, Path, Sectors, Sync, What};
 use pagewell_crash::{Broken, History, PAGE, Step, Way, run};
 

@@ -29,6 +29,9 @@ use crate::{Ended, Trouble};
 /// How often a running test is looked at.
 const POLL: Duration = Duration::from_millis(20);
 
+/// The folder, from the root, of the workspace that has the crates with loom's atomics.
+const MODELS: &str = "models";
+
 /// What to run, and where.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -362,6 +365,7 @@ impl Scratch {
             let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
             flags.push_str(" --cfg loom");
             command
+                .current_dir(self.tree.root().join(MODELS))
                 .env("RUSTFLAGS", flags.trim())
                 .args(["--profile", "loom"]);
         }

@@ -45,7 +45,7 @@ pub struct Target {
 pub enum Build {
     /// With the atomics of the standard library, in the profile of tests.
     Std,
-    /// With `--cfg loom`, in the profile `loom`.
+    /// With `--cfg loom`, in the profile `loom` of the workspace `models`.
     Loom,
 }
 

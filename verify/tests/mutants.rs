@@ -65,8 +65,12 @@ impl Fixture {
         fixture.write("root/src/lib.rs", CODE);
         fixture.write(
             "root/Cargo.toml",
-            "[package]\nname = \"victim\"\nedition = \"2024\"\n\n[workspace]\n\n\
-             [profile.loom]\ninherits = \"test\"\n",
+            "[package]\nname = \"victim\"\nedition = \"2024\"\n\n[workspace]\nexclude = [\"models\"]\n",
+        );
+        fixture.write(
+            "root/models/Cargo.toml",
+            "[package]\nname = \"victim\"\nedition = \"2024\"\n\n[lib]\npath = \"../src/lib.rs\"\n\n\
+             [workspace]\n\n[profile.loom]\ninherits = \"test\"\n",
         );
         fixture.write("root/.gitignore", "/ignored\n/target\n");
         let status = Command::new("git")

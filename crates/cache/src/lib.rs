@@ -12,7 +12,7 @@
 //! | `writeback` | giving pages to the storage and making them durable |
 //! | `read` | hits, lookups, fills, pins |
 //! | `write` | writes, growth, page locks, moves |
-//! | `files` | the open files of a cache: opening, closing, the thread that writes back |
+//! | `files` | the open files of a cache: opening, closing, the threads that write back |
 //! | `spaces` | what memory spaces use of a cache |
 //! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`] |
 //!
@@ -48,6 +48,8 @@ pub use api::builder::Builder;
 #[cfg(not(loom))]
 pub use api::cache::{Cache, Stats};
 #[cfg(not(loom))]
+pub use api::companion::companion_or_else;
+#[cfg(not(loom))]
 pub use api::file::File;
 #[cfg(not(loom))]
 pub use api::options::OpenOptions;
@@ -63,4 +65,4 @@ pub use spaces::frames::CacheFrames;
 pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 pub use write::moves::PageMove;
 #[cfg(not(loom))]
-pub use write::pin_mut::PageGuardMut;
+pub use write::pin_mut::{DetachedPageGuardMut, PageGuardMut};

@@ -9,6 +9,7 @@
 //! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
 
 mod blocks;
+mod calls;
 mod closing;
 mod groups;
 mod growth;
@@ -240,7 +241,7 @@ fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));
     assert_eq!(
-        files.shared.pressure.unclean.nr(),
+        files.shared.pressure.nr_unclean(),
         0,
         "pages are unclean after a sync"
     );

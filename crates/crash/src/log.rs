@@ -49,7 +49,7 @@ impl<S: RefScheme> Log<S> {
         let records = bytes[..n].as_chunks::<RECORD>().0;
         let is_next = |&(found, lsn): &(&[u8; RECORD], u64)| *found == record(lsn);
         let last = records.iter().zip(1..).take_while(is_next).count() as u64;
-        file.set_len(last * RECORD as u64)?;
+        file.set_size(last * RECORD as u64)?;
         file.sync_data()?;
         let log = Self {
             file,

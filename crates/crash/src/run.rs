@@ -265,7 +265,12 @@ impl<S: RefScheme> Run<S> {
     fn allow<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, String> {
         match result {
             Ok(answer) => Ok(Some(answer)),
-            Err(error) if error.kind() == ErrorKind::Io && self.has_failed() => Ok(None),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Io | ErrorKind::Refused)
+                    && self.has_failed() =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(format!("without reason: {error:?}")),
         }
     }
@@ -322,8 +327,9 @@ impl<S: RefScheme> Run<S> {
         }
         let bytes = content(u64::from(seed), len.min(MOST_BYTES.saturating_sub(end)));
         let result = self.file().append(&bytes);
-        if let Some(pos) = self.allow(result)? {
-            check!(pos == end as u64, "appended at {pos}");
+        if let Some(at) = self.allow(result)? {
+            let expected = end as u64..(end + bytes.len()) as u64;
+            check!(at == expected, "appended at {at:?}");
             self.model.write(end, &bytes, 0);
             self.tally.nr_changes += 1;
         }
@@ -335,7 +341,7 @@ impl<S: RefScheme> Run<S> {
             return Ok(());
         };
         let old = self.model.now().to_vec();
-        let result = self.file().set_len(len as u64);
+        let result = self.file().set_size(len as u64);
         self.model.set_len(len, lsn);
         if self.allow(result)?.is_some() {
             self.tally.nr_changes += 1;

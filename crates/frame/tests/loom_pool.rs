@@ -3,7 +3,7 @@
 //!
 //! Under loom a page block has four frames, and a front cache holds two.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p pagewell-frame --profile loom --test loom_pool`
+//! `cd models && cargo test --profile loom -p pagewell-frame --test loom_pool`
 //!
 //! What breaks them is in `verify/mutants`.
 

@@ -5,7 +5,8 @@
 //!
 //! `cargo run --release -p pagewell-verify -- instructions` runs it under callgrind with COUNT and with twice as many: the
 //! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so that
-//! the same program can be built against an older checkout. No kind waits for storage or has work for another thread: files are
+//! the same program can be built against an older checkout. Where the library chooses among variants of the copy, the program has
+//! it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. No kind waits for storage or has work for another thread: files are
 //! bytes in memory, and are written back only when asked.
 
 use std::error::Error;
@@ -72,6 +73,8 @@ fn main() -> Result<(), Failure> {
         }
         [kind, count] => {
             let count = count.parse()?;
+            #[cfg(pagewell_variants)]
+            use_one_variant()?;
             let (_, perform) = KINDS
                 .iter()
                 .find(|(name, _)| *name == kind)
@@ -80,6 +83,14 @@ fn main() -> Result<(), Failure> {
         }
         _ => Err("usage: hit_instructions KIND COUNT | --list".into()),
     }
+}
+
+/// Has long copies made by moves of 32 bytes; of 16, where the processor has no others.
+#[cfg(pagewell_variants)]
+fn use_one_variant() -> Result<(), Failure> {
+    use pagewell_sync::bytes::variant::{Variant, force};
+    force(Variant::Avx).or_else(|_| force(Variant::Sse2))?;
+    Ok(())
 }
 
 fn read_64_hot(count: u64) -> Result<(), Failure> {

@@ -26,14 +26,18 @@
 //! Files can be written to through the cache too ([`OpenOptions`]): writes are in memory at once, and durable after
 //! [`File::sync_data`].
 //!
+//! The types have a parameter `S` that no program needs to name: leave it out, as that of a `Vec` for its allocator. It says how
+//! references to pages are counted; benchmarks and tests compare the library's way with another (the feature `baselines`).
+//!
 //! [`File`] and, for writes, `docs/durability.md` say what is promised and what is not; `docs/ARCHITECTURE.md` says how it
 //! works.
 
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    BeforeWrite, Builder, Cache, CacheFrames, Error, ErrorKind, File, MAX_FILE_BYTES, Op,
-    OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats, Writeback,
+    BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File,
+    MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats,
+    Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 
@@ -41,9 +45,24 @@ pub use pagewell_frame::{HugePages, Nodes};
 #[doc = include_str!("../../../docs/durability.md")]
 struct Durability;
 
-/// The page reference count, in two schemes behind one interface.
+/// Files whose pages are shown at addresses: what [`File::mapped`] gives to the author of a memory space, or of something like it.
+/// [`space`] is built on it.
+pub mod mapped {
+    pub use pagewell_cache::{FileUser, HeldPage, MappedFile, PageMove, Spare, Tried, Wait};
+}
+
+/// The page reference count, for programs that count references themselves.
 pub mod refcount {
-    pub use pagewell_frame::refcount::{CasLoop, LockBit, Put, RefCount, RefScheme, TryGet};
+    pub use pagewell_frame::refcount::{LockBit, Put, RefCount, RefScheme, TryGet};
+}
+
+/// What the library is compared with (the feature `baselines`): for benchmarks and tests.
+///
+/// The feature also brings `File::read_at_referenced`, `Builder::ref_scheme`, `Space::fork_with` and `Space::migrate_with`.
+#[cfg(feature = "baselines")]
+pub mod baseline {
+    pub use pagewell_frame::refcount::CasLoop;
+    pub use pagewell_space::{Engine, ForkMode};
 }
 
 /// The frame allocator, for programs that manage memory themselves.
@@ -67,9 +86,9 @@ pub mod refcount {
 pub mod frame {
     pub use pagewell_frame::{
         AllocError, AllocRequest, FRAME_BYTES, FrameKind, FrameMeta, FrameNr, FramePool,
-        FrameRange, FrameRef, FreeBlocks, FreeError, FreeRange, Freed, HugePages, LowMemory,
-        MAX_FRAMES, Misuse, Nodes, Order, Place, Poisoned, PoolConfig, PoolError, PoolStats,
-        Reserve, TryGetFrame, UniqueFrame, Watermarks,
+        FrameRange, FrameRef, FrameView, FreeBlocks, FreeError, FreeRange, Freed, HugePages,
+        LowMemory, MAX_FRAMES, Misuse, Nodes, Order, Place, Poisoned, PoolConfig, PoolError,
+        PoolStats, Reserve, TryGetFrame, UniqueFrame, Watermarks,
     };
 }
 
@@ -136,9 +155,9 @@ pub mod frame {
 /// ```
 pub mod space {
     pub use pagewell_space::{
-        AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Engine, Error, ErrorKind, FileInfo, ForkMode,
-        FrameSource, MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated,
-        NotMoved, Op, OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
+        AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Error, ErrorKind, FileInfo, FrameSource,
+        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated, NotMoved, Op,
+        OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
     };
 }
 

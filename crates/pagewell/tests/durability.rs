@@ -10,6 +10,7 @@
 //! | `panics` | hooks and storages that panic |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
+//! | `guards` | pages that are pinned to be changed: who waits for them, and who would wait for itself |
 //! | `limits` | everything dirty at the memory limit |
 //! | `groups` | barriers: groups of pages that reach the storage in order |
 //! | `histories` | random histories with losses of power, of `pagewell_crash` |
@@ -21,6 +22,8 @@ mod behind;
 mod faults;
 #[path = "durability/groups.rs"]
 mod groups;
+#[path = "durability/guards.rs"]
+mod guards;
 #[path = "durability/histories.rs"]
 mod histories;
 #[path = "durability/hooks.rs"]

@@ -76,7 +76,7 @@ fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
         is_forked(file.write_at_lsn(b"child", 0, 1));
         is_forked(file.append(b"child"));
         is_forked(file.pin_mut(0).map(drop));
-        is_forked(file.set_len(0));
+        is_forked(file.set_size(0));
         is_forked(file.discard(0..u64::MAX));
         is_forked(file.flush(0..u64::MAX));
         is_forked(file.barrier());

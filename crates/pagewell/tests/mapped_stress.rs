@@ -24,9 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pagewell::baseline::CasLoop;
 use pagewell::frame::Order;
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::space::{CacheSpaces as _, ErrorKind, Protection, Sharing, Space};
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
 use pagewell_testkit::wait::bounded_by;
@@ -305,7 +306,7 @@ impl<S: RefScheme> Run<S> {
             }
             written.push(known.written.load(Ordering::SeqCst));
         }
-        let result = self.file.set_len(size);
+        let result = self.file.set_size(size);
         if let Err(error) = &result {
             self.expect_shortage(error.kind() == pagewell::ErrorKind::OutOfFrames);
         }

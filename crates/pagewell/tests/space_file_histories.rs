@@ -8,11 +8,12 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use pagewell::baseline::{CasLoop, Engine, ForkMode};
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::space::{
-    CacheSpaces as _, Engine, Error, ErrorKind, ForkMode, MapOptions, NotMoved, OwnedPin, Policy,
-    Protection, Sharing, Space, Spaces,
+    CacheSpaces as _, Error, ErrorKind, MapOptions, NotMoved, OwnedPin, Policy, Protection,
+    Sharing, Space, Spaces,
 };
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
 use pagewell_testkit::Seed;
@@ -720,7 +721,7 @@ impl<S: RefScheme> History<S> {
             1 => before.saturating_sub(self.rng.below(2 * PAGE)),
             _ => self.rng.below(before + 2 * PAGE).min(MAX_FILE),
         };
-        if let Err(error) = self.files[nr].file.set_len(size) {
+        if let Err(error) = self.files[nr].file.set_size(size) {
             assert_eq!(error.kind(), pagewell::ErrorKind::OutOfFrames);
             return;
         }

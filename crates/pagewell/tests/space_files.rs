@@ -218,10 +218,10 @@ fn a_cut_takes_pages_and_private_copies_away_in_forks_too() {
     write(&space, second.start, b"own").unwrap();
     write(&space, second.start + BYTES, b"own").unwrap();
     let fork = space.fork().unwrap();
-    let copied = space.fork_with(pagewell::space::ForkMode::Copy).unwrap();
+    let copied = space.fork_with(pagewell::baseline::ForkMode::Copy).unwrap();
     let pin = space.pin(first.start + 3 * BYTES, 3).unwrap();
     let moved = fork.move_to_free(first.clone()).unwrap();
-    file.set_len(2 * BYTES + 5).unwrap();
+    file.set_size(2 * BYTES + 5).unwrap();
     for (space, first) in [(&space, &first), (&fork, &moved), (&copied, &first)] {
         assert_eq!(
             byte(space, first.start + 3 * BYTES),
@@ -239,7 +239,7 @@ fn a_cut_takes_pages_and_private_copies_away_in_forks_too() {
         assert_eq!(byte(space, first.start), Ok(b'o'));
     }
     assert_eq!(&*pin, b"own");
-    file.set_len(4 * BYTES).unwrap();
+    file.set_size(4 * BYTES).unwrap();
     for (space, first) in [(&space, &first), (&fork, &moved), (&copied, &first)] {
         assert_eq!(byte(space, first.start + 3 * BYTES), Ok(0));
         assert_eq!(byte(space, shared.start + 2 * BYTES + 5), Ok(0));
@@ -481,16 +481,21 @@ fn pages_of_files_are_migrated() {
 fn compaction_moves_dirty_pages_of_files() {
     let cache = Cache::builder()
         .capacity(2048 * FRAME_COST)
+        .dirty_limit(1536 * BYTES)
         .nodes(Nodes::Unbound(1))
         .build()
         .unwrap();
     let (file, storage) = file(&cache, 900 * BYTES);
     // Clean and dirty ones in turn, so that evictions leave holes.
     for page in 0..900 {
-        file.write_at(&[page as u8; PAGE], page * BYTES).unwrap();
+        if page % 3 == 0 {
+            file.read_at(&mut [0; PAGE], page * BYTES).unwrap();
+        } else {
+            file.write_at(&[page as u8; PAGE], page * BYTES).unwrap();
+        }
     }
     for page in (0..900).step_by(3) {
-        file.discard(page * BYTES..(page + 1) * BYTES).unwrap();
+        file.invalidate(page * BYTES..(page + 1) * BYTES);
     }
     let spaces = cache.spaces();
     let blocks: Vec<_> =
@@ -583,7 +588,7 @@ fn a_cut_that_fails_is_seen_by_nobody() {
             let now = Arc::new(Gate::new());
             *gate.lock().unwrap() = Arc::clone(&now);
             std::thread::scope(|scope| {
-                let cutter = scope.spawn(|| file.set_len(BYTES));
+                let cutter = scope.spawn(|| file.set_size(BYTES));
                 let _open = OpenAtEnd(&now);
                 now.wait_for(1);
                 assert_eq!(file.size(), 4 * BYTES);
@@ -652,7 +657,7 @@ fn reads_wait_for_a_storage_that_has_cut_the_file() {
             .unwrap();
         assert_eq!(byte(&space, area.start + BYTES), Ok(1));
         std::thread::scope(|scope| {
-            let cutter = scope.spawn(|| file.set_len(BYTES));
+            let cutter = scope.spawn(|| file.set_size(BYTES));
             let _open = OpenAtEnd(&gate);
             gate.wait_for(1);
             let before = backend.nr_reads();
@@ -692,7 +697,7 @@ fn a_storage_that_panics_in_a_cut_has_cut_the_file() {
             .unwrap();
         // A copy, which is cut off too.
         write(&space, area.start + 3 * BYTES, &[2]).unwrap();
-        let cut = std::panic::AssertUnwindSafe(|| file.set_len(BYTES));
+        let cut = std::panic::AssertUnwindSafe(|| file.set_size(BYTES));
         std::panic::catch_unwind(cut).expect_err("the storage's panic");
         is_broken.store(false, Ordering::Relaxed);
         assert_eq!(file.size(), BYTES);
@@ -706,7 +711,7 @@ fn a_storage_that_panics_in_a_cut_has_cut_the_file() {
         file.sync_data().unwrap();
         assert_eq!(stored(&storage).len(), PAGE);
         assert_eq!(
-            file.set_len(2 * BYTES).map_err(|error| error.kind()),
+            file.set_size(2 * BYTES).map_err(|error| error.kind()),
             Ok(())
         );
         assert_eq!(byte(&space, area.start + BYTES), Ok(0));
@@ -795,7 +800,7 @@ fn no_addition_is_lost() {
     const ADDITIONS: u64 = 4000;
     let cache = cache(256);
     let (file, storage) = file(&cache, 0);
-    file.set_len(PAGES * BYTES).unwrap();
+    file.set_size(PAGES * BYTES).unwrap();
     let space = Arc::new(cache.space().unwrap());
     let is_over = AtomicBool::new(false);
     let areas: Vec<_> = (0..ADDERS)
@@ -875,17 +880,18 @@ fn spaces_that_do_not_know_each_other_show_one_file() {
         (space, area)
     });
     others.unmap(other).unwrap();
-    file.set_len(0).unwrap();
-    file.set_len(16 * BYTES).unwrap();
+    file.set_size(0).unwrap();
+    file.set_size(16 * BYTES).unwrap();
     let mut bytes = [0xFF; 4];
     ours.read(area.start + 2 * BYTES, &mut bytes).unwrap();
     assert_eq!(bytes, [0; 4], "what was cut off is back");
 }
 
 /// A space was dropped whose areas were the last handles of two files, and the storages of both panicked when they were given
-/// what was dirty: the second panic came while the first one unwound, which is the end of the process.
+/// what was dirty: the second panic came while the first one unwound, which is the end of the process. What a last close
+/// cannot save is told on the standard error, whatever the reason.
 #[test]
-fn two_storages_that_panic_when_a_space_ends_are_one_panic() {
+fn storages_that_panic_when_a_space_ends_are_no_panic() {
     let cache = cache(256);
     let is_broken = Arc::new(AtomicBool::new(false));
     let space = cache.space().unwrap();
@@ -907,8 +913,7 @@ fn two_storages_that_panic_when_a_space_ends_are_one_panic() {
         })
         .collect();
     is_broken.store(true, Ordering::Relaxed);
-    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(space)));
-    assert!(dropped.is_err());
+    drop(space);
     for storage in storages {
         assert_eq!(Arc::strong_count(&storage), 1, "a file is open still");
     }

@@ -15,6 +15,7 @@ const BYTES: u64 = PAGE as u64;
 fn cache(nr_frames: u64) -> Cache {
     Cache::builder()
         .capacity(nr_frames * FRAME_COST)
+        .dirty_limit(nr_frames / 4 * 3 * BYTES)
         .nodes(Nodes::Unbound(2))
         .build()
         .unwrap()
@@ -156,23 +157,33 @@ fn an_area_is_bound_to_a_node_that_is_full_of_dirty_pages() {
 #[test]
 fn dirty_pages_that_the_program_keeps_are_an_error_until_it_writes_them_back() {
     let cache = cache(512);
-    let storage = MemoryBackend::writable(vec![0; 512 * PAGE]);
     let options = OpenOptions::new().writeback(Writeback::Manual);
-    let file = cache.open_backend_with(storage, "file", &options).unwrap();
+    // Several, since one alone may not have so many dirty pages.
+    let files: Vec<_> = (0..4)
+        .map(|_| {
+            let storage = MemoryBackend::writable(vec![0; 512 * PAGE]);
+            cache.open_backend_with(storage, "file", &options).unwrap()
+        })
+        .collect();
     let space = cache.space().unwrap();
-    file.write_at(&[1; PAGE], 0).unwrap();
+    for file in &files {
+        file.write_at(&[1; PAGE], 0).unwrap();
+    }
     space
         .write(space.map(BYTES, Policy::Bind(1)).unwrap().start, b"table")
         .unwrap();
     write(&space, 512, Policy::Bind(0));
-    let mut page = 1;
-    while cache.stats().nr_free > 1 {
-        file.write_at(&[1; PAGE], page * BYTES).unwrap();
-        page += 1;
+    for file in &files {
+        let mut page = 1;
+        while cache.stats().nr_free > 1 && file.write_at(&[1; PAGE], page * BYTES).is_ok() {
+            page += 1;
+        }
     }
     let (area, nr) = write(&space, 20, Policy::Bind(1));
     assert!(nr <= 2, "{nr}");
-    file.sync_data().unwrap();
+    for file in &files {
+        file.sync_data().unwrap();
+    }
     for addr in area.step_by(PAGE) {
         space.write(addr, b"now").unwrap();
     }

@@ -107,9 +107,9 @@ fn sizes_grow_and_shrink_and_what_was_cut_off_is_zeros_later() {
     let cache = cache();
     let file = cache.open_with(&path, &manual()).unwrap();
     file.append(&[3; 3 * PAGE]).unwrap();
-    file.set_len(100).unwrap();
+    file.set_size(100).unwrap();
     assert_eq!(read_all(&file, PAGE), [3; 100]);
-    file.set_len(2 * PAGE as u64).unwrap();
+    file.set_size(2 * PAGE as u64).unwrap();
     let mut expected = vec![3; 100];
     expected.resize(2 * PAGE, 0);
     assert_eq!(read_all(&file, 5 * PAGE), expected);
@@ -117,6 +117,26 @@ fn sizes_grow_and_shrink_and_what_was_cut_off_is_zeros_later() {
     assert_eq!(fs::read(&path).unwrap(), expected);
     file.discard(0..u64::MAX).unwrap();
     assert_eq!(read_all(&file, 5 * PAGE), expected);
+}
+
+#[test]
+fn an_append_tells_where_it_is() {
+    let dir = pagewell_testkit::scratch::dir();
+    let file = cache()
+        .open_with(dir.path().join("file"), &manual())
+        .unwrap();
+    assert_eq!(file.append(&[1; 100]).unwrap(), 0..100);
+    assert_eq!(
+        file.append_lsn(&[2; PAGE], 7).unwrap(),
+        100..100 + PAGE as u64
+    );
+    let end = file.size();
+    assert_eq!(file.append(&[]).unwrap(), end..end);
+    file.write_at(&[3], end + 10).unwrap();
+    assert_eq!(file.append(&[4; 5]).unwrap(), end + 11..end + 16);
+    let mut last = [0; 5];
+    file.read_at(&mut last, end + 11).unwrap();
+    assert_eq!(last, [4; 5]);
 }
 
 #[test]
@@ -131,7 +151,7 @@ fn handles_for_reading_do_not_write() {
     for error in [
         reader.write_at(b"y", 0).unwrap_err(),
         reader.append(b"y").unwrap_err(),
-        reader.set_len(0).unwrap_err(),
+        reader.set_size(0).unwrap_err(),
         reader.sync_all().unwrap_err(),
         reader.discard(0..1).unwrap_err(),
     ] {

@@ -397,6 +397,26 @@
 //! }
 //! ```
 //!
+//! A guard that changes a page stays on its thread, where a call that would wait for it is found; a detached one may go:
+//!
+//! ```
+//! use pagewell::{DetachedPageGuardMut, File};
+//! fn sent<T: Send>(_: T) {}
+//! fn send(file: &File) {
+//!     let guard: DetachedPageGuardMut<'_> = file.pin_mut(0).unwrap().detach();
+//!     sent(guard);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use pagewell::{File, PageGuardMut};
+//! fn sent<T: Send>(_: T) {}
+//! fn send(file: &File) {
+//!     let guard: PageGuardMut<'_> = file.pin_mut(0).unwrap();
+//!     sent(guard);
+//! }
+//! ```
+//!
 //! # Whose answers are trusted
 //!
 //! A scheme of counting is; to be one takes `unsafe`:

@@ -51,7 +51,7 @@ fn no_way_to_change_a_file_changes_what_is_pinned() {
         Box::new(|_| file.invalidate(pages(8))),
         Box::new(|_| _ = file.flush(pages(8)).unwrap()),
         Box::new(|_| file.sync_all().unwrap()),
-        Box::new(|_| file.set_len(0).unwrap()),
+        Box::new(|_| file.set_size(0).unwrap()),
         Box::new(|byte| _ = file.append(&[byte; 2 * PAGE]).unwrap()),
         Box::new(|_| _ = cache.reclaim(1000)),
         Box::new(|_| {

@@ -86,12 +86,14 @@ fn a_frame_for_one_file_is_not_used_for_another() {
 fn what_one_file_waits_for_is_no_wait_for_another() {
     let (large, small) = (cache(512), cache(32));
     let (ours, other) = (support::file(&large, 400), support::file(&small, 4));
+    // A guard changes its page, and so many are not to be dirty.
     let mapped = ours.mapped();
     let waits = (0..400).map(|page| {
         let locked = ours.pin_mut(page).unwrap();
         let at = (page * PAGE as u64, 8, 0);
         let (tried, _) = mapped.try_edit(at, zero, &mut Spare::default()).unwrap();
         drop(locked);
+        ours.sync_data().unwrap();
         match tried {
             Tried::NotNow(wait) => wait,
             tried => panic!("{tried:?}"),
@@ -249,7 +251,7 @@ fn a_user_of_a_file_that_misbehaves_is_left_alone() {
         .user_or_else(|| Arc::new(Panics(std::sync::Mutex::default())))
         .unwrap();
     *user.0.lock().unwrap() = Some(file.mapped());
-    let cut = || file.set_len(PAGE as u64);
+    let cut = || file.set_size(PAGE as u64);
     let _ = catch_unwind(AssertUnwindSafe(cut));
     assert!(*pin == [byte_of(7); PAGE]);
     let mut buf = [0; PAGE];

@@ -155,7 +155,7 @@ fn try_everything(file: &File) {
             &mut || drop(file.flush(0..end)),
             &mut || drop(file.sync_data()),
             &mut || drop(file.barrier()),
-            &mut || drop(file.set_len(at + 7)),
+            &mut || drop(file.set_size(at + 7)),
             &mut || drop(file.discard(at..u64::MAX)),
         ];
         for call in calls {

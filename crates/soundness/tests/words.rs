@@ -7,8 +7,9 @@ use std::num::NonZeroU8;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
 
+use pagewell::baseline::CasLoop;
 use pagewell::frame::{FrameKind, FramePool, Order, PoolConfig};
-use pagewell::refcount::{CasLoop, LockBit, RefCount, RefScheme};
+use pagewell::refcount::{LockBit, RefCount, RefScheme};
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::bytes::{RacySource, portable};
 use pagewell_sync::per_thread::{PerThread, Reach};

@@ -1,6 +1,10 @@
-//! The atomic types and fences, of `std` or of `loom`.
+//! The atomic types and fences, of `std` or of `loom`; or those of `counted`, for the test that counts their uses.
 
+#[cfg(all(pagewell_counted, not(loom)))]
+pub use crate::counted::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-#[cfg(not(loom))]
+#[cfg(all(pagewell_counted, not(loom)))]
+pub use std::sync::atomic::Ordering;
+#[cfg(not(any(loom, pagewell_counted)))]
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

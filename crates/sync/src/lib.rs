@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`asymmetric`] | a full fence for a frequent and a rare side, which the rare side pays for |
 //! | [`atomic`] | the atomic types and fences |
+//! | `counted` | the atomics of one test, which note what is written to memory that threads share |
 //! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
 //! | [`parking`] | waiting for a word to change |
 //! | [`per_thread`] | one value for each thread, which others can still reach |
@@ -23,10 +24,18 @@ pub mod asymmetric;
 pub mod atomic;
 pub mod bytes;
 mod cell;
+#[cfg(all(pagewell_counted, not(loom)))]
+pub mod counted;
 pub mod parking;
 pub mod per_thread;
 pub mod shard;
 pub mod thread;
+
+/// Counted pointers to what every operation shares: those of `std`, but for the test that counts changes of the counts.
+#[cfg(all(pagewell_counted, not(loom)))]
+pub use counted::{Arc, Weak};
+#[cfg(not(all(pagewell_counted, not(loom))))]
+pub use std::sync::{Arc, Weak};
 
 #[cfg(loom)]
 pub use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -38,20 +47,34 @@ pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockW
 /// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind, so a poisoned mutex
 /// carries no information. (Backends and hooks are called with no lock held but those of a file's size, of its writeback and of
 /// a round of the thread that writes back; the data that these guard is consistent before every call.)
+#[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    note_lock();
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Locks `lock` for reading; a panic of another holder does not poison it, as for [`lock`].
+#[cfg_attr(pagewell_counted, track_caller)]
 pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    note_lock();
     lock.read()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Locks `lock` for writing; a panic of another holder does not poison it, as for [`lock`].
+#[cfg_attr(pagewell_counted, track_caller)]
 pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    note_lock();
     lock.write()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Notes that the caller's caller takes a lock, in the test that counts that.
+#[cfg_attr(pagewell_counted, track_caller)]
+#[inline(always)]
+fn note_lock() {
+    #[cfg(all(pagewell_counted, not(loom)))]
+    counted::note(counted::Kind::Lock);
 }

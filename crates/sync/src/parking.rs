@@ -17,6 +17,7 @@
 //! Words of one bucket share its wake-ups: a waiter that is woken for another word sleeps again.
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
+use crate::shard::Padded;
 use crate::{Condvar, Mutex, lock};
 
 /// How many buckets a table has: enough that unrelated waits rarely meet.
@@ -36,7 +37,8 @@ struct Bucket {
 /// Where threads wait for words that other threads change.
 #[derive(Debug)]
 pub struct WaitTable {
-    buckets: Box<[Bucket]>,
+    /// Each on lines of its own: a thread that has changed a word looks at the count of its bucket only.
+    buckets: Box<[Padded<Bucket>]>,
 }
 
 impl Default for WaitTable {
@@ -49,7 +51,7 @@ impl WaitTable {
     /// A table in which nobody waits.
     pub fn new() -> Self {
         Self {
-            buckets: (0..BUCKETS).map(|_| Bucket::default()).collect(),
+            buckets: (0..BUCKETS).map(|_| Padded::default()).collect(),
         }
     }
 

@@ -54,11 +54,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 
 use crate::asymmetric::Fences;
 use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::cell::UnsafeCell;
-use crate::shard::{Padded, own_number};
+use crate::shard::{Padded, is_apart, own_number};
 use crate::thread::Backoff;
 use crate::{Mutex, lock};
 
@@ -75,11 +76,23 @@ pub enum Reach {
 /// A value for each of the first threads of the process; see the module's text.
 pub struct PerThread<T> {
     slots: Box<[Padded<Slot<T>>]>,
-    /// No slot from this one on was ever used.
-    nr_used: AtomicUsize,
-    visitor: Mutex<()>,
     fences: Fences,
+    /// No slot from this one on was ever used. Owners load it, visitors do not write it.
+    nr_used: Padded<AtomicUsize>,
+    visitor: Padded<Mutex<()>>,
 }
+
+const _: () = {
+    type P = PerThread<u64>;
+    let (slots, len) = (offset_of!(P, slots), size_of::<Box<[u64]>>());
+    assert!(is_apart::<P>(slots, len, offset_of!(P, nr_used)));
+    assert!(is_apart::<P>(slots, len, offset_of!(P, visitor)));
+    assert!(is_apart::<P>(
+        offset_of!(P, fences),
+        size_of::<Fences>(),
+        offset_of!(P, visitor)
+    ));
+};
 
 struct Slot<T> {
     /// Whether the owner is at work (I2).
@@ -105,9 +118,9 @@ impl<T> PerThread<T> {
         });
         Self {
             slots: slots.collect(),
-            nr_used: AtomicUsize::new(0),
-            visitor: Mutex::new(()),
             fences,
+            nr_used: Padded(AtomicUsize::new(0)),
+            visitor: Padded(Mutex::new(())),
         }
     }
 

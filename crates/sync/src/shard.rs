@@ -3,6 +3,9 @@
 //! Every thread has a number of its own while it lives. The number is handed on after the thread has ended, so numbers
 //! stay small however many threads come and go.
 
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+
 #[cfg(not(loom))]
 mod imp {
     use std::cell::Cell;
@@ -99,10 +102,54 @@ mod imp {
 
 pub use imp::own_number;
 
-/// One value for each pair of cache lines, so that two shards never share one (processors fetch lines in pairs).
+/// The bytes of a pair of cache lines. Processors fetch lines in pairs, so what is written and what is only read are kept apart
+/// by so much.
+pub const LINES: usize = 128;
+
+/// One value for each pair of cache lines: neither another shard nor another field of the struct that it is in shares one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
+
+const _: () = assert!(align_of::<Padded<u8>>() == LINES && size_of::<Padded<u8>>() == LINES);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Padded<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// Room between fields that are to share no line, wherever the value is: for a value that is kept in variables of programs, whose
+/// functions an alignment of [`LINES`] would cost a register.
+#[derive(Debug)]
+pub struct Gap {
+    _bytes: [MaybeUninit<u8>; LINES],
+}
+
+impl Gap {
+    /// The room, of which nothing is written.
+    pub const NEW: Self = Self {
+        _bytes: [MaybeUninit::uninit(); LINES],
+    };
+}
+
+/// Whether a field of a `T`, `len` bytes from offset `start` on, shares no line with a [`Padded`] one at `other`, wherever the value
+/// is: for assertions about layouts.
+#[must_use]
+pub const fn is_apart<T>(start: usize, len: usize, other: usize) -> bool {
+    let is_padded = align_of::<T>().is_multiple_of(LINES) && other.is_multiple_of(LINES);
+    is_padded && (start + len <= other || start >= other + LINES)
+}
 
 #[cfg(all(test, not(loom)))]
 mod tests {

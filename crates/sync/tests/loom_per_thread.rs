@@ -1,7 +1,7 @@
 //! Models of the races of [`PerThread`], explored exhaustively by loom, which also checks that nobody uses
 //! a value while somebody else does.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p pagewell-sync --profile loom --test loom_per_thread`
+//! `cd models && cargo test --profile loom -p pagewell-sync --test loom_per_thread`
 //!
 //! What breaks them is in `verify/mutants` (`owner-without-fence` and others).
 

@@ -14,6 +14,9 @@ const EXAMPLE: &str = "hit_instructions";
 /// Where it is, from the root of a checkout on.
 const SOURCE: &str = "crates/pagewell/examples/hit_instructions.rs";
 
+/// Where a checkout has the variants of the copy, if it has any. The program is told then, and uses one of them in all its runs.
+const VARIANTS: &str = "crates/sync/src/bytes/variant";
+
 /// The program, built.
 #[derive(Debug)]
 pub struct Program {
@@ -68,7 +71,7 @@ fn build(root: &Path, target: Option<&Path>) -> Result<Program, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--release", "--locked", "--package", "pagewell"])
+        .args(["rustc", "--release", "--locked", "--package", "pagewell"])
         .args(["--example", EXAMPLE])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root)
@@ -78,6 +81,11 @@ fn build(root: &Path, target: Option<&Path>) -> Result<Program, String> {
         let target =
             std::path::absolute(target).map_err(|e| format!("{}: {e}", target.display()))?;
         command.arg("--target-dir").arg(target);
+    }
+    // An older checkout does not know the name.
+    command.args(["--", "--check-cfg", "cfg(pagewell_variants)"]);
+    if root.join(VARIANTS).is_dir() {
+        command.args(["--cfg", "pagewell_variants"]);
     }
     let output = command
         .output()

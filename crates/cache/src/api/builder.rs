@@ -1,6 +1,7 @@
 //! How a cache is set up.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{
@@ -11,7 +12,8 @@ use crate::api::cache::Cache;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
 use crate::base::system;
-use crate::files::setup::files_of;
+use crate::dirty::pressure::Limits;
+use crate::files::setup::files_with;
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
@@ -28,6 +30,10 @@ pub struct Builder<S: RefScheme = LockBit> {
     page_size: usize,
     huge_pages: HugePages,
     nodes: Nodes,
+    dirty_limit: Option<u64>,
+    max_dirty_age: Duration,
+    stall_timeout: Duration,
+    close_timeout: Duration,
     scheme: PhantomData<fn() -> S>,
 }
 
@@ -38,6 +44,10 @@ impl Default for Builder {
             page_size: PageSize::SMALLEST.bytes(),
             huge_pages: HugePages::default(),
             nodes: Nodes::default(),
+            dirty_limit: None,
+            max_dirty_age: Limits::AGE,
+            stall_timeout: Limits::STALL,
+            close_timeout: Limits::CLOSE,
             scheme: PhantomData,
         }
     }
@@ -62,7 +72,13 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Whether the cache asks for huge pages for its memory. Default: [`HugePages::System`].
+    /// Whether the cache asks for huge pages for its memory. Default: [`HugePages::Advise`].
+    ///
+    /// They help reads and pins at random places of a large cache: fewer misses of the address translation, 5 to 29 % of the
+    /// time where it was measured (`docs/benchmarks.md`). Reads of few pages are as fast without. They cost memory in steps
+    /// of 2 MiB, so up to 2 MiB a memory node more than the cached pages need while the cache fills, and longer first uses: each
+    /// step is zeroed at once, and a system whose memory is fragmented may have to make room for it. A program that has many small
+    /// caches, or cannot wait there, asks for none ([`HugePages::Never`]).
     #[must_use]
     pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;
@@ -76,8 +92,46 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// How pages are counted: [`LockBit`], or the baseline
-    /// [`CasLoop`](pagewell_frame::refcount::CasLoop) to compare it with. Default: [`LockBit`].
+    /// How many bytes of all files together may be dirty, or written and not known to be durable. Default: half of the capacity; at
+    /// most three quarters. One file may have as much as this leaves free: a file alone gets half of it, a second one a quarter.
+    /// So a file that cannot be written back leaves room for others. Where there are many files, each may have a few pages all the
+    /// same, up to three quarters of the capacity together, and one page in any case. At its share a write waits until pages of its
+    /// file were made durable.
+    #[must_use]
+    pub fn dirty_limit(mut self, bytes: u64) -> Self {
+        self.dirty_limit = Some(bytes);
+        self
+    }
+
+    /// After how long the cache makes written data durable by itself, in files that it writes back
+    /// ([`Writeback::Background`](crate::Writeback::Background)), so that their pages can be evicted. Default: 30 seconds, as Linux's
+    /// `dirty_expire_centisecs`. It looks five times a second.
+    #[must_use]
+    pub fn max_dirty_age(mut self, age: Duration) -> Self {
+        self.max_dirty_age = age;
+        self
+    }
+
+    /// How long a write to a file that has its share of dirty bytes ([`dirty_limit`](Self::dirty_limit)) waits for a call of that file's
+    /// storage, or of its hook, that does not return; then it fails with [`Throttled`](ErrorKind::Throttled). A storage
+    /// that is slow but answers is waited for as long as it takes. Default: 0.9 seconds.
+    #[must_use]
+    pub fn stall_timeout(mut self, timeout: Duration) -> Self {
+        self.stall_timeout = timeout;
+        self
+    }
+
+    /// How long the last close of a file, or the drop of its last handle, tries again when the storage, or the hook, has failed. Beside
+    /// that it takes as long as their calls. Default: a second.
+    #[must_use]
+    pub fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.close_timeout = timeout;
+        self
+    }
+
+    /// A baseline: how pages are counted, to compare [`LockBit`], which is the default, with
+    /// [`CasLoop`](pagewell_frame::refcount::CasLoop).
+    #[cfg(feature = "baselines")]
     #[must_use]
     pub fn ref_scheme<T: RefScheme>(self) -> Builder<T> {
         Builder {
@@ -85,6 +139,10 @@ impl<S: RefScheme> Builder<S> {
             page_size: self.page_size,
             huge_pages: self.huge_pages,
             nodes: self.nodes,
+            dirty_limit: self.dirty_limit,
+            max_dirty_age: self.max_dirty_age,
+            stall_timeout: self.stall_timeout,
+            close_timeout: self.close_timeout,
             scheme: PhantomData,
         }
     }
@@ -116,6 +174,7 @@ impl<S: RefScheme> Builder<S> {
                 machine.min(MAX_FRAMES as u64 * frame_cost::<S>())
             )));
         }
+        let limits = self.limits(nr_frames as usize).map_err(invalid)?;
         let pool = FramePool::new(&PoolConfig {
             nr_frames: nr_frames as usize,
             huge_pages: self.huge_pages,
@@ -131,7 +190,39 @@ impl<S: RefScheme> Builder<S> {
                 .with_detail(error.to_string())
                 .with_source(error)
         })?;
-        Ok(Cache::new(files_of(pool), page_size))
+        Ok(Cache::new(files_with(pool, limits), page_size))
+    }
+}
+
+impl<S: RefScheme> Builder<S> {
+    /// The settings of write-back.
+    fn limits(&self, nr_frames: usize) -> Result<Limits, String> {
+        let of_cache = Limits::of_cache(nr_frames);
+        let most = (nr_frames - nr_frames / 4) as u64;
+        let nr_frames = match self.dirty_limit {
+            None => of_cache.nr_frames,
+            Some(bytes) => match bytes / FRAME_BYTES as u64 {
+                0 => {
+                    return Err(format!(
+                        "a dirty limit of {bytes} bytes; must be a frame at least"
+                    ));
+                }
+                nr if nr > most => {
+                    return Err(format!(
+                        "a dirty limit of {bytes} bytes; must be at most {}, three quarters of the cache",
+                        most * FRAME_BYTES as u64
+                    ));
+                }
+                nr => nr as usize,
+            },
+        };
+        Ok(Limits {
+            nr_frames,
+            ceiling: of_cache.ceiling,
+            age: self.max_dirty_age,
+            stall: self.stall_timeout,
+            close: self.close_timeout,
+        })
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_io::{Backend, FileBackend, FileId, UnlockedFile};
-use pagewell_sync::lock;
 
 use crate::api::file::File;
 use crate::api::options::OpenOptions;
@@ -16,7 +15,7 @@ use crate::dirty::options::{Access, Handle};
 use crate::files::clean::is_background;
 use crate::files::opened::{Opened, Opening};
 use crate::files::registry::Origin;
-use crate::files::state::{Companion, Files};
+use crate::files::state::Files;
 use crate::mapping::refresh::refresh;
 use crate::spaces::frames::CacheFrames;
 use crate::supply::counters::Event;
@@ -55,6 +54,8 @@ pub struct Stats {
     pub nr_failed_fills: u64,
     /// How many pages were evicted to make room.
     pub nr_evictions: u64,
+    /// How many frames hold bytes that are not known to be durable.
+    pub nr_unclean: usize,
 }
 
 impl<S: RefScheme> Cache<S> {
@@ -71,35 +72,15 @@ impl<S: RefScheme> Cache<S> {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
-    /// The companion of this cache, which uses its frames too; all callers share one. If there is none yet, it is what
-    /// `make` makes of the frames; if there is one of another type, the answer is none. The cache does not keep it alive.
-    /// `make` may use nothing of the cache but its frames.
-    pub fn companion_or_else<T: Send + Sync + 'static>(
-        &self,
-        make: impl FnOnce(CacheFrames<S>) -> Arc<T>,
-    ) -> Option<Arc<T>> {
-        let mut companion = lock(&self.files.companion);
-        match companion.upgrade() {
-            Some(known) => known.downcast().ok(),
-            None => {
-                let made = make(self.frames());
-                let known: Arc<Companion> = Arc::clone(&made) as _;
-                *companion = Arc::downgrade(&known);
-                Some(made)
-            }
-        }
-    }
-
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
-    /// A file that is already open, under whatever name, shares its pages with the new handle; its size is
-    /// then read from the file again ([`File::refresh`]).
+    /// A file that is already open, under whatever name, shares its pages with the new handle, and keeps the page size that it has;
+    /// its size is then read from the file again ([`File::refresh`]).
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
     /// [`NotAFile`](ErrorKind::NotAFile) and [`Io`](ErrorKind::Io) as the system says,
-    /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) when the file is open with another page size,
     /// [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
     /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
@@ -110,7 +91,10 @@ impl<S: RefScheme> Cache<S> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize);
+    /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) and [`OptionsMismatch`](ErrorKind::OptionsMismatch) when the file is open
+    /// and the options name something else than the file has; [`Busy`](ErrorKind::Busy) when others have the file open for writing,
+    /// or this cache has it open for reading only.
     pub fn open_with(
         &self,
         path: impl AsRef<Path>,
@@ -179,11 +163,12 @@ impl<S: RefScheme> Cache<S> {
         self.open_backend_with(backend, path, &OpenOptions::new())
     }
 
-    /// As [`open_backend`](Self::open_backend), with options.
+    /// As [`open_backend`](Self::open_backend), with options. Whether the file is to be created or emptied is not asked here: that is
+    /// for whoever makes the backend.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    /// As [`open_with`](Self::open_with), and [`ReadOnly`](ErrorKind::ReadOnly) when it is to be written to, and the backend cannot.
     pub fn open_backend_with(
         &self,
         backend: impl Backend,
@@ -203,7 +188,7 @@ impl<S: RefScheme> Cache<S> {
         self.file_of(registered, &path, options)
     }
 
-    /// The mapping of the file that a backend holds, and whether it was open already.
+    /// The mapping of the file that a backend holds, made as `options` say if there is none, and whether it was open already.
     fn register(
         &self,
         backend: impl Backend,
@@ -229,11 +214,6 @@ impl<S: RefScheme> Cache<S> {
         let file = self.handle(mapping.clone(), path, options)?;
         if origin == Origin::Open {
             refresh(&mapping, Op::Open)?;
-        } else if is_background(&mapping) {
-            self.files
-                .background
-                .start(&self.files)
-                .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
         }
         Ok(file)
     }
@@ -265,7 +245,7 @@ impl<S: RefScheme> Cache<S> {
         }
         let file = self.handle(mapping, path, options)?;
         if options.file.truncates() {
-            file.set_len(0).map_err(|error| error.with_op(Op::Open))?;
+            file.set_size(0).map_err(|error| error.with_op(Op::Open))?;
         }
         Ok(file)
     }
@@ -277,26 +257,34 @@ impl<S: RefScheme> Cache<S> {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
-        let page_size = self.page_size_of(options, path)?;
-        if mapping.page_size() != page_size.bytes() {
-            return Err(Error::new(ErrorKind::PageSizeMismatch, Op::Open)
+        let mismatch = |kind, detail: String| {
+            Err(Error::new(kind, Op::Open)
                 .with_path(path)
-                .with_detail(format!(
-                    "{} bytes, not {}",
-                    mapping.page_size(),
-                    page_size.bytes()
-                )));
-        }
-        if options.write.is_some() && mapping.writes_if_any().is_none() {
-            return Err(Error::new(ErrorKind::Busy, Op::Open)
-                .with_path(path)
-                .with_detail("this cache has it open for reading only"));
-        }
-        let access = match options.write {
-            Some(_) => Handle::Write,
-            None => Handle::Read,
+                .with_detail(detail))
         };
-        Ok(File::new(mapping, access))
+        if let Some(named) = options.page_size
+            && named != mapping.page_size()
+        {
+            let detail = format!("{} bytes, not {named}", mapping.page_size());
+            return mismatch(ErrorKind::PageSizeMismatch, detail);
+        }
+        let Some(named) = &options.write else {
+            return Ok(File::new(mapping, Handle::Read));
+        };
+        let Some(writes) = mapping.writes_if_any() else {
+            let detail = "this cache has it open for reading only".into();
+            return mismatch(ErrorKind::Busy, detail);
+        };
+        if let Some(detail) = writes.mismatch(named) {
+            return mismatch(ErrorKind::OptionsMismatch, detail);
+        }
+        if is_background(&mapping) {
+            self.files
+                .flushers
+                .start(&self.files)
+                .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
+        }
+        Ok(File::new(mapping, Handle::Write))
     }
 
     /// Evicts up to `nr_pages` pages that are not pinned, and returns how many it evicted. Pages that were not
@@ -322,6 +310,7 @@ impl<S: RefScheme> Cache<S> {
             nr_fills: counters.get(Event::Fill),
             nr_failed_fills: counters.get(Event::FailedFill),
             nr_evictions: counters.get(Event::Eviction),
+            nr_unclean: self.files.shared.pressure.nr_unclean(),
         }
     }
 

@@ -1,14 +1,15 @@
 //! Open files, as users hold them.
 
 use std::fmt;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::shard::{Gap, LINES};
 
-use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::error::{Cause, Error, ErrorKind, Op};
+use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::opened::Opened;
@@ -20,6 +21,7 @@ use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::spaces::mapped::MappedFile;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
+use crate::write::page_lock::IfLocked;
 use crate::write::pin_mut::PageGuardMut;
 use crate::writeback::barrier::Barriers;
 use crate::writeback::discard::discard;
@@ -41,30 +43,47 @@ use crate::writeback::flush::Flusher;
 ///   the child drops may wait for ever if its page was replaced before the fork: such a child must not drop it.
 /// - When the last handle has been dropped, the file is closed: its lock is free for other processes, and its frames are
 ///   free for other files. Two things keep it open longer: pins that own a share of it ([`pin_owned`](Self::pin_owned)), and
-///   areas of memory spaces that show it. If the last handle goes in a hook, the thread of the cache closes the file
+///   areas of memory spaces that show it. If the last handle goes in a hook, a thread of the cache closes the file
 ///   later ([`Cache::quiesce`](crate::Cache::quiesce)).
 /// - Cached pages are as the file was when they were read in. A program that changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
+// What a hit loads is not written while the handle is shared. What misses write is on other lines, wherever the handle lies; and so is
+// the count in front of it, if a program keeps it in an `Arc`.
+#[repr(C)]
 pub struct File<S: RefScheme = LockBit> {
+    _counts: Gap,
     mapping: Opened<S>,
-    sequence: Sequence,
-    /// How many errors of writing this handle was told of.
-    seen_errors: AtomicU64,
     access: Handle,
+    /// Whether it counts as a handle no more.
+    is_closed: bool,
+    _hits: Gap,
+    sequence: Sequence,
+    /// The failures of writing back that this handle was told of.
+    seen: Seen,
 }
+
+const _: () = {
+    type F = File<LockBit>;
+    assert!(offset_of!(F, mapping) >= LINES);
+    assert!(offset_of!(F, sequence) >= offset_of!(F, is_closed) + 1 + LINES);
+    assert!(offset_of!(F, seen) > offset_of!(F, sequence));
+};
 
 impl<S: RefScheme> File<S> {
     pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
         let sequence = Sequence::new(mapping.page_size(), mapping.pool().nr_frames());
-        let seen_errors = mapping.writes_if_any().map_or(0, |writes| {
+        let seen = mapping.writes_if_any().map(|writes| {
             writes.add_handle();
-            writes.errors.nr()
+            writes.errors.seen()
         });
         Self {
+            _counts: Gap::NEW,
             mapping,
-            sequence,
-            seen_errors: AtomicU64::new(seen_errors),
             access,
+            is_closed: false,
+            _hits: Gap::NEW,
+            sequence,
+            seen: seen.unwrap_or_default(),
         }
     }
 
@@ -109,12 +128,13 @@ impl<S: RefScheme> File<S> {
         })
     }
 
-    /// As [`read_at`](Self::read_at), but always with a reference to each page: the baseline that the
-    /// optimistic read replaces.
+    /// A baseline: as [`read_at`](Self::read_at), but always with a reference to each page, which the optimistic read
+    /// replaces.
     ///
     /// # Errors
     ///
     /// As [`read_at`](Self::read_at).
+    #[cfg(feature = "baselines")]
     pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.mapping.check_home(Op::Read)?;
         Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, |page, wanted| {
@@ -142,7 +162,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// As [`pin`](Self::pin).
     pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
-        OwnedPageGuard::new(Arc::clone(self.mapping.mapping()), page)
+        OwnedPageGuard::new(pagewell_sync::Arc::clone(self.mapping.mapping()), page)
             .map_err(|error| error.with_op(Op::Pin))
     }
 
@@ -176,6 +196,8 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
+    /// [`Throttled`](crate::ErrorKind::Throttled) when the file has as many dirty pages as it may have, and they cannot be written back
+    /// ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned or cannot be written back, and
     /// the errors of [`read_at`](Self::read_at), since a write to a part of a page reads the page first.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
@@ -183,9 +205,10 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
     }
 
-    /// As [`write_at`](Self::write_at), with the log sequence number of the write. Before a page is given to the storage,
-    /// the hook gets the highest number of that page
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
+    /// As [`write_at`](Self::write_at), with the log sequence number of the write; 0 for none. Before a page is given to the
+    /// storage, the hook gets the highest number of that page
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)). The number says how far the log has to be durable then: of a
+    /// log that is a file, take the end of the record ([`append`](Self::append)), not its start.
     ///
     /// # Errors
     ///
@@ -195,12 +218,20 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
-    /// Writes `buf` at the end of the file, all of it or nothing; returns its offset.
+    /// Writes `buf` at the end of the file, all of it or nothing; returns the bytes of the file that it is now.
+    ///
+    /// The end of that range is a good log sequence number for a record: all bytes of the log before it are durable, so is the
+    /// record; and no record has number 0, which stands for none ([`write_at_lsn`](Self::write_at_lsn)).
+    ///
+    /// All of it is in the cache before any of it is written back. So the most that one call can append is what may be dirty
+    /// at once of one file, a quarter of the cache's frames ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less what the page
+    /// with the end of the file has already. Larger records are appended in parts.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
-    pub fn append(&self, buf: &[u8]) -> Result<u64, Error> {
+    /// As [`write_at`](Self::write_at). [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at once, before any page is evicted or
+    /// written back, when `buf` is longer than that; the message says how much would do.
+    pub fn append(&self, buf: &[u8]) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, 0))
     }
@@ -211,7 +242,7 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// As [`write_at`](Self::write_at).
-    pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+    pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, lsn))
     }
@@ -224,21 +255,38 @@ impl<S: RefScheme> File<S> {
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
     /// [`Io`](crate::ErrorKind::Io) when the storage fails. After that the size is still the old one; it is the new one
     /// if the storage has cut the file all the same, or does not tell.
-    pub fn set_len(&self, size: u64) -> Result<(), Error> {
+    pub fn set_size(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(Grower(&self.mapping).resize(size))
     }
 
     /// Pins page number `page` to be changed: gives a copy of its bytes, which replaces the page when the guard is
-    /// dropped. Until then readers see the old page, and other writers of it wait. The thread that has the
-    /// guard must not write to the page by other means, nor make the file longer: it would wait for itself.
+    /// dropped. Until then readers see the old page, and other threads that want to write to it wait. A call that would
+    /// make the guard's own thread wait for it fails: another `pin_mut` of the page, a write to it by this file or by a memory space
+    /// that shows it, an [`append`](Self::append) or a new size that changes it.
     ///
     /// # Errors
     ///
+    /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has such a guard of the page already,
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
     pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
         self.writes(Op::Pin)?;
-        self.tells(PageGuardMut::new(&self.mapping, page))
+        self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))
+    }
+
+    /// As [`pin_mut`](Self::pin_mut), but does not wait for another guard of the page, so that a thread that has some pages pinned may
+    /// go for others in any order.
+    ///
+    /// The storage is waited for, as by `pin_mut`: a page that is not cached is read, and one with bytes from before a
+    /// [`barrier`](Self::barrier) is made durable first.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](crate::ErrorKind::Locked) if the page is pinned to be changed, by whatever thread;
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
+    pub fn try_pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
+        self.writes(Op::Pin)?;
+        self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Fail))
     }
 
     /// Drops the cached pages that have any of the bytes in `range`, with everything written to them since their last
@@ -247,12 +295,14 @@ impl<S: RefScheme> File<S> {
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails, or when its last
-    /// sync failed, so that its content is not known. Nothing is dropped then.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) when the storage fails, or when its last
+    /// sync failed, so that its content is not known, and any failure to write back that the handle was not told of yet. Nothing is
+    /// dropped then.
     pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
-        self.writes(Op::Invalidate)?;
-        let result = discard(&self.mapping, self.pages_of(range));
-        self.told(result, Op::Invalidate)
+        let writes = self.writes(Op::Invalidate)?;
+        // Told first: whoever gets an error must find that nothing was dropped.
+        self.tell_earlier(writes, Op::Invalidate)?;
+        self.tells(discard(&self.mapping, self.pages_of(range)))
     }
 
     /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages it
@@ -311,49 +361,90 @@ impl<S: RefScheme> File<S> {
     /// [`Held`](crate::ErrorKind::Held) when a page is held that was written to before the last barrier. After an error
     /// no barrier was made.
     pub fn barrier(&self) -> Result<(), Error> {
-        self.writes(Op::Flush)?;
+        self.writes(Op::Barrier)?;
         let result = Barriers(&self.mapping).barrier();
-        self.told(result, Op::Flush)
+        self.told(result, Op::Barrier)
     }
 
     /// `result`. If it tells of a failure that every handle is told of once, this handle counts as told.
     fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
-            && error.is_noted()
+            && let Some(cause) = error.noted_cause()
         {
-            // Earlier errors are covered too: the caller has to write everything again.
-            let _ = writes.errors.take(&self.seen_errors);
+            // Earlier ones are covered too: the caller has to write everything again.
+            writes.errors.mark(cause, &self.seen);
         }
         result
     }
 
-    /// `result`, or an error that this handle was not told of yet.
+    /// `result` of the call `op`, or an error that this handle was not told of yet.
     fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
+        let result = result.map_err(|error| error.with_op(op));
         let Some(writes) = self.mapping.writes_if_any() else {
             return result;
         };
-        match (result, writes.errors.take(&self.seen_errors)) {
-            // The storage's latest error comes last, and stands for earlier ones.
-            (Err(error), Some(_)) if error.kind() == ErrorKind::Io => Err(error),
-            (_, Some(error)) => Err(Error::from_io(op, error).with_path(self.path())),
-            (result, None) => result,
+        let is_of_storage = |error: &Error| error.kind() == ErrorKind::Io;
+        let cause = result.as_ref().err().and_then(|error| {
+            let of_storage = is_of_storage(error).then_some(Cause::Storage);
+            error.noted_cause().or(of_storage)
+        });
+        if let Some(cause) = cause {
+            // The latest failure of the same cause, which stands for earlier ones. Those of others are told by the next call.
+            writes.errors.mark(cause, &self.seen);
+            return result;
+        }
+        self.tell_earlier(writes, op)?;
+        result
+    }
+
+    /// Tells the call `op` of an earlier failure that this handle was not told of yet.
+    fn tell_earlier(&self, writes: &Writes, op: Op) -> Result<(), Error> {
+        match writes.errors.take(&self.seen) {
+            Some(failure) => Err(Error::from_failure(op, failure).with_path(self.path())),
+            None => Ok(()),
         }
     }
 
-    /// Makes everything durable, and gives the handle up.
+    /// Makes everything durable, and gives the handle up. A handle for reading does so only if it is the file's last: then it closes
+    /// the file, and may be the one to learn that what others have written is lost.
     ///
-    /// A handle that is dropped instead makes everything durable too, if it is the file's last, but can report
-    /// an error only on the program's standard error.
+    /// If the storage, or the hook, fails, it is tried again for a second
+    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). Beside that, closing takes as long as the calls of the storage and
+    /// of the hook.
+    ///
+    /// A handle that is dropped instead does the same, and takes as long, but can report an error only on the program's standard error;
+    /// then what was not saved is lost.
     ///
     /// # Errors
     ///
-    /// The handle, and the error of [`sync_all`](Self::sync_all).
-    pub fn close(self) -> Result<(), (Self, Error)> {
-        if self.access == Handle::Read {
-            return Ok(());
-        }
-        match self.sync_all() {
-            Ok(()) => Ok(()),
+    /// The handle, and the error of [`sync_all`](Self::sync_all), which says how much is not durable. As long as there is a handle
+    /// the file stays open and, if it is written to, locked by this process, and nothing is lost: close it again when the storage
+    /// works.
+    #[allow(clippy::result_large_err)] // The handle as it is; who closes a file does not do so often.
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        let saved = match self.access {
+            Handle::Read => Ok(()),
+            Handle::Write => self.writes(Op::Sync).and_then(|writes| {
+                let earlier = writes.errors.take(&self.seen);
+                let saved = Flusher(&self.mapping).save_at_the_end();
+                // Those that the tries have met are over, or told now.
+                Cause::ALL
+                    .into_iter()
+                    .for_each(|cause| writes.errors.mark(cause, &self.seen));
+                match earlier {
+                    Some(failure) if saved.is_ok() => {
+                        Err(Error::from_failure(Op::Sync, failure).with_path(self.path()))
+                    }
+                    _ => saved,
+                }
+            }),
+        };
+        // Only the last handle finds something to do here, and a writer's nothing that is left.
+        match saved.and_then(|()| self.mapping.close_handle()) {
+            Ok(()) => {
+                self.is_closed = true;
+                Ok(())
+            }
             Err(error) => Err((self, error)),
         }
     }
@@ -365,7 +456,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
     pub fn hold(&self, page: u64) -> Result<(), Error> {
-        self.writes(Op::Flush)?.hold(page);
+        self.writes(Op::Hold)?.hold(page);
         Ok(())
     }
 
@@ -373,10 +464,15 @@ impl<S: RefScheme> File<S> {
     ///
     /// # Errors
     ///
+    /// [`NotHeld`](crate::ErrorKind::NotHeld) when the page is not held: it was released as often as it was held.
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
     pub fn release(&self, page: u64) -> Result<(), Error> {
-        self.writes(Op::Flush)?.release(page);
-        Ok(())
+        if self.writes(Op::Hold)?.release(page) {
+            Ok(())
+        } else {
+            let not_held = self.mapping.error(ErrorKind::NotHeld, Op::Hold);
+            Err(not_held.with_page(page))
+        }
     }
 
     /// Reads the file's present size from the storage, adopts it, and returns it. Pages that a change of size has made
@@ -417,7 +513,9 @@ impl<S: RefScheme> Drop for File<S> {
     /// Makes everything durable if this is the last handle. That is done here and not when the mapping is torn down, since pins
     /// may keep the mapping for as long as they like. The share goes after that, and closes the file if it is the last.
     fn drop(&mut self) {
-        self.mapping.remove_handle();
+        if !self.is_closed {
+            self.mapping.drop_handle();
+        }
     }
 }
 

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use pagewell_io::FileOptions;
 
-use crate::dirty::options::{WriteOptions, Writeback};
+use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
 /// How a file is opened.
+///
+/// A file that is open in the cache already, if only because a pin or an area of a memory space keeps it open, stays as it is:
+/// what the options do not name is the file's. If they name another page size than the file's, opening fails with
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook or another mode of writeback, with
+/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
@@ -15,12 +20,13 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// All settings as the cache has them.
+    /// For reading, and nothing named.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: the cache's.
+    /// The size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: that of the open file, or else the
+    /// cache's.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
@@ -56,28 +62,41 @@ impl OpenOptions {
         self.write()
     }
 
-    /// When dirty pages are written; for files that are open for writing. Default:
-    /// [`Writeback::Background`].
+    /// Open for writing, and write dirty pages then. Default: as the open file has it, or else [`Writeback::Background`].
     #[must_use]
     pub fn writeback(mut self, mode: Writeback) -> Self {
-        self.write.get_or_insert_default().mode = mode;
+        self.write.get_or_insert_default().mode = Some(mode);
         self
     }
 
-    /// Calls `hook` before a page is given to the storage, with the page's number and its highest log sequence number from
-    /// [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If the hook fails, the page
+    /// Open for writing, and call `hook` before a page is given to the storage, with the page's number and its highest log sequence
+    /// number from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If the hook fails, the page
     /// is not given to the storage, and stays dirty.
+    ///
+    /// Which thread calls it: one that asks for this very file (flush, sync, barrier, a new size, a close; a write to a page from before a
+    /// barrier), or a thread of the cache. No reader does, and no thread that uses another file. So the hook may take a lock of the program's
+    /// under which the program uses *other* files of the cache, a log for example: nobody who has that lock waits for this hook.
+    /// A hook that blocks or panics stops this file alone.
     ///
     /// The hook is called with the file's writeback lock held. So it cannot flush or sync this file, make it longer or shorter,
     /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to other
     /// files, a log for example, and sync them. Keep a handle of such a file outside of the hook, or close the file: a file that
     /// only the hook holds is dropped when this file is closed, maybe by a pin that owns a share of it.
+    ///
+    /// Each call of this function makes another hook, also with the same closure. To open a file twice with one hook, use the same
+    /// options twice, or [`before_write_shared`](Self::before_write_shared); or name none the second time.
     #[must_use]
     pub fn before_write(
-        mut self,
+        self,
         hook: impl Fn(u64, u64) -> std::io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        self.write.get_or_insert_default().before_write = Some(Arc::new(hook));
+        self.before_write_shared(Arc::new(hook))
+    }
+
+    /// As [`before_write`](Self::before_write), with a hook that can be named again.
+    #[must_use]
+    pub fn before_write_shared(mut self, hook: Arc<BeforeWrite>) -> Self {
+        self.write.get_or_insert_default().before_write = Some(hook);
         self
     }
 }

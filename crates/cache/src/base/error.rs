@@ -22,13 +22,16 @@ pub enum ErrorKind {
     InvalidPageSize,
     /// The file is open already, with another page size.
     PageSizeMismatch,
+    /// The file is open already, with another hook or another mode of writeback; the message says which.
+    OptionsMismatch,
     /// The page begins at or past the end of the file.
     OutOfRange,
     /// The file is larger than the cache can index.
     FileTooLarge,
     /// The file has become shorter behind the cache's back.
     Truncated,
-    /// No frames could be freed: every page is pinned, or pinned pages lie in between; the message says which.
+    /// No frames could be freed; the message says what holds them (dirty, pinned, of spaces, and so on), with numbers. Or an append
+    /// that can never fit: it says how much would.
     OutOfFrames,
     /// The page has as many references as it can count (2^30).
     TooManyPins,
@@ -38,12 +41,19 @@ pub enum ErrorKind {
     ReadOnly,
     /// Another process, or another open file of this one, has the file open for writing.
     Busy,
+    /// The file has as many dirty pages as it may have, and they cannot be written back; the message says why.
+    Throttled,
     /// A page is kept from being written; the message says which.
     Held,
-    /// A page is pinned to be changed.
+    /// The page is not held back from being written.
+    NotHeld,
+    /// A page is pinned to be changed; the message may say which.
     Locked,
-    /// The call would wait for its own thread, which is in a hook of the file.
+    /// The call would wait for its own thread, which is in a hook of the file, or has the page pinned to be changed; the message
+    /// says which.
     Deadlock,
+    /// The program's hook refused a page; the source is the hook's error.
+    Refused,
     /// The process is a child, made by `fork`, of the one that made the cache.
     Forked,
     /// The storage failed; the source says how.
@@ -57,14 +67,20 @@ impl ErrorKind {
             Self::NotFound => libc::ENOENT,
             Self::PermissionDenied => libc::EACCES,
             Self::NotAFile => libc::EISDIR,
-            Self::InvalidConfig | Self::InvalidPageSize | Self::PageSizeMismatch => libc::EINVAL,
+            Self::InvalidConfig
+            | Self::InvalidPageSize
+            | Self::PageSizeMismatch
+            | Self::OptionsMismatch
+            | Self::NotHeld => libc::EINVAL,
             Self::OutOfRange => libc::ENXIO,
             Self::FileTooLarge => libc::EFBIG,
             Self::Truncated | Self::Io => libc::EIO,
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
             Self::TooManyPins => libc::EOVERFLOW,
             Self::ReadOnly | Self::Forked => libc::EBADF,
+            Self::Throttled => libc::EAGAIN,
             Self::Deadlock => libc::EDEADLK,
+            Self::Refused => libc::ECANCELED,
             Self::Busy | Self::Held | Self::Locked => libc::EBUSY,
         }
     }
@@ -77,6 +93,7 @@ impl ErrorKind {
             Self::InvalidConfig => "a setting is out of range",
             Self::InvalidPageSize => "the page size must be 4, 8, 16, 32 or 64 KiB",
             Self::PageSizeMismatch => "the file is open already with another page size",
+            Self::OptionsMismatch => "the file is open already with other options",
             Self::OutOfRange => "the page begins at or past the end of the file",
             Self::FileTooLarge => "the file is larger than the cache can index",
             Self::Truncated => "the file has become shorter since it was opened",
@@ -85,9 +102,12 @@ impl ErrorKind {
             Self::OutOfMemory => "out of memory",
             Self::ReadOnly => "the file is open for reading only",
             Self::Busy => "the file is open for writing elsewhere",
+            Self::Throttled => "the file has as many dirty pages as it may have",
             Self::Held => "a page is held back from being written",
+            Self::NotHeld => "the page is not held back",
             Self::Locked => "a page is pinned to be changed",
-            Self::Deadlock => "called from a hook of the same file, it would wait for itself",
+            Self::Deadlock => "the call would wait for its own thread",
+            Self::Refused => "the program's hook refused a page",
             Self::Forked => "this process was forked from the one that made the cache",
             Self::Io => "the storage failed",
         }
@@ -112,6 +132,10 @@ pub enum Op {
     Write,
     /// Giving dirty pages to the storage.
     Flush,
+    /// Keeping a page from being given to the storage, or ending that.
+    Hold,
+    /// Ordering earlier writes before later ones.
+    Barrier,
     /// Making writes durable.
     Sync,
     /// Changing a file's size.
@@ -130,10 +154,43 @@ impl Op {
             Self::Invalidate => "cannot invalidate pages of",
             Self::Write => "cannot write",
             Self::Flush => "cannot write back",
+            Self::Hold => "cannot hold, or release, a page of",
+            Self::Barrier => "cannot make a barrier in",
             Self::Sync => "cannot make durable",
             Self::Resize => "cannot change the size of",
             Self::Quiesce => "cannot stop the background work of a cache",
         }
+    }
+}
+
+/// A failure to write pages back, of which every handle of the file is told once.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) cause: Cause,
+    pub(crate) error: io::Error,
+}
+
+/// Whose failure it is. Handles are told of the failures of each separately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The storage's.
+    Storage,
+    /// A page has too many references to be given to the storage.
+    Pins,
+    /// The program's hook refused a page.
+    Hook,
+}
+
+impl Cause {
+    /// In the order in which handles are told.
+    pub(crate) const ALL: [Self; 3] = [Self::Storage, Self::Pins, Self::Hook];
+}
+
+impl From<io::Error> for Failure {
+    /// The storage's.
+    fn from(error: io::Error) -> Self {
+        let cause = Cause::Storage;
+        Self { cause, error }
     }
 }
 
@@ -146,8 +203,10 @@ struct Inner {
     op: Op,
     path: Option<PathBuf>,
     detail: Option<String>,
-    /// Whether the handles of the file are told of it too, each once.
-    is_noted: bool,
+    /// The page that is in the way.
+    page: Option<u64>,
+    /// Some if the handles of the file are told of it too, each once.
+    noted: Option<Cause>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -159,7 +218,8 @@ impl Error {
             op,
             path: None,
             detail: None,
-            is_noted: false,
+            page: None,
+            noted: None,
             source: None,
         }))
     }
@@ -186,6 +246,17 @@ impl Error {
         Self::new(kind, op).with_source(source)
     }
 
+    /// A failure to write pages back.
+    #[cold]
+    pub(crate) fn from_failure(op: Op, failure: Failure) -> Self {
+        let Failure { cause, error } = failure;
+        match cause {
+            Cause::Storage => Self::from_io(op, error),
+            Cause::Pins => Self::new(ErrorKind::TooManyPins, op).with_source(error),
+            Cause::Hook => Self::new(ErrorKind::Refused, op).with_source(error),
+        }
+    }
+
     pub(crate) fn with_path(mut self, path: &Path) -> Self {
         self.0.path = Some(path.to_path_buf());
         self
@@ -196,6 +267,22 @@ impl Error {
         self
     }
 
+    /// The same error, with `detail` after the detail that it has.
+    pub(crate) fn and_detail(mut self, detail: impl fmt::Display) -> Self {
+        self.0.detail = Some(match self.0.detail.take() {
+            Some(before) => format!("{before}; {detail}"),
+            None => detail.to_string(),
+        });
+        self
+    }
+
+    /// Whether it may pass by itself: the storage, or the hook, has failed.
+    pub(crate) fn may_pass(&self) -> bool {
+        let source = std::error::Error::source(self);
+        let is_of_system = source.is_some_and(|source| source.is::<io::Error>());
+        is_of_system && self.kind() != ErrorKind::Forked
+    }
+
     pub(crate) fn with_source(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -204,15 +291,26 @@ impl Error {
         self
     }
 
-    /// The same error, marked as one that the handles of the file are told too.
-    pub(crate) fn noted(mut self) -> Self {
-        self.0.is_noted = true;
+    /// The same error, of this page.
+    pub(crate) fn with_page(mut self, page: u64) -> Self {
+        self.0.page = Some(page);
         self
     }
 
-    /// Whether the handles of the file are told of it too.
-    pub(crate) fn is_noted(&self) -> bool {
-        self.0.is_noted
+    /// The page that is in the way, if it is known.
+    pub(crate) fn page(&self) -> Option<u64> {
+        self.0.page
+    }
+
+    /// The same error, marked as one that the handles of the file are told too.
+    pub(crate) fn noted(mut self, cause: Cause) -> Self {
+        self.0.noted = Some(cause);
+        self
+    }
+
+    /// Whose failure it is, if the handles of the file are told of it too.
+    pub(crate) fn noted_cause(&self) -> Option<Cause> {
+        self.0.noted
     }
 
     /// The same error, seen by another operation.
@@ -244,10 +342,12 @@ impl fmt::Display for Error {
             write!(f, " {}", path.display())?;
         }
         write!(f, ": {}", self.0.kind.message())?;
-        if let Some(detail) = &self.0.detail {
-            write!(f, " ({detail})")?;
+        match (self.0.page, &self.0.detail) {
+            (Some(page), Some(detail)) => write!(f, " (page {page}, {detail})"),
+            (Some(page), None) => write!(f, " (page {page})"),
+            (None, Some(detail)) => write!(f, " ({detail})"),
+            (None, None) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -257,6 +357,7 @@ impl fmt::Debug for Error {
             .field("kind", &self.0.kind)
             .field("op", &self.0.op)
             .field("path", &self.0.path)
+            .field("page", &self.0.page)
             .field("detail", &self.0.detail)
             .field("source", &self.0.source)
             .finish()
@@ -288,6 +389,7 @@ impl From<Error> for io::Error {
                 ErrorKind::InvalidConfig
                 | ErrorKind::InvalidPageSize
                 | ErrorKind::PageSizeMismatch
+                | ErrorKind::OptionsMismatch
                 | ErrorKind::OutOfRange,
                 None,
             ) => io::ErrorKind::InvalidInput,
@@ -298,10 +400,13 @@ impl From<Error> for io::Error {
             (ErrorKind::Busy | ErrorKind::Held | ErrorKind::Locked, None) => {
                 io::ErrorKind::ResourceBusy
             }
+            (ErrorKind::Throttled, None) => io::ErrorKind::WouldBlock,
             (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
-            (ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io, None) => {
-                io::ErrorKind::Other
-            }
+            (ErrorKind::NotHeld, None) => io::ErrorKind::InvalidInput,
+            (
+                ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io | ErrorKind::Refused,
+                None,
+            ) => io::ErrorKind::Other,
         };
         Self::new(kind, error)
     }

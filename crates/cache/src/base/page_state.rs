@@ -148,7 +148,12 @@ impl PageState {
     }
 
     pub(crate) const fn is_locked_by(self, holder: u64) -> bool {
-        self.is_locked() && self.0 >> HOLDER_SHIFT == holder << HOLDER_SHIFT >> HOLDER_SHIFT
+        self.is_locked() && self.holder() == holder << HOLDER_SHIFT >> HOLDER_SHIFT
+    }
+
+    /// The number of the lock, if the page is locked.
+    pub(crate) const fn holder(self) -> u64 {
+        self.0 >> HOLDER_SHIFT
     }
 
     pub(crate) const fn unlocked(self) -> Self {

@@ -75,6 +75,23 @@ mod imp {
             }
             super::zero(range);
         }
+
+        /// Gives the memory of the words `first..first + nr` back, all of which are zeros and stay so meanwhile. They must
+        /// begin at a multiple of 512 words, and end at one or at the end of the array. Where the system gives memory back in
+        /// larger units only, nothing is done.
+        pub(crate) fn discard_zeros(&self, first: usize, nr: usize) {
+            let range = &self[first..first + nr];
+            let bytes = size_of_val(range);
+            debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
+            debug_assert!(bytes.is_multiple_of(UNIT) || first + nr == self.len);
+            if self.can_discard && nr != 0 {
+                // SAFETY: pages of our own mapping, of which the last may have bytes past the end of the array, which nobody
+                // uses. The words read as zeros afterwards, as before. If it fails, the memory stays, which harms nobody.
+                let _ = unsafe {
+                    libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
+                };
+            }
+        }
     }
 
     impl Deref for Reserved {
@@ -114,6 +131,11 @@ mod imp {
         pub(crate) fn discard(&self, first: usize, nr: usize) {
             super::zero(&self[first..first + nr]);
         }
+
+        /// Stores zeros, so that a model finds out if other words are stored to these meanwhile.
+        pub(crate) fn discard_zeros(&self, first: usize, nr: usize) {
+            self.discard(first, nr);
+        }
     }
 
     impl Deref for Reserved {
@@ -150,6 +172,26 @@ mod tests {
         for (i, word) in words.iter().enumerate() {
             let expected = if (512..1024).contains(&i) { 0 } else { 7 };
             assert_eq!(word.load(Ordering::Relaxed), expected, "word {i}");
+        }
+    }
+
+    #[test]
+    fn zeros_that_are_discarded_can_be_used_again() {
+        let words = Reserved::new(512 * 2 + 7).unwrap();
+        for (first, nr) in [
+            (0, 512),
+            (512, 512 + 7),
+            (1024, 7),
+            (0, 512 * 2 + 7),
+            (0, 0),
+        ] {
+            for word in words.iter() {
+                word.store(0, Ordering::Relaxed);
+            }
+            words.discard_zeros(first, nr);
+            for word in words.iter() {
+                assert_eq!(word.swap(7, Ordering::Relaxed), 0);
+            }
         }
     }
 

@@ -28,26 +28,59 @@
 //!
 //! Proved by: `crates/pagewell/tests/durability/groups.rs` (with losses of power), `loom_write_vs_barrier`, `loom_flush_vs_barrier`.
 
+use std::collections::HashMap;
+
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::shard::Padded;
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::page_state::Group;
+use crate::dirty::hook::this_thread;
 
 /// The groups of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     nr_barriers: AtomicU64,
-    /// How many pages are locked by guards. Their bytes are of no group yet.
-    nr_open: Mutex<usize>,
+    /// The guards that lock pages, or are about to, by the number of their lock; and whose they are. The bytes of their pages are
+    /// of no group yet.
+    open: Padded<Mutex<HashMap<u64, Owner>>>,
 }
 
-/// A page is locked, and no barrier is made until this is dropped.
+/// Whose a guard is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// This thread's ([`this_thread`]): it stays there.
+    Thread(usize),
+    /// No thread's: it may be anywhere.
+    Nobody,
+}
+
+/// A guard locks a page, or is about to, and no barrier is made until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Undecided<'w>(&'w Groups);
+pub(crate) struct Undecided<'w> {
+    groups: &'w Groups,
+    holder: u64,
+}
+
+impl Undecided<'_> {
+    fn set(&self, owner: Owner) {
+        lock(&self.groups.open).insert(self.holder, owner);
+    }
+
+    /// From now on the guard is this thread's.
+    pub(crate) fn attach(&self) {
+        self.set(Owner::Thread(this_thread()));
+    }
+
+    /// From now on the guard is no thread's.
+    pub(crate) fn detach(&self) {
+        self.set(Owner::Nobody);
+    }
+}
 
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.nr_open) -= 1;
+        lock(&self.groups.open).remove(&self.holder);
     }
 }
 
@@ -65,16 +98,23 @@ impl Groups {
         Group::after(self.nr_barriers.load(Ordering::Relaxed).wrapping_add(1))
     }
 
-    /// Keeps barriers from being made (G4).
-    pub(crate) fn keep_open(&self) -> Undecided<'_> {
-        *lock(&self.nr_open) += 1;
-        Undecided(self)
+    /// Keeps barriers from being made (G4), for a guard of this thread with this number.
+    pub(crate) fn keep_open(&self, holder: u64) -> Undecided<'_> {
+        let groups = self;
+        let undecided = Undecided { groups, holder };
+        undecided.attach();
+        undecided
+    }
+
+    /// Whether the guard with this number is this thread's. Only the thread itself changes that.
+    pub(crate) fn is_of_this_thread(&self, holder: u64) -> bool {
+        lock(&self.open).get(&holder) == Some(&Owner::Thread(this_thread()))
     }
 
     /// Ends the current group; false if a page is locked.
     pub(crate) fn end_current(&self) -> bool {
-        let nr_open = lock(&self.nr_open);
-        if *nr_open != 0 {
+        let open = lock(&self.open);
+        if !open.is_empty() {
             return false;
         }
         // ORDERING: Relaxed; see `current`. Guards are ordered by the lock, which is held.

@@ -31,10 +31,10 @@ pub(crate) enum Access {
     Write(WriteOptions),
 }
 
-/// How a file is written to.
+/// How a file is to be written to. What is not named is as the file is open, or else the default.
 #[derive(Clone, Default)]
 pub(crate) struct WriteOptions {
-    pub(crate) mode: Writeback,
+    pub(crate) mode: Option<Writeback>,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
 }
 

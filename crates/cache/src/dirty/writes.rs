@@ -9,37 +9,51 @@ use std::sync::Arc;
 use pagewell_frame::Order;
 use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
+use pagewell_sync::shard::Padded;
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
+use crate::base::reserved::Reserved;
+use crate::dirty::calls::Call;
 use crate::dirty::errors::Errors;
 use crate::dirty::groups::Groups;
 use crate::dirty::hook::ThreadMark;
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
-use crate::dirty::page_set::PageSet;
-use crate::dirty::pressure::Pressure;
+use crate::dirty::page_set::{PageSet, PageSets, Which};
+use crate::dirty::pressure::{Pressure, Share, Since};
+use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
 
 /// The additional state of a file that is written to.
+///
+/// A write to a page that is dirty already loads the number of errors and of barriers, which have lines of their own, and fields that
+/// are not written after the file was opened; the others are padded.
 pub(crate) struct Writes {
-    /// The pages that the storage does not have, by group.
-    dirty: [PageSet; 2],
-    /// The pages that the storage was given, and has not reported durable.
-    pub(crate) written: PageSet,
+    /// Which pages are dirty, and which are written.
+    sets: PageSets,
     /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
     /// set. So only one version of a page is on its way at a time, and one size.
-    pub(crate) writeback: Mutex<Storage>,
+    pub(crate) writeback: Padded<Mutex<Storage>>,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     pub(crate) groups: Groups,
     /// The thread that is in the file's hook.
-    pub(crate) in_hook: ThreadMark,
+    pub(crate) in_hook: Padded<ThreadMark>,
     /// Whether the storage is being cut, as set by the holder of its lock: a transfer may fall short, which is no error then.
-    is_cutting: AtomicBool,
-    holds: Mutex<HashMap<PageNr, usize>>,
-    nr_handles: AtomicUsize,
+    is_cutting: Padded<AtomicBool>,
+    /// As many as the program holds: it bounds them, and pays for their memory besides the cache's.
+    holds: Padded<Mutex<HashMap<PageNr, usize>>>,
+    nr_handles: Padded<AtomicUsize>,
+    /// The file's number among those of the cache.
+    number: u64,
+    /// How many of its frames are not clean.
+    pub(crate) share: Share,
+    /// Since when there are any.
+    pub(crate) since: Padded<Since>,
+    /// What its write-back is doing.
+    pub(crate) service: Padded<Service>,
 }
 
 /// The storage is being cut.
@@ -62,7 +76,11 @@ impl Writes {
     /// Counts a handle of the file.
     pub(crate) fn add_handle(&self) {
         // ORDERING: Relaxed; a thread that makes a handle has the mapping, and nothing is published.
-        self.nr_handles.fetch_add(1, Ordering::Relaxed);
+        if self.nr_handles.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Pins may have kept the file without a share, and then nobody has taken a call for it.
+            #[cfg(not(loom))]
+            self.service.forget_call();
+        }
     }
 
     /// Counts a handle no more; whether it was the last one.
@@ -78,21 +96,44 @@ impl Writes {
     }
 
     /// None when the system does not give the addresses.
-    pub(crate) fn new(nr_pages: u64, options: WriteOptions) -> Option<Self> {
+    pub(crate) fn new(nr_pages: u64, number: u64, options: WriteOptions) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;
         Some(Self {
-            dirty: [PageSet::new(nr_pages)?, PageSet::new(nr_pages)?],
-            written: PageSet::new(nr_pages)?,
-            writeback: Mutex::new(Storage::in_step()),
-            nr_handles: AtomicUsize::new(0),
+            sets: PageSets::new(nr_pages)?,
+            writeback: Padded(Mutex::new(Storage::in_step())),
+            nr_handles: Padded(AtomicUsize::new(0)),
             errors: Errors::default(),
-            mode,
+            mode: mode.unwrap_or_default(),
             before_write,
             groups: Groups::default(),
-            in_hook: ThreadMark::default(),
-            is_cutting: AtomicBool::new(false),
-            holds: Mutex::new(HashMap::new()),
+            in_hook: Padded::default(),
+            is_cutting: Padded(AtomicBool::new(false)),
+            holds: Padded(Mutex::new(HashMap::new())),
+            number,
+            share: Share::default(),
+            since: Padded::default(),
+            service: Padded::default(),
         })
+    }
+
+    /// What `options` name otherwise than the file has it, if anything.
+    pub(crate) fn mismatch(&self, options: &WriteOptions) -> Option<String> {
+        match options.mode {
+            Some(mode) if mode != self.mode => {
+                return Some(format!("it is {:?}, not {mode:?}", self.mode));
+            }
+            _ => {}
+        }
+        // Two closures of one type are two hooks: their state may differ.
+        match (&self.before_write, &options.before_write) {
+            (Some(own), Some(named))
+                if !std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(named)) =>
+            {
+                Some("it has another hook".into())
+            }
+            (None, Some(_)) => Some("it has no hook".into()),
+            _ => None,
+        }
     }
 
     /// Marks the storage as being cut, until the guard is dropped, which wakes the threads that wait among `waits`. The writeback
@@ -123,13 +164,25 @@ impl Writes {
     }
 
     /// The pages of `group` that the storage does not have.
-    pub(crate) fn dirty(&self, group: Group) -> &PageSet {
-        &self.dirty[group.index()]
+    pub(crate) fn dirty(&self, group: Group) -> PageSet<'_> {
+        self.sets.set(Which::Dirty(group.index()))
+    }
+
+    /// The pages that the storage was given, and has not reported durable.
+    pub(crate) fn written(&self) -> PageSet<'_> {
+        self.sets.set(Which::Written)
+    }
+
+    /// The memory of the sets, in which each extent has its part.
+    pub(crate) fn memory_of_sets(&self) -> &Arc<Reserved> {
+        self.sets.bits()
     }
 
     /// A dirty page in `pages`, if there is one.
     pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
-        let mut sets = self.dirty.iter();
+        let mut sets = [0, 1]
+            .map(|group| self.sets.set(Which::Dirty(group)))
+            .into_iter();
         sets.find_map(|set| set.next(pages.start, pages.end))
     }
 
@@ -137,6 +190,21 @@ impl Writes {
     /// caller has claimed the page's slot.
     #[inline]
     pub(crate) fn note_state(
+        &self,
+        (pressure, order): (&Pressure, Order),
+        page: PageNr,
+        before: PageState,
+        after: PageState,
+    ) {
+        // Most writes are to pages that are dirty already.
+        if before != after {
+            self.note_change((pressure, order), page, before, after);
+        }
+    }
+
+    /// As [`note_state`](Self::note_state). A function apart, so that writes to dirty pages need not save its registers.
+    #[inline(never)]
+    fn note_change(
         &self,
         (pressure, order): (&Pressure, Order),
         page: PageNr,
@@ -153,15 +221,47 @@ impl Writes {
             }
         }
         match (before.is_written(), after.is_written()) {
-            (false, true) => _ = self.written.insert(page),
-            (true, false) => _ = self.written.remove(page),
+            (false, true) => _ = self.written().insert(page),
+            (true, false) => _ = self.written().remove(page),
             _ => {}
         }
         match (before.is_unclean(), after.is_unclean()) {
-            (false, true) => pressure.count_unclean(order.frames() as usize),
-            (true, false) => pressure.unclean.sub(order.frames() as usize),
+            (false, true) => self.count_unclean(pressure, order.frames() as usize),
+            (true, false) => pressure.sub(&self.share, order.frames() as usize),
             _ => {}
         }
+    }
+
+    fn count_unclean(&self, pressure: &Pressure, nr_frames: usize) {
+        if pressure.add(&self.share, nr_frames) == 0 {
+            self.since.begin();
+        }
+        if pressure.is_high(&self.share) {
+            self.call(pressure);
+        }
+    }
+
+    /// Has a thread of the cache clean the file soon, if it is written back without a request. Claims may be held.
+    pub(crate) fn call(&self, pressure: &Pressure) {
+        // In a model there is no thread.
+        #[cfg(not(loom))]
+        if self.mode == Writeback::Background && self.service.note_call() {
+            pressure.calls.call(Call::Clean(self.number));
+        }
+        #[cfg(loom)]
+        let _ = (pressure, self.number, Call::Close);
+    }
+
+    /// Has a thread of the cache make the file durable now, as far as it is not held; the number of the last attempt that does not know
+    /// of this call.
+    #[cfg(not(loom))]
+    pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
+        let nr = self.service.note_urgent();
+        // A call that waits already may not be taken before those who stop the calls let them go on. One too many finds nothing to do.
+        if self.service.note_call() || pressure.calls.are_to_stop() {
+            pressure.calls.call(Call::CleanNow(self.number));
+        }
+        nr
     }
 
     /// Keeps `page` from being written until [`release`](Self::release) has been called as often.
@@ -169,14 +269,18 @@ impl Writes {
         *lock(&self.holds).entry(page).or_insert(0) += 1;
     }
 
-    pub(crate) fn release(&self, page: PageNr) {
+    /// Ends one [`hold`](Self::hold) of `page`; whether there was one.
+    #[must_use]
+    pub(crate) fn release(&self, page: PageNr) -> bool {
         let mut holds = lock(&self.holds);
-        if let Some(nr) = holds.get_mut(&page) {
-            *nr -= 1;
-            if *nr == 0 {
-                holds.remove(&page);
-            }
+        let Some(nr) = holds.get_mut(&page) else {
+            return false;
+        };
+        *nr -= 1;
+        if *nr == 0 {
+            holds.remove(&page);
         }
+        true
     }
 
     pub(crate) fn is_held(&self, page: PageNr) -> bool {

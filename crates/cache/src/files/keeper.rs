@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{Order, UniqueFrame};
 use pagewell_io::FileId;
 use pagewell_sync::lock;
 
 use crate::base::error::Error;
+use crate::dirty::calls::Call;
 use crate::files::clean::Cleaner;
 use crate::files::share::Share;
 use crate::files::state::Files;
 use crate::files::visit::visit;
-use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
 use crate::mapping::keeper::Keeper;
+use crate::supply::leaves::Leaves;
 use crate::supply::owners::LeafOwners;
 
 impl<S: RefScheme> Keeper for Files<S> {
@@ -30,30 +31,29 @@ impl<S: RefScheme> Keeper for Files<S> {
         if let Some(mapping) = self.registry.mapping(number) {
             lock(&self.left).push(Share::of_counted(mapping));
         }
-        // In a model there is no thread. If the thread cannot be started now, it finds the file when it is started.
+        // In a model there is no thread. If none can be started now, the call waits until one is.
         #[cfg(not(loom))]
-        let _ = self.background.start(&self);
-        self.background.wake();
+        let _ = self.flushers.start(&self);
+        self.shared.pressure.calls.call(Call::Close);
     }
 
-    fn make_clean(&self) {
-        Cleaner(self).make_clean();
+    fn throttle(&self, number: u64) -> Result<(), Error> {
+        Cleaner(self).throttle(number)
     }
 
-    fn make_room(&self, error: Error) -> Result<(), Error> {
-        Cleaner(self).make_room(error)
+    fn make_room(&self, error: Error, order: Order) -> Result<(), Error> {
+        Cleaner(self).make_room(error, order)
     }
 }
 
 impl<S: RefScheme> LeafOwners<S> for Files<S> {
     fn take_leaf<'s>(
         &self,
-        claims: &'s Claims<S>,
         number: u64,
         leaf: usize,
         held: Leaf<'s, S>,
     ) -> Option<UniqueFrame<'s, S>> {
         let mapping = visit(self, number)?;
-        mapping.index().take_empty_leaf(claims, leaf, held).ok()
+        Leaves(self.supply()).take(mapping.index(), leaf, held).ok()
     }
 }

@@ -1,8 +1,8 @@
 //! Shares and visits: what keeps a file open, and what only looks at it.
 //!
 //! A handle has a *share* of its file ([`Opened`]). When the last share is dropped the file is closed: its pages and its index are
-//! given back, its lock is free. Four others look at files without keeping them open: the thread that writes back, a throttled
-//! writer, a request for frames on one node, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread
+//! given back, its lock is free. Others look at files without keeping them open: the watcher, a flusher, a
+//! thread that waits for pages to be made clean, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread
 //! that drops the last share waits until all visitors have left. So a file is closed when its last handle has been dropped, and
 //! not later, when a visitor happens to be done. Only a pin that owns a share ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps
 //! it open longer. Such a pin is no handle; the last of them closes the file.
@@ -33,7 +33,7 @@
 //! waited for there.
 //!
 //! In a hook nothing is waited for: the hook may run in a visit, and would wait for that visit. So if the last share is dropped in
-//! a hook, the thread of the cache drops it later; if the last handle is dropped there, that thread gets a share of its own, makes
+//! a hook, a flusher drops it later; if the last handle is dropped there, the flusher gets a share of its own, makes
 //! the file durable, and drops it.
 //!
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
@@ -54,6 +54,7 @@ use crate::base::error::Error;
 use crate::base::page::PageSize;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
+use crate::dirty::writes::Writes;
 use crate::files::registry::{Begin, Begun, Origin};
 use crate::files::share::Share;
 use crate::files::state::Files;
@@ -66,7 +67,7 @@ use crate::writeback::flush::Flusher;
 /// A share of an open file.
 #[derive(Debug)]
 pub(crate) struct Opened<S: RefScheme> {
-    mapping: Arc<Mapping<S>>,
+    mapping: pagewell_sync::Arc<Mapping<S>>,
 }
 
 impl<S: RefScheme> Opened<S> {
@@ -115,36 +116,80 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// The mapping, for a caller that keeps it without a share.
-    pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
+    pub(crate) fn mapping(&self) -> &pagewell_sync::Arc<Mapping<S>> {
         &self.mapping
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.mapping, &other.mapping)
+        pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Gives a counted share to the thread of the cache ([`Keeper::take_share`]).
+    /// Gives a counted share to a flusher ([`Keeper::take_share`]).
     fn close_later(&self) {
         Arc::clone(self.keeper()).take_share(self.number());
     }
 
-    /// Counts a handle no more, and if it was the last one makes everything durable: now, or in a hook, by the
-    /// thread of the cache. The hook's thread has the writeback lock of a file, maybe of this one.
-    pub(crate) fn remove_handle(&self) {
+    /// Counts a handle no more, and if it was the last one makes everything durable: now, or in a hook, by a flusher. The hook's
+    /// thread has the writeback lock of a file, maybe of this one.
+    ///
+    /// # Errors
+    ///
+    /// That of a sync that has failed for a while.
+    fn let_handle_go(&self) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
-            return;
+            return Ok(());
         };
         if !writes.remove_handle() || !self.shared().home.is_here() {
-            return;
+            return Ok(());
         }
         if InHook::is_so() {
-            // The thread gets a share of its own, even if others have one: these may be past the moment at which they
+            // The flusher gets a share of its own, even if others have one: these may be past the moment at which they
             // save, or have had no handle. Our own share is still there, so no thread waits for the last share to go.
             let _ = self.users().add_share();
             self.close_later();
-        } else {
-            Flusher(self).save_at_the_end();
+            return Ok(());
         }
+        Flusher(self).save_at_the_end()
+    }
+
+    /// A handle is closed: it counts no more, unless the file cannot be made durable though it is the last one.
+    ///
+    /// # Errors
+    ///
+    /// That of a sync that has failed for a while. The handle counts still.
+    pub(crate) fn close_handle(&self) -> Result<(), Error> {
+        self.let_handle_go().inspect_err(|_| {
+            if let Some(writes) = self.writes_if_any() {
+                writes.add_handle();
+            }
+        })
+    }
+
+    /// A handle is dropped: only the program's standard error is left to be told what is lost.
+    pub(crate) fn drop_handle(&self) {
+        if let Err(error) = self.let_handle_go() {
+            self.tell_loss(&error);
+        }
+    }
+
+    /// Makes everything durable for a flusher that closes the file, or tells what is lost.
+    pub(super) fn save_or_tell(&self) {
+        if let Err(error) = Flusher(self).save_at_the_end() {
+            self.tell_loss(&error);
+        }
+    }
+
+    fn tell_loss(&self, error: &Error) {
+        use std::io::Write;
+        if !self.writes_if_any().is_some_and(Writes::is_unhandled) {
+            // The file was opened again meanwhile: that handle has what was written.
+            return;
+        }
+        // There may be nobody to be told.
+        let _ = writeln!(
+            std::io::stderr(),
+            "pagewell: written data is lost: {error}; the file is closed, and this process lets go of its lock, as soon as no pin keeps it"
+        );
     }
 }
 
@@ -159,7 +204,7 @@ impl<S: RefScheme> Deref for Opened<S> {
 
 impl<S: RefScheme> Clone for Opened<S> {
     fn clone(&self) -> Self {
-        Self::new(Share::count(Arc::clone(&self.mapping)))
+        Self::new(Share::count(pagewell_sync::Arc::clone(&self.mapping)))
     }
 }
 
@@ -186,7 +231,7 @@ impl<S: RefScheme> Drop for Opened<S> {
             let waits = &mapping.claims().waits;
             waits.wait_while(&**users, Users::is_visited_only);
         }
-        if Arc::strong_count(&self.mapping) > 1 {
+        if pagewell_sync::Arc::strong_count(&self.mapping) > 1 {
             // Pins keep the mapping, and need only their own frames; or the file has been opened again.
             Remover(mapping).give_back();
         }

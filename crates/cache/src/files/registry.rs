@@ -1,12 +1,12 @@
 //! The open files, by identity and by number.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::PoisonError;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-use pagewell_sync::{Condvar, Mutex, lock};
+use pagewell_sync::{Arc, Condvar, Mutex, Weak, lock};
 
 use crate::files::share::Share;
 use crate::mapping::record::Mapping;

@@ -6,25 +6,28 @@ use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Mutex;
 
-use crate::files::background::{Background, Rounds};
+use crate::dirty::pressure::Limits;
+use crate::files::flushers::Flushers;
 use crate::files::registry::Registry;
-use crate::files::rounds;
+use crate::files::serve;
 use crate::files::state::Files;
 use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
 
-/// A cache of the frames of `pool`, without a file.
+/// A cache of the frames of `pool`, without a file, with the limits that it has by default.
+#[cfg(any(test, loom))]
 pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
-    let shared = Arc::new(Shared::new(pool));
-    #[cfg(not(loom))]
-    let round = rounds::write_back;
-    // In a model there is no thread.
-    #[cfg(loom)]
-    let round = rounds::close_left;
+    let limits = Limits::of_cache(pool.nr_frames());
+    files_with(pool, limits)
+}
+
+/// A cache of the frames of `pool`, without a file.
+pub(crate) fn files_with<S: RefScheme>(pool: FramePool<S>, limits: Limits) -> Arc<Files<S>> {
+    let shared = Arc::new(Shared::new(pool, limits));
+    let calls = Arc::clone(&shared.pressure.calls);
     let files = Arc::new(Files {
         registry: Registry::new(),
-        background: Background::new(Arc::clone(&shared.pressure.bell), round),
-        rounds: Rounds::default(),
+        flushers: Flushers::new(calls, serve::watch, serve::serve),
         left: Mutex::new(Vec::new()),
         companion: Mutex::new(Weak::<()>::new()),
         shared,

@@ -1,8 +1,7 @@
 //! A share of an open file, counted and passed on.
 
-use std::sync::Arc;
-
 use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::Arc;
 
 use crate::mapping::record::Mapping;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Mutex;
 
-use crate::files::background::{Background, Rounds};
+use crate::files::flushers::Flushers;
 use crate::files::registry::Registry;
 use crate::files::share::Share;
 use crate::mapping::shared::Shared;
@@ -16,11 +16,9 @@ use crate::supply::parts::Supply;
 pub(crate) struct Files<S: RefScheme> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) registry: Registry<S>,
-    /// The thread that writes back.
-    pub(crate) background: Background<Self>,
-    /// Held by that thread in each of its rounds.
-    pub(crate) rounds: Rounds,
-    /// Shares of files whose last handle, or last share, went in a hook: the thread drops them.
+    /// The threads that write back.
+    pub(crate) flushers: Flushers<Self>,
+    /// Shares of files whose last handle, or last share, went in a hook: a flusher drops them.
     pub(super) left: Mutex<Vec<Share<S>>>,
     /// The companion that uses the cache's frames too; all callers share one.
     pub(crate) companion: Mutex<Weak<Companion>>,
@@ -30,6 +28,17 @@ impl<S: RefScheme> Files<S> {
     /// The cache's frames, and what bounds them.
     pub(crate) fn supply(&self) -> &Supply<S> {
         &self.shared.supply
+    }
+}
+
+#[cfg(not(loom))]
+impl<S: RefScheme> Drop for Files<S> {
+    /// Ends the threads of the cache.
+    fn drop(&mut self) {
+        // In a child, another thread of the parent may have had the lock.
+        if self.shared.home.is_here() {
+            self.shared.pressure.calls.end();
+        }
     }
 }
 

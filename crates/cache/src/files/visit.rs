@@ -1,9 +1,9 @@
 //! Visits: looks at open files that do not keep them open. The protocol is in [`super::opened`].
 
 use std::ops::Deref;
-use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::Arc;
 
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;

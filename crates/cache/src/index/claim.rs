@@ -15,7 +15,8 @@
 //!   a present slot. So a holder that freezes the frame at a count of 1 has
 //!   frozen the slot's own reference, and no `put` can be on its way to the frozen word.
 //! - C2: a claimed slot holds a reference to its leaf, as a present one does.
-//! - C3: a thread that holds a claim never waits for another claim to end. So claims cannot deadlock.
+//! - C3: a thread that holds a claim never waits for another claim to end. So claims cannot deadlock. It may look for a frame
+//!   (`supply::reclaim`), and then wait for transfers from the storage, which wait for no claim.
 //!
 //! Readers. An optimistic reader that loads the slot before the claim and checks it after sees `busy` or a
 //! new version. A restored slot has its old version: nothing was changed, and the reader's bytes are right.
@@ -91,6 +92,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         position: usize,
         seen: Slot,
     ) -> Result<Self, Leaf<'s, S>> {
+        #[cfg(all(test, not(loom)))]
+        claims.nr_claimed.fetch_add(1, Ordering::Relaxed);
         match swap_for_claimed(leaf.slot(position), seen) {
             Ok(()) => Ok(Self {
                 claims,

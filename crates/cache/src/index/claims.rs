@@ -1,24 +1,48 @@
 //! The parts of the cache that claims need.
 
+use std::mem::offset_of;
+
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
+use pagewell_sync::shard::{Padded, is_apart};
 
 /// The parts of the cache that claims need: the frames that slots name, the places to wait, and the version that new leaves begin at.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
     pub(crate) waits: WaitTable,
-    version_floor: AtomicU64,
+    version_floor: Padded<AtomicU64>,
+    /// How often a slot was claimed through its leaf, as evictions do.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) nr_claimed: AtomicU64,
 }
+
+// Who has a page loads the pool's first lines, and who has changed a slot, where to wake; evictions of leaves write the floor.
+const _: () = {
+    type C = Claims<LockBit>;
+    let floor = offset_of!(C, version_floor);
+    assert!(is_apart::<C>(
+        offset_of!(C, pool),
+        size_of::<FramePool<LockBit>>(),
+        floor
+    ));
+    assert!(is_apart::<C>(
+        offset_of!(C, waits),
+        size_of::<WaitTable>(),
+        floor
+    ));
+};
 
 impl<S: RefScheme> Claims<S> {
     pub(crate) fn new(pool: FramePool<S>) -> Self {
         Self {
             pool,
             waits: WaitTable::new(),
-            version_floor: AtomicU64::new(0),
+            version_floor: Padded(AtomicU64::new(0)),
+            #[cfg(all(test, not(loom)))]
+            nr_claimed: AtomicU64::new(0),
         }
     }
 

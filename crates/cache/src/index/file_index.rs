@@ -7,7 +7,8 @@
 //! where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the system's memory,
 //! are a *leaf*. A leaf in use has a frame of the pool, of which it uses only the record: the count is the number of
 //! the leaf's users, and the owner is the leaf's place. The frame's memory is given back to the system, since
-//! the slots use as much; so the index is part of the cache's budget. The *root* says which frame a leaf has.
+//! the slots use as much; so the index is part of the cache's budget. The *root* says which frame a leaf has. What leaves share
+//! with their neighbours is charged and given back by [`crate::index::extents`].
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
@@ -21,37 +22,60 @@
 //!   slots begin at a version (the *floor* of the cache) that is higher than all versions of slots in leaves
 //!   that were taken out. (The version has 31 bits; see [`crate::base::slot`].)
 //!
+//! - I6: a leaf is made by one thread at a time, which has locked it ([`Index::lock_to_make`]) and entered it ([`Index::enter`]);
+//!   only its maker stores a root entry that is zero. A leaf leaves ([`Index::leave`]) when it was taken out, or could not be made.
+//!
 //! So a lookup that loads the same word twice knows that the page was in the same frame all along.
 //!
 //! Proved by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
+
+use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
+use pagewell_sync::{Mutex, MutexGuard, lock};
 
+use crate::base::extent::EXTENT_WORDS;
 use crate::base::page::PageNr;
 use crate::base::reserved::Reserved;
 use crate::base::slot::Slot;
 use crate::index::claim::Claim;
 use crate::index::claims::Claims;
+use crate::index::extents::{Extents, Missing, PART_LEAVES, Unused};
 use crate::index::leaf::Leaf;
 use crate::index::publish;
 use crate::index::raw;
 
-/// How many root entries are charged to the budget together: as many as fill a page of the system's memory.
-const ENTRIES_CHARGED: usize = 4096 / size_of::<AtomicU64>();
+/// How many leaves of a file are made at once, at the most.
+const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
+
+/// How many rounds a thread watches a claimed slot before it sleeps: the claim of an eviction or of a write ends in a moment, that of a
+/// fill does not.
+pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 /// The index of one file.
 #[derive(Debug)]
+#[repr(C)] // What hits load comes first.
 pub(crate) struct Index<S: RefScheme> {
     /// A slot for each page.
     slots: Reserved,
     view: FrameView<S>,
     /// For each leaf, the number of its frame plus one; 0 for a leaf that is not in use.
     root: Reserved,
-    /// A bit for each [`ENTRIES_CHARGED`] root entries: whether they are charged to the budget.
-    charged: Reserved,
+    /// What no hit needs.
+    upkeep: Box<Upkeep>,
+}
+
+/// What threads need that make leaves, or take them out.
+#[derive(Debug)]
+struct Upkeep {
+    extents: Extents,
+    /// Memory in which each extent has [`EXTENT_WORDS`] words, which are used only while leaves of it are in use.
+    beside: Option<Arc<Reserved>>,
+    /// Each is held while a leaf is made, one of those that share it.
+    makers: [Mutex<()>; MAKERS],
 }
 
 /// A slot that a lookup saw, and its position.
@@ -80,6 +104,19 @@ impl<'i> Seen<'i> {
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
+    /// Waits for the end of the claim of the slot, which was seen busy: watches for the first rounds of `backoff`, and sleeps then. The
+    /// caller looks again.
+    ///
+    /// In line, as everything is that has the backoff: callers keep it in a register.
+    #[inline(always)]
+    pub(crate) fn wait_for_claim<S: RefScheme>(self, claims: &Claims<S>, backoff: &mut Backoff) {
+        if backoff.rounds() < WATCHES {
+            backoff.wait();
+        } else {
+            self.wait_while_busy(claims);
+        }
+    }
+
     /// Sleeps until the slot, which was seen busy, is settled.
     pub(crate) fn wait_while_busy<S: RefScheme>(self, claims: &Claims<S>) {
         claims.waits.wait_while(self.word, |word| {
@@ -87,6 +124,11 @@ impl<'i> Seen<'i> {
             Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
         });
     }
+}
+
+/// How many leaves have the slots of `nr_pages` pages.
+fn leaves_for(nr_pages: u64) -> Option<usize> {
+    usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()
 }
 
 /// The root entry of a leaf in `frame`.
@@ -100,17 +142,41 @@ fn frame_of(entry: u64) -> Option<FrameNr> {
 }
 
 impl<S: RefScheme> Index<S> {
+    /// How many of the first bytes hits load.
+    #[cfg(not(loom))]
+    pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
+
     /// An empty index for pages up to `nr_pages`, or none when the system does not give the addresses.
     ///
-    /// The pool of `view` must live longer than the index; `Mapping` ensures that.
-    pub(crate) fn new(nr_pages: u64, view: FrameView<S>) -> Option<Self> {
-        let nr_leaves = usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()?;
+    /// The pool of `view` must live longer than the index; `Mapping` ensures that. `beside` has [`EXTENT_WORDS`] words for each
+    /// extent; its owner stores to those of an extent only while it holds a claim of a page there, and leaves zeros when the last page
+    /// has gone.
+    pub(crate) fn new(
+        nr_pages: u64,
+        view: FrameView<S>,
+        beside: Option<Arc<Reserved>>,
+    ) -> Option<Self> {
+        let nr_leaves = leaves_for(nr_pages)?;
+        let extent_bytes = match beside {
+            // A model's frames are too small for it.
+            Some(_) if !cfg!(loom) => EXTENT_WORDS * size_of::<AtomicU64>(),
+            _ => 0,
+        };
         Some(Self {
             slots: Reserved::new(nr_leaves.checked_mul(FRAME_WORDS)?)?,
             view,
             root: Reserved::new(nr_leaves)?,
-            charged: Reserved::new(nr_leaves.div_ceil(ENTRIES_CHARGED).div_ceil(64))?,
+            upkeep: Box::new(Upkeep {
+                extents: Extents::new(nr_leaves, extent_bytes)?,
+                beside,
+                makers: std::array::from_fn(|_| Mutex::new(())),
+            }),
         })
+    }
+
+    /// How many pages an index for pages up to `nr_pages` can hold.
+    pub(crate) fn capacity_for(nr_pages: u64) -> Option<u64> {
+        Some(leaves_for(nr_pages)? as u64 * FRAME_WORDS as u64)
     }
 
     /// How many pages the index can hold.
@@ -161,33 +227,61 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
-    /// Takes leaf number `leaf` into use with the record of `fresh`, and gets hold of it. Its part of the root is
-    /// charged to the budget.
+    /// Waits until no other thread makes `leaf`, and keeps others from making it. So of many threads that want a leaf one
+    /// finds memory for it. The holder may look for frames, and evict: an eviction takes leaves out, but makes none.
+    pub(crate) fn lock_to_make(&self, leaf: usize) -> MutexGuard<'_, ()> {
+        lock(&self.upkeep.makers[leaf % MAKERS])
+    }
+
+    /// Counts `leaf`, which the caller is about to make and has locked for that, if what it needs is within `paid` bytes,
+    /// which were charged to the budget; returns how many of these are too many.
     ///
     /// # Errors
     ///
-    /// `fresh`, when another thread has taken the leaf into use.
+    /// How many bytes more have to be charged.
+    pub(crate) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
+        self.upkeep.extents.enter(leaf, paid)
+    }
+
+    /// Counts `leaf`, which is not in use, no more; returns how many bytes are to be charged no more.
+    pub(crate) fn leave(&self, leaf: usize) -> usize {
+        let discard = |unused| {
+            let (extent, part) = match unused {
+                Unused::Extent(extent) => (extent, None),
+                Unused::Part(extent, part) => (extent, Some(part)),
+            };
+            if let Some(beside) = &self.upkeep.beside {
+                let words = extent * EXTENT_WORDS..((extent + 1) * EXTENT_WORDS).min(beside.len());
+                beside.discard_zeros(words.start, words.len());
+            }
+            if let Some(part) = part {
+                let first = part * PART_LEAVES;
+                let nr = PART_LEAVES.min(self.root.len() - first);
+                self.root.discard_zeros(first, nr);
+                // Zeros that attempts at claims have left (see `Claim::try_present`).
+                self.slots
+                    .discard_zeros(first * FRAME_WORDS, nr * FRAME_WORDS);
+            }
+        };
+        self.upkeep.extents.leave(leaf, discard)
+    }
+
+    /// Takes leaf number `leaf`, which is not in use, into use with the record of `fresh`, and gets hold of it. The caller has
+    /// locked it to make it, and entered it.
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
         owner: u64,
         leaf: usize,
         fresh: UniqueFrame<'s, S>,
-    ) -> Result<Leaf<'s, S>, UniqueFrame<'s, S>> {
-        debug_assert!(self.is_charged(leaf));
-        // ORDERING: on success Release, which pairs with the acquire in `leaf_nr`, and Acquire, which
-        // pairs with the release that last took the leaf out of use, even if that was after `leaf_nr` looked.
+    ) -> Leaf<'s, S> {
+        debug_assert!(self.upkeep.extents.is_used(leaf));
+        // ORDERING: Release; pairs with the acquire in `leaf_nr`. Nobody else stores to the entry: others that want to make
+        // the leaf wait for the lock, and the thread that last took it out has stored its zero, which the caller has loaded
+        // (`leaf_nr` acquires), or had it discarded before the caller entered the leaf.
         // Until the frame is published its count is locked, and a thread that finds the entry waits.
-        let installed = self.root[leaf].compare_exchange(
-            0,
-            entry_of(fresh.frame()),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
-        match installed {
-            Ok(_) => Ok(self.publish_leaf(claims, owner, leaf, fresh)),
-            Err(_) => Err(fresh),
-        }
+        self.root[leaf].store(entry_of(fresh.frame()), Ordering::Release);
+        self.publish_leaf(claims, owner, leaf, fresh)
     }
 
     /// Takes leaf number `leaf`, which the root gives to `frame` already, into use.
@@ -218,7 +312,7 @@ impl<S: RefScheme> Index<S> {
     }
 
     /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is
-    /// the only one. The frame then belongs to the caller.
+    /// the only one. The frame then belongs to the caller, who calls [`leave`](Self::leave) next.
     ///
     /// # Errors
     ///
@@ -250,46 +344,13 @@ impl<S: RefScheme> Index<S> {
         Ok(unique)
     }
 
-    /// How many bytes the root entries take that are charged along with the entry of `leaf`.
-    pub(crate) fn charge_bytes(&self, leaf: usize) -> usize {
-        let first = leaf / ENTRIES_CHARGED * ENTRIES_CHARGED;
-        let nr = ENTRIES_CHARGED.min(self.root.len() - first);
-        nr * size_of::<AtomicU64>()
-    }
-
-    /// Notes that the part of the root with the entry of `leaf` is charged; whether it was before.
-    pub(crate) fn note_charged(&self, leaf: usize) -> bool {
-        let part = leaf / ENTRIES_CHARGED;
-        let (word, bit) = (&self.charged[part / 64], 1 << (part % 64));
-        // ORDERING: Relaxed; see `is_charged`.
-        word.fetch_or(bit, Ordering::Relaxed) & bit != 0
-    }
-
-    /// How many bytes of the root are charged to the budget.
-    pub(crate) fn charged_bytes(&self) -> usize {
-        (0..self.root.len())
-            .step_by(ENTRIES_CHARGED)
-            .filter(|leaf| self.is_charged(*leaf))
-            .map(|leaf| self.charge_bytes(leaf))
-            .sum()
-    }
-
-    /// Whether the part of the root with the entry of `leaf` was ever used.
-    pub(crate) fn is_charged(&self, leaf: usize) -> bool {
-        let part = leaf / ENTRIES_CHARGED;
-        // ORDERING: Relaxed. A bit is set before any leaf of its part is made. So a thread that must see the leaf
-        // (because its making happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees
-        // the bit.
-        self.charged[part / 64].load(Ordering::Relaxed) & 1 << (part % 64) != 0
-    }
-
-    /// The first leaf that is in use, from number `leaf` on. Parts of the root that were never used are
+    /// The first leaf that is in use, from number `leaf` on. Parts of the root that are not in use are
     /// skipped, so a huge sparse file costs nothing.
     pub(crate) fn next_leaf(&self, leaf: usize) -> Option<usize> {
         let mut leaf = leaf;
         while leaf < self.root.len() {
-            if !self.is_charged(leaf) {
-                leaf = (leaf / ENTRIES_CHARGED + 1) * ENTRIES_CHARGED;
+            if !self.upkeep.extents.is_used(leaf) {
+                leaf = (leaf / PART_LEAVES + 1) * PART_LEAVES;
                 continue;
             }
             // ORDERING: Acquire, as in `leaf_nr`.

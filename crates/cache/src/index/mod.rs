@@ -1,6 +1,7 @@
 //! The index of a file, and the one choke point that changes it.
 //!
-//! Owns. The array of slots of each file ([`file_index`]), leaves ([`leaf`]), and the claim ([`claim`]), through which every
+//! Owns. The array of slots of each file ([`file_index`]), leaves ([`leaf`]), which parts of the arrays are in use ([`extents`]),
+//! and the claim ([`claim`]), through which every
 //! change of a slot goes. Claims need one value of the cache ([`Claims`](claims::Claims)): the frames that slots name,
 //! and the places to wait for a claim to end.
 //!
@@ -11,6 +12,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod claims;
+pub(crate) mod extents;
 pub(crate) mod file_index;
 pub(crate) mod leaf;
 pub(crate) mod publish;

@@ -1,22 +1,30 @@
 //! The record of an open file: its index, its size, its storage, and the operations that need only these.
 
-use std::io;
+#[cfg(not(loom))]
+use std::mem::offset_of;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(not(loom))]
+use pagewell_frame::refcount::LockBit;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use pagewell_sync::shard::LINES;
+use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::page::{MAX_FILE_BYTES, PageNr, PageSize};
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
+use crate::dirty::order::InOrder;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::index::claim::Claim;
@@ -29,12 +37,16 @@ use crate::mapping::user::User;
 use crate::mapping::users::Users;
 use crate::supply::charge::Charges;
 use crate::supply::parts::Supply;
+use crate::supply::permits::OfFile;
 
 /// The most bytes that one transfer reads from the storage.
 const MOST_BYTES: usize = 1 << 20;
 
 /// The number of pages of a file's size for which a cache must have room.
 const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
+
+/// How often a writer that makes a file longer waits for others of its file that were faster.
+const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// How far beyond its present size a file's index reaches, at least, so that the file can grow.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
@@ -45,32 +57,67 @@ const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 /// One file's cached pages: the index, and everything else that a read of the file needs.
 ///
 /// Every handle of the file shares one. When the last handle goes, the pages do.
+///
+/// Layout (`docs/adr/0022-*`): what a hit loads is written when the file is opened, and never again; it shares no cache line with
+/// anything that is. The exception is the size, which has lines of its own: a file that grows takes no other line from its readers.
+/// The counts of the `Arc` that the mapping is in are in front of it, on lines of their own too.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
-    // A hit needs these. They share one cache line, which is written only when the file is resized.
-    index: Index<S>,
-    size: AtomicU64,
-    page_size: usize,
-    page_shift: u32,
-    order: Order,
-    // Only misses need these.
-    /// The file's size for fills: ahead of `size` when the file is found to have grown.
-    fill_size: AtomicU64,
-    /// Held while the size changes.
-    pub(super) resize: Mutex<()>,
+    hit: Hit<S>,
+    /// The file's size. Hits load it; it is written when the file is resized.
+    size: Padded<AtomicU64>,
+    /// What growing files and misses write.
+    pub(super) growth: Padded<Growth>,
+    // Not written after the file was opened, from here on.
     path: PathBuf,
     backend: Box<dyn Backend>,
     // Dropped after the backend, and before values that the program has given: a thread that opens the file anew waits for no more.
     entry: Entry,
     /// Some if the file may be written to.
     writes: Option<Box<Writes>>,
-    /// The user that shows its pages at addresses.
-    user: User,
     /// The counts of its shares and visitors.
-    users: Arc<Users>,
+    users: pagewell_sync::Arc<Users>,
     shared: Arc<Shared<S>>,
 }
+
+/// What all hits load, in one cache line.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct Hit<S: RefScheme> {
+    // Not at the mapping's own address is what hits load: the compiler would keep that address for it, in a register too many.
+    order: Order,
+    page_shift: u32,
+    page_size: usize,
+    index: Index<S>,
+}
+
+/// What is written now and then while the file is open.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// The file's size for fills: ahead of the size when the file is found to have grown.
+    fill_size: AtomicU64,
+    /// Held while the size changes.
+    pub(super) resize: Mutex<()>,
+    /// Its frames on their way into the cache.
+    in_flight: OfFile,
+    /// The user that shows its pages at addresses.
+    user: User,
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    type M = Mapping<LockBit>;
+    type H = Hit<LockBit>;
+    // The `Arc` has its counts in front of the mapping, and so on other lines.
+    assert!(align_of::<M>() == LINES);
+    assert!(offset_of!(M, hit).is_multiple_of(LINES) && size_of::<H>() == LINES);
+    assert!(
+        offset_of!(M, size).is_multiple_of(LINES) && offset_of!(M, growth).is_multiple_of(LINES)
+    );
+    // Of the pair of lines, the first has what hits load.
+    assert!(offset_of!(H, index) + Index::<LockBit>::HIT_BYTES <= LINES / 2);
+};
 
 /// The mapping's place among the open files. It exists as long as the storage may be open: a thread that finds the storage
 /// locked learns from it by whom.
@@ -84,6 +131,39 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.keeper.forget(self.id, self.number);
+    }
+}
+
+/// A lock of a file, held.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct FileLock<'m, T> {
+    guard: MutexGuard<'m, T>,
+    _order: InOrder,
+}
+
+impl<'m, T> FileLock<'m, T> {
+    /// Takes a lock of `mapping`.
+    pub(super) fn of<S: RefScheme>(mapping: &Mapping<S>, mutex: &'m Mutex<T>) -> Self {
+        let order = InOrder::before_lock(mapping);
+        Self {
+            guard: lock(mutex),
+            _order: order,
+        }
+    }
+}
+
+impl<T> Deref for FileLock<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for FileLock<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
     }
 }
 
@@ -125,33 +205,41 @@ impl<S: RefScheme> Mapping<S> {
         };
         let reach = (4 * size + headroom).min(MAX_FILE_BYTES);
         let nr_pages = reach.div_ceil(page_size.bytes() as u64);
-        let index = Index::new(nr_pages, shared.supply.pool().view())
-            .ok_or_else(|| fail(ErrorKind::OutOfMemory))?;
+        let no_addresses = || fail(ErrorKind::OutOfMemory);
+        let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
         let writes = match access {
             Access::Read => None,
             Access::Write(options) => {
-                let writes = Writes::new(index.capacity(), options);
-                Some(Box::new(
-                    writes.ok_or_else(|| fail(ErrorKind::OutOfMemory))?,
-                ))
+                let writes = Writes::new(nr_pages, number, options);
+                Some(Box::new(writes.ok_or_else(no_addresses)?))
             }
         };
+        let sets = writes.as_ref().map(|writes| writes.memory_of_sets());
+        let index = Index::new(nr_pages, shared.supply.pool().view(), sets.cloned())
+            .ok_or_else(no_addresses)?;
         Charges(&shared.supply)
             .charge(Self::RECORD_BYTES)
             .map_err(|reason| fail(ErrorKind::OutOfFrames).with_detail(reason.to_string()))?;
-        Ok(Self {
-            index,
-            size: AtomicU64::new(size),
-            fill_size: AtomicU64::new(size),
+        let hit = Hit {
             page_size: page_size.bytes(),
             page_shift: page_size.bytes().trailing_zeros(),
             order,
+            index,
+        };
+        let growth = Growth {
+            fill_size: AtomicU64::new(size),
             resize: Mutex::new(()),
+            in_flight: OfFile::default(),
+            user: User::default(),
+        };
+        Ok(Self {
+            hit,
+            size: Padded(AtomicU64::new(size)),
+            growth: Padded(growth),
             path,
             backend,
             writes,
-            user: User::default(),
-            users: Arc::default(),
+            users: pagewell_sync::Arc::default(),
             entry: Entry { keeper, number, id },
             shared,
         })
@@ -173,7 +261,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// How large the file may become while it is open.
     pub(crate) fn reach(&self) -> u64 {
-        (self.index.capacity() << self.page_shift).min(MAX_FILE_BYTES)
+        (self.hit.index.capacity() << self.hit.page_shift).min(MAX_FILE_BYTES)
     }
 
     /// Shows a new size to readers; the lock of the size is held.
@@ -187,24 +275,28 @@ impl<S: RefScheme> Mapping<S> {
     /// lock of the size.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
-        self.fill_size.store(size, Ordering::Release);
+        self.growth.fill_size.store(size, Ordering::Release);
+    }
+
+    pub(crate) fn in_flight(&self) -> &OfFile {
+        &self.growth.in_flight
     }
 
     pub(crate) fn index(&self) -> &Index<S> {
-        &self.index
+        &self.hit.index
     }
 
     pub(crate) fn shared(&self) -> &Shared<S> {
         &self.shared
     }
 
-    pub(crate) fn users(&self) -> &Arc<Users> {
+    pub(crate) fn users(&self) -> &pagewell_sync::Arc<Users> {
         &self.users
     }
 
     /// The user that shows its pages at addresses.
     pub(crate) fn user(&self) -> &User {
-        &self.user
+        &self.growth.user
     }
 
     /// The cache's frames, and what bounds them.
@@ -242,17 +334,17 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     pub(crate) fn order(&self) -> Order {
-        self.order
+        self.hit.order
     }
 
     #[inline]
     pub(crate) fn page_shift(&self) -> u32 {
-        self.page_shift
+        self.hit.page_shift
     }
 
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
-        self.page_size
+        self.hit.page_size
     }
 
     /// The size of the file in bytes, as far as the cache knows.
@@ -267,7 +359,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn fill_size(&self) -> u64 {
         // ORDERING: Acquire; pairs with the release in `store_fill_size`. The fence between this load and the
         // claim is what matters, see `read::fill`.
-        self.fill_size.load(Ordering::Acquire)
+        self.growth.fill_size.load(Ordering::Acquire)
     }
 
     /// An error of this file.
@@ -291,9 +383,9 @@ impl<S: RefScheme> Mapping<S> {
         &self,
         writes: &'w Writes,
         op: Op,
-    ) -> Result<MutexGuard<'w, Storage>, Error> {
+    ) -> Result<FileLock<'w, Storage>, Error> {
         self.check_no_hook(writes, op)?;
-        Ok(lock(&writes.writeback))
+        Ok(FileLock::of(self, &writes.writeback))
     }
 
     /// Takes the lock of the file's size, which comes before the writeback lock.
@@ -301,14 +393,38 @@ impl<S: RefScheme> Mapping<S> {
     /// # Errors
     ///
     /// If this thread is in a hook of the file: the holder of the lock of the size may be waiting for the hook's end.
-    pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<MutexGuard<'_, ()>, Error> {
+    pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<FileLock<'_, ()>, Error> {
         self.check_no_hook(writes, op)?;
-        Ok(lock(&self.resize))
+        Ok(FileLock::of(self, &self.growth.resize))
+    }
+
+    /// As [`lock_size`](Self::lock_size), when the file has less than its share of the frames that may be not clean: for a write that
+    /// dirties pages with the lock in hand. Writers that come together do not exceed the share together.
+    ///
+    /// # Errors
+    ///
+    /// Also those of [`throttle`](Self::throttle).
+    pub(crate) fn lock_size_within_share(
+        &self,
+        writes: &Writes,
+        op: Op,
+    ) -> Result<FileLock<'_, ()>, Error> {
+        // Others may use up at once what was cleaned for this one, and it is to come to an end.
+        for _ in 0..ROUNDS_WITHIN_SHARE {
+            self.throttle(writes)?;
+            let lock = self.lock_size(writes, op)?;
+            if !self.is_at_share(writes) {
+                return Ok(lock);
+            }
+        }
+        self.lock_size(writes, op)
     }
 
     fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         if InHook::is_of(&writes.in_hook) {
-            return Err(self.error(ErrorKind::Deadlock, op));
+            return Err(self
+                .error(ErrorKind::Deadlock, op)
+                .with_detail("which is in a hook of the file"));
         }
         Ok(())
     }
@@ -367,10 +483,11 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Waits until the slot of `page`, which was seen busy, may have changed.
+    /// Waits for a change of the slot of `page`, which was seen busy: a little, or until it has settled. The caller looks again.
+    #[inline]
     pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {
         match self.index().look(page) {
-            Some(seen) if seen.slot.is_busy() => seen.wait_while_busy(self.claims()),
+            Some(seen) if seen.slot.is_busy() => seen.wait_for_claim(self.claims(), backoff),
             _ => backoff.wait(),
         }
     }
@@ -384,20 +501,41 @@ impl<S: RefScheme> Mapping<S> {
         before: PageState,
         after: PageState,
     ) {
-        writes.note_state((&self.shared.pressure, self.order), page, before, after);
+        writes.note_state((&self.shared.pressure, self.hit.order), page, before, after);
     }
 
     /// See [`Keeper::make_room`].
     pub(crate) fn make_room(&self, error: Error) -> Result<(), Error> {
-        self.entry.keeper.make_room(error)
+        self.entry.keeper.make_room(error, self.order())
     }
 
-    /// Keeps the number of unclean frames within its limit: a writer that would exceed it first writes
-    /// pages back, of this file or of others. No lock of any file is held, since that takes others.
-    pub(crate) fn throttle(&self) {
-        if self.shared.pressure.unclean.is_over() {
-            self.entry.keeper.make_clean();
+    /// Whether the file has its share of the frames that may be not clean.
+    #[inline]
+    pub(crate) fn is_at_share(&self, writes: &Writes) -> bool {
+        self.shared.pressure.is_over(&writes.share)
+    }
+
+    /// Whether `page` is in the cache and not clean: a hint. A write to it needs none of the share.
+    pub(crate) fn seems_unclean(&self, page: PageNr) -> bool {
+        let seen = self.index().look(page);
+        seen.is_some_and(|seen| match seen.slot.state() {
+            State::Present(frame) => PageState::of(self.pool().meta(frame)).is_unclean(),
+            State::Empty | State::Busy => false,
+        })
+    }
+
+    /// Keeps the file within its share of the frames that may be not clean: a writer that would exceed it waits until pages of
+    /// this file were made clean. No lock of the file is held, since whoever cleans it takes them.
+    ///
+    /// # Errors
+    ///
+    /// [`Throttled`](ErrorKind::Throttled), if they cannot be made clean.
+    #[inline]
+    pub(crate) fn throttle(&self, writes: &Writes) -> Result<(), Error> {
+        if self.is_at_share(writes) {
+            return self.entry.keeper.throttle(self.entry.number);
         }
+        Ok(())
     }
 
     /// Does `what`, and repeats it once if it failed for lack of frames: unclean pages may have been in the way,
@@ -405,15 +543,25 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {
-                self.entry.keeper.make_room(error)?;
+                self.make_room(error)?;
                 what()
             }
             done => done,
         }
     }
 
-    pub(crate) fn write_failed(&self, writes: &Writes, op: Op, error: io::Error) -> Error {
-        writes.errors.note(&error);
-        Error::from_io(op, error).with_path(self.path()).noted()
+    /// The error of a failure to write pages back, of which every handle is told.
+    pub(crate) fn write_failed(
+        &self,
+        writes: &Writes,
+        op: Op,
+        failure: impl Into<Failure>,
+    ) -> Error {
+        let failure = failure.into();
+        let cause = failure.cause;
+        writes.errors.note(&failure);
+        Error::from_failure(op, failure)
+            .with_path(self.path())
+            .noted(cause)
     }
 }

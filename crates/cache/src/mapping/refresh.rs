@@ -1,10 +1,9 @@
 //! The size of a file that others change: taking it over.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::lock;
 
 use crate::base::error::{Error, ErrorKind, Op};
-use crate::mapping::record::Mapping;
+use crate::mapping::record::{FileLock, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 
 /// Asks the storage for the present size, and takes out the pages that it makes wrong: those past
@@ -14,7 +13,7 @@ pub(crate) fn refresh<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Result<u64,
         // The file is written only by this mapping, and the storage may not know its full size yet.
         return Ok(mapping.size());
     }
-    let _resize = lock(&mapping.resize);
+    let _resize = FileLock::of(mapping, &mapping.growth.resize);
     let new = mapping
         .backend()
         .size()

@@ -10,6 +10,7 @@ use crate::base::slot::{Slot, State};
 use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
+use crate::supply::leaves::Leaves;
 
 /// The treatment of a page that the storage does not have, or that a guard is about to replace, when pages are taken
 /// out.
@@ -132,7 +133,7 @@ impl<S: RefScheme> Remover<'_, S> {
             }
             // An eviction may hold the leaf for a moment.
             while let Some(held) = self.0.index().leaf_nr(self.0.claims(), leaf) {
-                match self.0.index().take_empty_leaf(self.0.claims(), leaf, held) {
+                match Leaves(self.0.supply()).take(self.0.index(), leaf, held) {
                     Ok(unique) => drop(unique),
                     Err(held) => drop(held),
                 }

@@ -1,11 +1,14 @@
 //! The part of the cache that its files share.
 
+use std::mem::offset_of;
+
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::shard::{LINES, Padded, is_apart};
 
 use crate::base::home::Home;
-use crate::dirty::pressure::Pressure;
+use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 
 /// The part of the cache that its files share; each room below has a part of it.
@@ -14,21 +17,31 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) home: Home,
     pub(crate) supply: Supply<S>,
     pub(crate) pressure: Pressure,
-    next_holder: AtomicU64,
+    next_holder: Padded<AtomicU64>,
 }
 
+// Pins and writes ask where they are at home; and look at the limits where a page is clean.
+const _: () = {
+    type H = Shared<LockBit>;
+    let (home, len) = (offset_of!(H, home), size_of::<Home>());
+    assert!(is_apart::<H>(home, len, offset_of!(H, next_holder)));
+    assert!(
+        offset_of!(H, supply).is_multiple_of(LINES)
+            && offset_of!(H, pressure).is_multiple_of(LINES)
+    );
+};
+
 impl<S: RefScheme> Shared<S> {
-    pub(crate) fn new(pool: FramePool<S>) -> Self {
-        let nr_frames = pool.nr_frames();
+    pub(crate) fn new(pool: FramePool<S>, limits: Limits) -> Self {
         Self {
             home: Home::here(),
             supply: Supply::new(pool),
-            pressure: Pressure::new(nr_frames),
-            next_holder: AtomicU64::new(0),
+            pressure: Pressure::new(limits),
+            next_holder: Padded(AtomicU64::new(0)),
         }
     }
 
-    /// A number for a guard that locks a page.
+    /// A number for a guard that locks a page. It fits into a page's state: 2^60 of them are never used up.
     pub(crate) fn next_holder(&self) -> u64 {
         // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
         self.next_holder.fetch_add(1, Ordering::Relaxed)

@@ -25,7 +25,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
             let mut backoff = Backoff::new();
             // An eviction may hold the leaf for a moment, or take it out before we do.
             while let Some(held) = self.index().leaf_nr(self.claims(), leaf) {
-                match self.index().take_empty_leaf(self.claims(), leaf, held) {
+                match Leaves(self.supply()).take(self.index(), leaf, held) {
                     Ok(unique) => drop(unique),
                     Err(held) => drop(held),
                 }
@@ -34,7 +34,6 @@ impl<S: RefScheme> Drop for Mapping<S> {
         }
         let supply = self.supply();
         supply.leaf_stock.drain(&supply.claims);
-        Leaves(supply).uncharge(self.index());
         Charges(supply).uncharge(Self::RECORD_BYTES);
     }
 }

@@ -13,8 +13,9 @@ impl Users {
     /// Counts a share; whether a thread may be waiting at 2 that need not wait any more.
     #[must_use]
     pub(crate) fn add_share(&self) -> bool {
-        // ORDERING: Relaxed; a thread that makes a share has the mapping, and nothing is published.
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: Acquire; pairs with the release in `remove_share`: what was done with earlier shares comes before what is done
+        // with this one (`dirty::attendance`).
+        let before = self.0.fetch_add(1, Ordering::Acquire);
         before != 0 && before.is_multiple_of(VISITOR)
     }
 

@@ -46,8 +46,9 @@ fn append_vs_read(path: ReadPath) {
         let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || assert_prefix(&mapping, FRAME_BYTES, 1, path))
     };
-    let pos = Grower(&mapping).append_bytes(&[1; FRAME_BYTES], 0);
-    assert_eq!(pos.expect("room"), FRAME_BYTES as u64);
+    let at = Grower(&mapping).append_bytes(&[1; FRAME_BYTES], 0);
+    let page = FRAME_BYTES as u64;
+    assert_eq!(at.expect("room"), page..2 * page);
     reader.join().unwrap();
     sync(&mapping);
     assert_eq!(
@@ -159,8 +160,8 @@ fn loom_append_vs_append() {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room"))
         };
-        let ours = Grower(&mapping).append_bytes(&[2; HALF], 0).expect("room") as usize;
-        let theirs = other.join().unwrap() as usize;
+        let ours = Grower(&mapping).append_bytes(&[2; HALF], 0).expect("room");
+        let [ours, theirs] = [ours, other.join().unwrap()].map(|at| at.start as usize);
         assert_eq!(ours + theirs, HALF, "two appends at one place");
         let bytes = read(&mapping, 0, ReadPath::Optimistic);
         assert_eq!(only_half(&bytes, ours), 2);

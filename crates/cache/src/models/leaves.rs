@@ -7,8 +7,8 @@ use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
 use super::{
-    FOREIGN, assert_at_rest, assert_ours, explore, leaf_frame, mapping, mapping_of, pool, read,
-    read_optimistically, scribble, warm,
+    FOREIGN, assert_at_rest, assert_ours, cold, explore, leaf_frame, mapping, mapping_of, pool,
+    read, read_optimistically, scribble, warm, write,
 };
 use crate::base::slot::State;
 use crate::mapping::record::Mapping;
@@ -22,8 +22,10 @@ use crate::supply::policy::clock::Marks;
 /// again, and the page filled again in the same frame: the slot must not have its old word again.
 fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
-        let files = pool::<LockBit>(4);
-        let mapping = mapping(&files, 1);
+        let files = pool::<LockBit>(12);
+        let mapping = mapping(&files, 4);
+        // A neighbour, so that nothing goes with the leaf that they share.
+        warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
         let other = {
@@ -32,9 +34,9 @@ fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'stati
         };
         if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&page);
-            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
-            // The frame that is freed last is used first.
+            // Frames that are freed last are used first: the leaf's for the leaf, and then the page's for the page.
             drop(page);
+            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             assert_eq!(warm(&mapping, 0), frame);
         }
         other.join().unwrap();
@@ -82,7 +84,8 @@ fn loom_wait_vs_leaf_remade() {
 #[test]
 fn loom_fill_vs_evict_leaf() {
     explore(2, || {
-        let files = pool::<LockBit>(4);
+        // As many as both need, while the evictor has the leaf's in hand.
+        let files = pool::<LockBit>(6);
         let mapping = mapping(&files, 1);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
@@ -128,6 +131,55 @@ fn loom_fill_vs_leaf_reuse() {
         );
         assert_ours(&read(&ours, 0, ReadPath::Referenced));
         drop((ours, other));
+        assert_at_rest(&files);
+    });
+}
+
+/// The only leaf of a part of the root is taken out, and with it the part's memory, while a neighbour is made: the neighbour's entry
+/// is not lost with that memory, nor is a page of its that is dirty.
+#[test]
+fn loom_make_leaf_vs_neighbour_leaves() {
+    explore(3, || {
+        let files = pool::<LockBit>(16);
+        let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
+        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
+        let leaf_frame = leaf_frame(&mapping);
+        let evictor = {
+            let files = Arc::clone(&files);
+            thread::spawn(move || {
+                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
+            })
+        };
+        write(&mapping, 2, FOREIGN);
+        evictor.join().unwrap();
+        let writes = mapping.writes_if_any().expect("a file that is written to");
+        assert_eq!(writes.any_dirty(0..4), Some(2), "a dirty page was lost");
+        assert_eq!(
+            read(&mapping, 2, ReadPath::Referenced),
+            [FOREIGN; FRAME_BYTES]
+        );
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// Two threads that miss pages of one leaf: one makes it, and no frame is lost or kept.
+#[test]
+fn loom_make_leaf_vs_make_leaf() {
+    explore(2, || {
+        let files = pool::<LockBit>(8);
+        let mapping = mapping(&files, 2);
+        let other = {
+            let (files, mapping) = (Arc::clone(&files), Arc::clone(mapping.mapping()));
+            thread::spawn(move || {
+                let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 1);
+                made.expect("a frame").reference.frame()
+            })
+        };
+        let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
+        let ours = made.expect("a frame").reference.frame();
+        assert_eq!(other.join().unwrap(), ours);
+        drop(mapping);
         assert_at_rest(&files);
     });
 }

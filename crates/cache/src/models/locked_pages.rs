@@ -18,7 +18,7 @@ use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
-use crate::write::page_lock::PageLocks;
+use crate::write::page_lock::{IfLocked, PageLocks};
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
@@ -30,7 +30,7 @@ const HALF: usize = FRAME_BYTES / 2;
 fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
     let (mut bytes, spare) = PageLocks(mapping)
-        .lock_page(0, holder)
+        .lock_page(0, holder, IfLocked::Wait)
         .expect("a page and a frame");
     let before = bytes.to_vec();
     change(&mut bytes);
@@ -137,7 +137,7 @@ fn loom_pin_mut_vs_discard() {
         let (mapping, backend) = writable(&files);
         let holder = files.shared.next_holder();
         let (mut bytes, spare) = PageLocks(&mapping)
-            .lock_page(0, holder)
+            .lock_page(0, holder, IfLocked::Wait)
             .expect("a page and a frame");
         let other = {
             let mapping = Arc::clone(mapping.mapping());

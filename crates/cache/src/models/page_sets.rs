@@ -1,41 +1,23 @@
-//! The set of pages: its bits for pages against its bits for words.
+//! The sets of pages: their bits against their counts.
 
 use std::sync::Arc;
 
 use loom::thread;
 
 use super::explore;
-use crate::dirty::page_set::PageSet;
-
-/// A page is put into a word that was empty while another thread goes over the set, and clears the bit above: a later
-/// walk over the set finds the page. (Not in the first word, which is read without the bit above.)
-#[test]
-fn loom_set_vs_clear() {
-    explore(3, || {
-        let set = Arc::new(PageSet::new(128).expect("a small set"));
-        // The word is empty, and its bit above is still set.
-        assert!(set.insert(64) && set.remove(64));
-        let other = {
-            let set = Arc::clone(&set);
-            thread::spawn(move || assert!(set.insert(65)))
-        };
-        let seen = set.next(0, 128);
-        assert!(seen.is_none() || seen == Some(65));
-        other.join().unwrap();
-        assert_eq!(set.next(0, 128), Some(65), "a page of the set was lost");
-    });
-}
+use crate::dirty::page_set::{PageSets, Which};
 
 /// Two pages of one word are put in and taken out, each by the holder of its claim, while a third thread goes over the
 /// set: neither change undoes the other.
 #[test]
 fn loom_set_vs_set() {
     explore(3, || {
-        let set = Arc::new(PageSet::new(2).expect("a small set"));
+        let sets = Arc::new(PageSets::new(2).expect("small sets"));
+        let set = sets.set(Which::Written);
         assert!(set.insert(0));
         let other = {
-            let set = Arc::clone(&set);
-            thread::spawn(move || assert!(set.insert(1)))
+            let sets = Arc::clone(&sets);
+            thread::spawn(move || assert!(sets.set(Which::Written).insert(1)))
         };
         assert!(set.remove(0));
         let seen = set.next(0, 2);
@@ -51,13 +33,38 @@ fn loom_set_vs_set() {
 #[test]
 fn loom_insert_vs_insert() {
     explore(3, || {
-        let set = Arc::new(PageSet::new(128).expect("a small set"));
+        let sets = Arc::new(PageSets::new(2).expect("small sets"));
         let other = {
-            let set = Arc::clone(&set);
-            thread::spawn(move || assert!(set.insert(64)))
+            let sets = Arc::clone(&sets);
+            thread::spawn(move || assert!(sets.set(Which::Dirty(0)).insert(0)))
         };
-        assert!(set.insert(65));
-        assert!(set.next(0, 128).is_some(), "a page of the set is not found");
+        let set = sets.set(Which::Dirty(0));
+        assert!(set.insert(1));
+        assert!(set.next(0, 2).is_some(), "a page of the set is not found");
         other.join().unwrap();
+    });
+}
+
+/// One page of a word goes, also from another set, while a thread that holds no lock goes over the set twice: it finds the other
+/// page each time.
+#[test]
+fn loom_insert_vs_remove() {
+    explore(3, || {
+        let sets = Arc::new(PageSets::new(2).expect("small sets"));
+        let set = sets.set(Which::Dirty(1));
+        assert!(set.insert(0) && set.insert(1) && sets.set(Which::Written).insert(0));
+        let other = {
+            let sets = Arc::clone(&sets);
+            thread::spawn(move || {
+                assert!(sets.set(Which::Dirty(1)).remove(0));
+                assert!(sets.set(Which::Written).remove(0));
+            })
+        };
+        for _ in 0..2 {
+            assert!(set.next(0, 2).is_some(), "a page of the set is not found");
+            assert_eq!(set.next(1, 2), Some(1), "a page of the set is not found");
+        }
+        other.join().unwrap();
+        assert_eq!(sets.set(Which::Written).next(0, 2), None);
     });
 }

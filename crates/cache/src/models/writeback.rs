@@ -208,7 +208,7 @@ fn loom_hold_vs_flush() {
         let byte = only_byte(&stored(&backend));
         assert!(byte == OURS || byte == 1, "a held page was given: {byte}");
         assert!(is_dirty(&mapping));
-        writes.release(0);
+        assert!(writes.release(0));
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 2);
         assert_clean_and_at_rest(&files, mapping);

@@ -1,10 +1,13 @@
 //! The fill: reading missing pages from the storage.
 //!
-//! Protocol. Get a permit ([`crate::supply::permits`]) and allocate a frame. Claim the page's empty slot, so that
-//! concurrent misses of one page read it once: the others wait for the claim to end. Read into the frame,
-//! zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
-//! caller wants too are claimed and read in the same transfer, as far as that needs no waiting (C3 of
+//! Protocol. Get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
+//! it once: the others wait for the claim to end. Allocate a frame, which may evict: only the thread that fills the page does
+//! so. Read into the frame, zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
+//! caller wants too are claimed, given frames, and read in the same transfer, as far as that needs no waiting (C3 of
 //! [`crate::index::claim`]).
+//!
+//! With the claim in hand, the search for a frame may wait for transfers of other fills. These have all that they need,
+//! and wait for the storage alone.
 //!
 //! Failure. An error leaves every slot as it was and frees the frames; waiting threads then try
 //! themselves. A failed transfer of several pages is repeated for the first page alone, so that an
@@ -29,8 +32,9 @@ use crate::supply::leaves::Leaves;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::transfers::NodeSet;
 
-/// A fill may have to make a leaf.
-const LEAF_FRAMES: usize = 1;
+/// A fill may have to make a leaf: a frame for its record, and at most two that are withheld for what it shares with its neighbours.
+/// (In a model, where pools are tiny, one that is not withheld any more is found at once.)
+const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// The outcome of a fill.
 #[derive(Debug)]
@@ -77,19 +81,25 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
         }
 
-        // 1. A permit, a frame, the leaf, and last the claim. With the claim in hand this waits only for the
+        // 1. A permit, the leaf, the claim, and last a frame. With the claim in hand this waits only for the
         // storage; it waits for permits with nothing in hand.
         let page_frames = self.0.order().frames() as usize;
-        let mut permit = self.0.supply().in_flight.permit(page_frames + LEAF_FRAMES);
-        let frame = Allocator(self.0.supply())
-            .alloc(self.0.order())
-            .map_err(out_of_frames)?;
+        let mut permit = self
+            .0
+            .supply()
+            .in_flight
+            .permit(self.0.in_flight(), page_frames + LEAF_FRAMES);
         let leaf = Leaves(self.0.supply())
             .leaf_or_new(self.0.index(), self.0.number(), page)
             .map_err(out_of_frames)?;
         let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
             return Ok(Fill::Raced);
         };
+        let frame = Allocator(self.0.supply())
+            .alloc(self.0.order())
+            .map_err(out_of_frames)?;
+        // Dropped after the batch: until then its frames may become pages that can be evicted.
+        let _transfer;
         let mut batch = vec![Pending {
             frame,
             claim,
@@ -136,6 +146,10 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
 
         // 3. Read them all; if that fails, the first.
+        let supply = self.0.supply();
+        let frames = batch.iter().map(|pending| pending.frame.frame());
+        let nodes = NodeSet::of_frames(supply.pool(), frames);
+        _transfer = supply.transfers.begin(nodes);
         let nr_read = match self.transfer(&batch, page) {
             Ok(nr_read) => nr_read,
             Err(error) if batch.len() == 1 => return Err(self.failed(error)),
@@ -201,9 +215,9 @@ impl<'m, S: RefScheme> Filler<'m, S> {
 
     /// Claims `page` and finds a frame for it, unless it is cached already or either takes waiting.
     fn try_prepare(self, page: PageNr) -> Option<Pending<'m, S>> {
-        let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
+        let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
         Some(Pending {
             frame,
             claim,
@@ -221,13 +235,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             .map(|pending| pending.frame.bytes().slice(0, pending.len))
             .collect();
         let pos = first * self.0.page_size() as u64;
-        let mut read = {
-            let supply = self.0.supply();
-            let frames = batch.iter().map(|pending| pending.frame.frame());
-            let nodes = NodeSet::of_frames(supply.pool(), frames);
-            let _transfer = supply.transfers.begin(nodes);
-            self.0.backend().read_at(&bufs, pos)?
-        };
+        let mut read = self.0.backend().read_at(&bufs, pos)?;
         let mut nr_read = 0;
         for pending in batch {
             if read < pending.len {

@@ -21,14 +21,10 @@ use pagewell_sync::thread::Backoff;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::base::slot::State;
-use crate::index::file_index::Seen;
+use crate::index::file_index::{Seen, WATCHES};
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
-
-/// How many rounds a thread watches a claimed slot before it sleeps: an eviction's claim ends
-/// in a moment, a fill's does not.
-const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 /// A page, held.
 #[derive(Debug)]
@@ -65,6 +61,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
                         backoff.wait();
                         continue;
                     }
+                    // As `Seen::wait_for_claim`, by which hits would have an instruction more.
                     State::Busy if backoff.rounds() < WATCHES => {
                         backoff.wait();
                         continue;

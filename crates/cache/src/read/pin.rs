@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FrameNr, FrameRef};
+use pagewell_sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;

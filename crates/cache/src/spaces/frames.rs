@@ -34,8 +34,8 @@ impl<S: RefScheme> CacheFrames<S> {
     /// evicted; if none of these can be, pages of the others. For a node alone a few more pages are evicted along with the
     /// first. Pages that were referenced lately go last. Pinned or unclean pages do not go at all.
     ///
-    /// None when nothing could be evicted there for about a tenth of a second, during which no page was on its way into a
-    /// frame there; so it waits for a page that is held for a moment. If there are no clean pages there, held or not, none at
+    /// None when nothing can be evicted there. It waits while pages are on their way into frames there, which can be evicted then,
+    /// and for some milliseconds if pages may be held for a moment. If there are no clean pages there, held or not, none at
     /// once. If there are unclean ones, [`make_clean`](Self::make_clean) may help then.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
@@ -46,12 +46,12 @@ impl<S: RefScheme> CacheFrames<S> {
         Allocator(self.files.supply()).alloc_at(order, place).ok()
     }
 
-    /// Makes pages in frames of `place` clean, so that they can be evicted for a block of `order`: gives the pages of one file
-    /// that is written back in the background to the storage, and makes them durable; for a block of several frames, those of
-    /// all such files. Returns whether any page was made clean. If not, the next sync of each file tells why.
+    /// Has pages in frames of `place` made clean, so that they can be evicted for a block of `order`, and waits for it: pages of files
+    /// that are written back in the background are given to their storages, and made durable, by the threads of the cache.
+    /// Returns whether any page was made clean. If not, the next sync of each file tells why.
     ///
-    /// The caller must hold no lock that a hook of the program may want: this waits for the storage, and calls hooks.
-    /// Called by a hook it does nothing.
+    /// The caller must hold no lock that a hook of the program may want: it waits for storages and hooks that return, and for
+    /// others up to a second. Called by a hook it does nothing.
     pub fn make_clean(&self, order: Order, place: Place) -> bool {
         Cleaner(&self.files).make_clean_at(order, place)
     }

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_frame::{FrameNr, FramePool, FrameRef, UniqueFrame};
+use pagewell_frame::{FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
 
@@ -36,9 +36,9 @@ use crate::files::opened::Opened;
 use crate::mapping::user::FileUser;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::{FastRead, Reader};
-use crate::write::lock_wait::wait_while_locked;
+use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::moves::{self, PageMove};
-use crate::write::page::{Attempt, Bound, PageWriter};
+use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
 use crate::writeback::barrier::Barriers;
 
 /// The outcome of a try.
@@ -63,19 +63,19 @@ enum Why {
     Missing,
     /// Another thread is changing the page's place.
     Raced,
-    /// The page is pinned to be changed; it was in this frame.
-    Locked(FrameNr),
+    /// The page is pinned to be changed.
+    Locked(SeenLock),
     /// The page is held by others, so it has to be written to another frame.
     NeedsFrame,
     /// The page has bytes from before a barrier, which have to be durable first.
     OfEarlierGroup,
-    /// Too many frames are not clean.
+    /// The file has its share of the frames that may be not clean.
     TooManyUnclean,
 }
 
 /// Things that a wait has prepared for the next try of an edit.
 #[derive(Debug)]
-pub struct Spare<'f, S: RefScheme> {
+pub struct Spare<'f, S: RefScheme = LockBit> {
     frame: Option<UniqueFrame<'f, S>>,
     has_made_clean: bool,
     backoff: Backoff,
@@ -93,7 +93,7 @@ impl<S: RefScheme> Default for Spare<'_, S> {
 
 /// A page that stays cached while this exists. Its bytes may be replaced meanwhile.
 #[derive(Debug)]
-pub struct HeldPage<'f, S: RefScheme> {
+pub struct HeldPage<'f, S: RefScheme = LockBit> {
     _reference: FrameRef<'f, S>,
 }
 
@@ -119,7 +119,7 @@ impl<S: RefScheme> MappedFile<S> {
 
     /// The size of the file's pages in bytes.
     #[inline]
-    pub fn page_bytes(&self) -> usize {
+    pub fn page_size(&self) -> usize {
         self.mapping.page_size()
     }
 
@@ -166,7 +166,7 @@ impl<S: RefScheme> MappedFile<S> {
     fn split(&self, pos: u64) -> (u64, usize) {
         (
             pos >> self.mapping.page_shift(),
-            pos as usize & (self.page_bytes() - 1),
+            pos as usize & (self.page_size() - 1),
         )
     }
 
@@ -275,11 +275,12 @@ impl<S: RefScheme> MappedFile<S> {
         mapping.check_home(Op::Write)?;
         let writes = mapping.writes(Op::Write)?;
         let not_now = |why| Ok((Tried::NotNow(Wait(why)), None));
-        if mapping.shared().pressure.unclean.is_over() && !spare.has_made_clean {
-            return not_now(Why::TooManyUnclean);
-        }
+        let throttle = match spare.has_made_clean {
+            true => Throttle::Not,
+            false => Throttle::AtShare,
+        };
         let (page, off) = self.split(pos);
-        if len > self.page_bytes() - off {
+        if len > self.page_size() - off {
             return Err(mapping.error(ErrorKind::OutOfRange, Op::Write));
         }
         let result = RefCell::new((change, None));
@@ -292,7 +293,7 @@ impl<S: RefScheme> MappedFile<S> {
             writes,
             page,
             edit,
-            Bound::Within,
+            (Bound::Within, throttle),
             &mut spare.frame,
         )? {
             Attempt::Done => return Ok((Tried::Done, result.into_inner().1)),
@@ -303,8 +304,9 @@ impl<S: RefScheme> MappedFile<S> {
             Attempt::Missing => Why::Missing,
             Attempt::Raced => Why::Raced,
             Attempt::NeedsFrame => Why::NeedsFrame,
-            Attempt::Locked(frame) => Why::Locked(frame),
+            Attempt::Locked(lock) => Why::Locked(lock),
             Attempt::OfEarlierGroup => Why::OfEarlierGroup,
+            Attempt::Throttled => Why::TooManyUnclean,
         };
         not_now(why)
     }
@@ -313,8 +315,8 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of a read, or a write, of the file; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends
-    /// before the page.
+    /// The errors of a read, or a write, of the file, [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has the page pinned to
+    /// be changed; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the page.
     pub fn wait<'f>(
         &'f self,
         pos: u64,
@@ -328,10 +330,13 @@ impl<S: RefScheme> MappedFile<S> {
             Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
             // That of another cache may name any frame.
-            Why::Locked(frame) if frame.index() < mapping.pool().nr_frames() => {
-                wait_while_locked(mapping, page, frame);
+            Why::Locked(lock) => {
+                if let Some(writes) = mapping.writes_if_any()
+                    && lock.frame.index() < mapping.pool().nr_frames()
+                {
+                    wait_while_locked(mapping, writes, page, lock)?;
+                }
             }
-            Why::Locked(_) => {}
             Why::NeedsFrame => {
                 let frame = PageWriter(mapping).frame_for_write().or_else(|error| {
                     mapping.make_room(error)?;
@@ -341,7 +346,7 @@ impl<S: RefScheme> MappedFile<S> {
             }
             Why::OfEarlierGroup => Barriers(mapping).settle_groups(mapping.writes(Op::Write)?)?,
             Why::TooManyUnclean => {
-                mapping.throttle();
+                mapping.throttle(mapping.writes(Op::Write)?)?;
                 spare.has_made_clean = true;
             }
         }
@@ -385,7 +390,7 @@ impl<S: RefScheme> Clone for MappedFile<S> {
 impl<S: RefScheme> Drop for MappedFile<S> {
     /// As of [`File`](crate::File): the last handle makes everything durable.
     fn drop(&mut self) {
-        self.mapping.remove_handle();
+        self.mapping.drop_handle();
     }
 }
 

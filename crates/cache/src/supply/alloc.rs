@@ -5,7 +5,6 @@ use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
 
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
-use crate::supply::reclaim::effort::Patience;
 use crate::supply::reclaim::nodes::{alloc_free, simplest};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
@@ -18,7 +17,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         match self.0.pool().alloc(order) {
             Some(unique) => Ok(unique),
-            None => Reclaimer(self.0).reclaim(order, Place::Anywhere, Patience::Always),
+            None => Reclaimer(self.0).reclaim(order, Place::Anywhere),
         }
     }
 
@@ -41,7 +40,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         if let Some(free) = alloc_free(self.0.pool(), order, place) {
             return Ok(free);
         }
-        let block = Reclaimer(self.0).reclaim(order, place, Patience::WhileHopeful)?;
+        let block = Reclaimer(self.0).reclaim(order, place)?;
         if let (Place::Only(node), Order::ZERO) = (place, order) {
             Reclaimer(self.0).evict_more(node);
         }

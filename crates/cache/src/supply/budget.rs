@@ -1,11 +1,14 @@
 //! The memory that the cache uses outside of its frames, counted in frames too.
 //!
-//! Parts of an open file that are not in a frame (its record, the used part of its index's root)
+//! Parts of an open file that are not in a frame (its record, and what its leaves share: [`crate::index::extents`])
 //! are charged here in bytes. For every [`FRAME_BYTES`] charged, or begun, one frame of the
 //! pool is withheld: allocated, its memory given back to the system, and used for nothing. So the
 //! cache as a whole stays within its capacity.
 //!
-//! Locks. The budget's lock is taken with no other lock held, and frames are allocated without it.
+//! Locks. Frames are allocated, and freed, without the budget's lock; its holder waits for nothing. Claims and locks of files may be
+//! held.
+
+use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameNr, UniqueFrame};
@@ -16,6 +19,7 @@ use crate::supply::raw;
 
 /// The bytes charged, and the frames withheld for them.
 #[derive(Debug, Default)]
+#[repr(align(128))] // Written by misses: no line with what hits load.
 pub(crate) struct Budget {
     state: Mutex<State>,
 }
@@ -38,6 +42,13 @@ impl Budget {
         let mut withheld = lock(&self.state).withheld.clone();
         withheld.sort_unstable();
         withheld
+    }
+
+    /// How many frames with numbers in `frames` are withheld at the moment.
+    pub(crate) fn nr_withheld(&self, frames: &Range<u32>) -> usize {
+        let state = lock(&self.state);
+        let within = |frame: &&FrameNr| frames.contains(&frame.get());
+        state.withheld.iter().filter(within).count()
     }
 
     /// Charges `bytes`, if the frames withheld already, and those in `spare`, suffice for that; returns whether it did. The

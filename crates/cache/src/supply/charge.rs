@@ -26,6 +26,13 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
+    /// Takes back a charge of `bytes`, if there are any.
+    pub(crate) fn uncharge_some(self, bytes: usize) {
+        if bytes != 0 {
+            self.uncharge(bytes);
+        }
+    }
+
     /// Takes back a charge of `bytes`.
     pub(crate) fn uncharge(self, bytes: usize) {
         self.0.budget.uncharge(&self.0.claims, bytes);

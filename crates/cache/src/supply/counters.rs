@@ -4,6 +4,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 /// Events that are rare enough to be counted where they happen; hits are not.
 #[derive(Debug, Default)]
+#[repr(align(128))] // Written by misses: no line with what hits load.
 pub(crate) struct Counters {
     fills: AtomicU64,
     failed_fills: AtomicU64,

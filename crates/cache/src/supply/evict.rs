@@ -3,14 +3,18 @@
 //! Protocol. The record of a page's frame says which slot of which leaf names it. The eviction takes a reference to the leaf,
 //! checks that it is a leaf, checks the slot, and claims it ([`crate::index::claim`]). So it needs no access to the mapping, nor to
 //! anything that a closing file could take away meanwhile. It waits for nothing, and passes over slots that others have claimed.
+//!
+//! A claim makes optimistic reads of the page fail. So a page that stays, since it is dirty, pinned or locked, is not claimed to find that
+//! out: its frame's record says so ([`Stays::of`]). The record is a hint, and is looked at again with the claim in hand.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, TryGetFrame, UniqueFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::Ordering;
 
 use crate::base::slot::{Slot, State};
 use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
+use crate::supply::census::Stays;
 use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
@@ -22,33 +26,40 @@ pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 impl<'s, S: RefScheme> Evictor<'s, S> {
     /// Evicts the content of `frame`, if that can be done at once.
     pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
-        // The record is a hint until something is held; each branch checks it.
-        match self.0.pool().meta(frame).kind().0 {
-            FrameKind::Page => self.try_evict_page(frame, marks),
-            FrameKind::Leaf => self.try_evict_leaf(frame),
-            FrameKind::Tail
-            | FrameKind::Free
-            | FrameKind::Front
-            | FrameKind::Owned
-            | FrameKind::Raw
-            | FrameKind::Held
-            | FrameKind::Anon
-            | FrameKind::Table
-            | FrameKind::Leaked => None,
-        }
+        self.evict(frame, marks).ok()
     }
 
-    fn try_evict_page(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
-        let (leaf, position, slot) = self.slot_of(frame)?;
+    /// Evicts the content of `frame`.
+    ///
+    /// # Errors
+    ///
+    /// Why it stays, if it cannot be evicted at once, and the order of its block. If the record says why, nothing is claimed.
+    pub(crate) fn evict(
+        self,
+        frame: FrameNr,
+        marks: Marks,
+    ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
+        // The record is a hint until something is held; each branch checks it.
+        let (stays, kind, order) = Stays::of(self.0.pool().meta(frame));
+        let evicted = match stays {
+            Some(stays) => Err(stays),
+            None if kind == FrameKind::Leaf => self.try_evict_leaf(frame).ok_or(Stays::Raced),
+            None => self.evict_page(frame, marks),
+        };
+        evicted.map_err(|stays| (stays, order))
+    }
+
+    fn evict_page(self, frame: FrameNr, marks: Marks) -> Result<UniqueFrame<'s, S>, Stays> {
+        let (leaf, position, slot) = self.slot_of(frame).ok_or(Stays::Raced)?;
         if slot.is_hot() && marks == Marks::Respected {
             unmark(&leaf, position, slot);
-            return None;
+            return Err(Stays::Marked);
         }
-        let unique = Claim::try_new(&self.0.claims, leaf, position, slot)
-            .ok()?
-            .evict()?;
+        let claim = Claim::try_new(&self.0.claims, leaf, position, slot);
+        let evicted = claim.ok().and_then(Claim::evict);
+        let unique = evicted.ok_or(Stays::Raced)?;
         self.0.counters.add(Event::Eviction, 1);
-        Some(unique)
+        Ok(unique)
     }
 
     /// The slot that names the page in `frame`: its leaf, its position there, and its word.
@@ -72,10 +83,6 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
 
     /// Takes the leaf in `frame` out of its file's index, if none of its slots is in use.
     fn try_evict_leaf(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
-        // A leaf in use has more references than the root's: most are passed over without a write.
-        if self.0.pool().meta(frame).count() > 1 {
-            return None;
-        }
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             return None;
         };
@@ -84,7 +91,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         let (number, position) = leaf.reference.meta().owner();
         let position = usize::try_from(position).ok()?;
         let owners = self.0.owners.get()?.upgrade()?;
-        owners.take_leaf(&self.0.claims, number, position, leaf)
+        owners.take_leaf(number, position, leaf)
     }
 }
 

@@ -20,6 +20,7 @@ const MOST: usize = 64;
 
 /// Frames whose memory was given back, and which no leaf has yet.
 #[derive(Debug, Default)]
+#[repr(align(128))] // Written by misses: no line with what hits load.
 pub(crate) struct LeafStock {
     frames: Mutex<Vec<FrameNr>>,
 }

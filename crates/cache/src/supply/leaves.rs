@@ -1,9 +1,13 @@
-//! Taking leaves into use: the frame for a leaf's record, and the charge of its part of the root.
+//! Taking leaves into use, and out of use: the frame for a leaf's record, and the charge of what it shares with its neighbours.
+//!
+//! Of many threads that want one leaf, one makes it, and the others wait for it: so one finds memory, and evicts. A maker waits for
+//! what every request for a frame waits for (`reclaim`), and for nothing else.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 
 use crate::base::page::PageNr;
+use crate::index::extents::Missing;
 use crate::index::file_index::Index;
 use crate::index::leaf::Leaf;
 use crate::supply::alloc::Allocator;
@@ -29,39 +33,65 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     ) -> Result<Leaf<'s, S>, OutOfFrames> {
         let claims = &self.0.claims;
         let leaf = Leaf::<S>::of(page);
-        // A round is repeated when another thread has taken the leaf into use since this one looked.
-        loop {
-            if let Some(found) = index.leaf_nr(claims, leaf) {
-                return Ok(found);
-            }
-            self.charge(index, leaf)?;
-            let fresh = self.alloc_frame()?;
-            if let Ok(made) = index.install_leaf(claims, owner, leaf, fresh) {
-                return Ok(made);
+        if let Some(found) = index.leaf_nr(claims, leaf) {
+            return Ok(found);
+        }
+        let _making = index.lock_to_make(leaf);
+        // Another thread may have made it meanwhile. If it is just being taken out, this waits until it is.
+        if let Some(found) = index.leaf_nr(claims, leaf) {
+            return Ok(found);
+        }
+        self.enter(index, leaf)?;
+        match self.alloc_frame() {
+            Ok(fresh) => Ok(index.install_leaf(claims, owner, leaf, fresh)),
+            Err(reason) => {
+                self.leave(index, leaf);
+                Err(reason)
             }
         }
     }
 
-    /// Charges the part of the root with the entry of `leaf`, unless that was done before.
-    fn charge(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
-        if index.is_charged(leaf) {
-            return Ok(());
-        }
+    /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is the only one. The
+    /// frame then belongs to the caller. Nothing is waited for; claims may be held.
+    ///
+    /// # Errors
+    ///
+    /// The handle, when the leaf is in use.
+    pub(crate) fn take<'h>(
+        self,
+        index: &Index<S>,
+        leaf: usize,
+        held: Leaf<'h, S>,
+    ) -> Result<UniqueFrame<'h, S>, Leaf<'h, S>> {
+        let unique = index.take_empty_leaf(&self.0.claims, leaf, held)?;
+        self.leave(index, leaf);
+        Ok(unique)
+    }
+
+    /// Charges what `leaf`, which is about to be made, needs besides its slots, unless a neighbour has it already.
+    fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
-        charges.charge(index.charge_bytes(leaf))?;
-        if index.note_charged(leaf) {
-            // Another thread has charged it meanwhile.
-            charges.uncharge(index.charge_bytes(leaf));
+        let mut paid = 0;
+        // A round is repeated when a neighbour has left since this thread looked: at most as often as that happens.
+        loop {
+            match index.enter(leaf, paid) {
+                Ok(surplus) => {
+                    charges.uncharge_some(surplus);
+                    return Ok(());
+                }
+                Err(Missing(more)) => {
+                    if let Err(reason) = charges.charge(more) {
+                        charges.uncharge_some(paid);
+                        return Err(reason);
+                    }
+                    paid += more;
+                }
+            }
         }
-        Ok(())
     }
 
-    /// Takes all charges of an index back. The index must be empty and no longer in use.
-    pub(crate) fn uncharge(self, index: &Index<S>) {
-        let bytes = index.charged_bytes();
-        if bytes != 0 {
-            Charges(self.0).uncharge(bytes);
-        }
+    fn leave(self, index: &Index<S>, leaf: usize) {
+        Charges(self.0).uncharge_some(index.leave(leaf));
     }
 
     /// A frame for a leaf's record; the leaf's slots use as much memory elsewhere.

@@ -2,31 +2,35 @@
 
 use std::fmt;
 
-/// The reason that there are no frames, after a wait for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::supply::census::Census;
+
+/// The reason that there are no frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutOfFrames {
     /// Every frame is in use.
-    InUse,
+    InUse(Box<Census>),
     /// There are frames, but not so many in a row.
     Fragmented {
         /// How many frames in a row were wanted.
         nr_wanted: u32,
         /// How many are free or could be evicted.
         nr_loose: usize,
+        census: Box<Census>,
     },
 }
 
 impl fmt::Display for OutOfFrames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse => write!(f, "every frame is in use"),
+            Self::InUse(census) => write!(f, "every frame is in use: {census}"),
             Self::Fragmented {
                 nr_wanted,
                 nr_loose,
+                census,
             } => write!(
                 f,
                 "{nr_loose} frames are free or could be evicted, but nowhere {nr_wanted} in a row: \
-                 what is in use lies in between"
+                 what is in use lies in between: {census}"
             ),
         }
     }

@@ -5,7 +5,6 @@ use std::fmt;
 use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::RefScheme;
 
-use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
 
 /// The owner of the files that leaves belong to. A room above registers it, and the eviction of a leaf asks it.
@@ -14,7 +13,6 @@ pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
     /// leaf is in use. Waits for nothing. The frame then belongs to the caller.
     fn take_leaf<'s>(
         &self,
-        claims: &'s Claims<S>,
         number: u64,
         leaf: usize,
         held: Leaf<'s, S>,

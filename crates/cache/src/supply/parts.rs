@@ -1,9 +1,11 @@
 //! The parts of supply.
 
+use std::mem::offset_of;
 use std::sync::{OnceLock, Weak};
 
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_sync::shard::is_apart;
 
 use crate::index::claims::Claims;
 use crate::supply::budget::Budget;
@@ -28,6 +30,27 @@ pub(crate) struct Supply<S: RefScheme> {
     /// The owner of the files that leaves belong to; none before there is a file.
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
+
+// Claims and pins load what is first; these are written by misses and evictions.
+const _: () = {
+    type P = Supply<LockBit>;
+    let written = [
+        offset_of!(P, clock),
+        offset_of!(P, counters),
+        offset_of!(P, budget),
+        offset_of!(P, in_flight),
+        offset_of!(P, leaf_stock),
+    ];
+    let mut nr = 0;
+    while nr < written.len() {
+        assert!(is_apart::<P>(
+            offset_of!(P, claims),
+            size_of::<Claims<LockBit>>(),
+            written[nr]
+        ));
+        nr += 1;
+    }
+};
 
 impl<S: RefScheme> Supply<S> {
     pub(crate) fn new(pool: FramePool<S>) -> Self {

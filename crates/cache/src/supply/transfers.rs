@@ -1,11 +1,23 @@
 //! Transfers from the storage that are under way, counted for each node.
 //!
-//! A frame that is being filled can be evicted once its page is published. So a request that has found nothing to evict waits while
-//! there are transfers to frames that it could use ([`crate::supply::reclaim`]).
+//! A frame that is being filled can be evicted once its page is published, which ends the transfer. So a request that has found
+//! nothing to evict sleeps while there are transfers to frames that it could use, until one of them ends
+//! ([`crate::supply::reclaim`]). Now and then it wakes by itself: pages may have been unpinned meanwhile, or frames freed.
+//!
+//! Locks. The lock is taken by waiters, and by a transfer that ends while there are any; nothing is waited for with it in hand.
+
+#[cfg(not(loom))]
+use std::ops::RangeInclusive;
+#[cfg(not(loom))]
+use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::shard::Padded;
+use pagewell_sync::{Condvar, Mutex, lock};
 
 /// A set of the nodes of a pool, a bit each: there are 64 at the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +51,35 @@ impl NodeSet {
 
 /// How many transfers fill frames of each node.
 #[derive(Debug)]
+#[repr(align(128))] // Misses write it.
 pub(crate) struct Transfers {
-    of_nodes: Box<[AtomicUsize]>,
+    of_nodes: Box<[Padded<AtomicUsize>]>,
+    /// How many threads wait for an end.
+    nr_waiters: AtomicUsize,
+    /// How many transfers have ended while there were any.
+    nr_ended: Mutex<u64>,
+    ended: Condvar,
+}
+
+/// How long a thread that waits for a transfer sleeps at first, and at most. What a transfer's end does not tell is found out after
+/// that: pages that were unpinned, frames that were freed.
+#[cfg(not(loom))]
+const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
+
+/// How long a thread waits at most while no transfer ends: a storage that hangs stops no request for another file.
+#[cfg(not(loom))]
+const LONGEST: Duration = Duration::from_millis(900);
+
+/// A thread that wants to learn of ends of transfers from now on.
+#[derive(Debug)]
+pub(crate) struct Waiter<'t> {
+    transfers: &'t Transfers,
+    nr_seen: u64,
+    #[cfg(not(loom))]
+    nap: Duration,
+    /// When the wait began, or a transfer last ended.
+    #[cfg(not(loom))]
+    since: Instant,
 }
 
 /// A transfer that is under way. Ends also when the backend panics.
@@ -54,7 +93,24 @@ pub(crate) struct Transfer<'t> {
 impl Transfers {
     pub(crate) fn new(nr_nodes: usize) -> Self {
         Self {
-            of_nodes: (0..nr_nodes).map(|_| AtomicUsize::new(0)).collect(),
+            of_nodes: (0..nr_nodes).map(|_| Padded::default()).collect(),
+            nr_waiters: AtomicUsize::new(0),
+            nr_ended: Mutex::new(0),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Begins to wait, before the frames are looked at for the last time: what ends from now on is not missed for long.
+    pub(crate) fn waiter(&self) -> Waiter<'_> {
+        // ORDERING: Relaxed; a transfer that ends and does not see us yet costs one nap.
+        self.nr_waiters.fetch_add(1, Ordering::Relaxed);
+        Waiter {
+            transfers: self,
+            nr_seen: *lock(&self.nr_ended),
+            #[cfg(not(loom))]
+            nap: *NAPS.start(),
+            #[cfg(not(loom))]
+            since: Instant::now(),
         }
     }
 
@@ -82,7 +138,7 @@ impl Transfers {
         let counts = self.of_nodes.iter().enumerate();
         counts
             .filter(move |(node, _)| nodes.has(*node))
-            .map(|(_, count)| count)
+            .map(|(_, count)| &**count)
     }
 }
 
@@ -91,6 +147,57 @@ impl Drop for Transfer<'_> {
         for count in self.transfers.counts(self.nodes) {
             count.fetch_sub(1, Ordering::Relaxed);
         }
+        // A model has no naps, so nobody may be missed there.
+        // ORDERING: Relaxed; see `waiter`.
+        if cfg!(loom) || self.transfers.nr_waiters.load(Ordering::Relaxed) != 0 {
+            *lock(&self.transfers.nr_ended) += 1;
+            self.transfers.ended.notify_all();
+        }
+    }
+}
+
+impl Waiter<'_> {
+    /// Sleeps until a transfer has ended since the last call, or a nap is over, which is longer each time. False if none has ended for
+    /// so long that it is not worth waiting for.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub(crate) fn wait(&mut self) -> bool {
+        if self.since.elapsed() >= LONGEST {
+            return false;
+        }
+        let nr_ended = lock(&self.transfers.nr_ended);
+        let seen = self.nr_seen;
+        let waited = self
+            .transfers
+            .ended
+            .wait_timeout_while(nr_ended, self.nap, |nr| *nr == seen);
+        let (nr_ended, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.nr_seen = *nr_ended;
+        if timed_out.timed_out() {
+            self.nap = (self.nap * 2).min(*NAPS.end());
+        } else {
+            self.since = Instant::now();
+        }
+        true
+    }
+
+    /// Sleeps until a transfer has ended since the last call.
+    #[cfg(loom)]
+    #[must_use]
+    pub(crate) fn wait(&mut self) -> bool {
+        let mut nr_ended = lock(&self.transfers.nr_ended);
+        while *nr_ended == self.nr_seen {
+            nr_ended = self.transfers.ended.wait(nr_ended).expect("a model");
+        }
+        self.nr_seen = *nr_ended;
+        true
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; as above.
+        self.transfers.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -110,5 +217,24 @@ mod tests {
         assert!(transfers.are_any(NodeSet::ALL));
         drop(second);
         assert!(!transfers.are_any(NodeSet::ALL));
+    }
+
+    #[test]
+    fn a_waiter_is_woken_by_an_end_and_sees_one_that_came_before_it_slept() {
+        let transfers = Transfers::new(1);
+        let first = transfers.begin(NodeSet::ALL);
+        let second = transfers.begin(NodeSet::ALL);
+        let mut waiter = transfers.waiter();
+        waiter.nap = Duration::from_secs(600);
+        drop(first);
+        assert!(waiter.wait());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || waiter.wait());
+            drop(second);
+            assert!(waits.join().unwrap());
+        });
+        assert_eq!(transfers.nr_waiters.load(Ordering::Relaxed), 0);
+        drop(transfers.begin(NodeSet::ALL));
+        assert_eq!(*lock(&transfers.nr_ended), 2, "nobody was to be told");
     }
 }

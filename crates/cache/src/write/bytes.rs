@@ -6,6 +6,7 @@ use crate::base::error::{Error, Op};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::write::growth::{Grower, Part};
+use crate::write::lock_wait::wait_after;
 use crate::write::page::{Bound, PageWriter};
 
 /// Writes bytes to a file.
@@ -22,13 +23,16 @@ impl<S: RefScheme> Writer<'_, S> {
         let mut has_made_room = false;
         while done < buf.len() {
             // No lock is held here.
-            self.0.throttle();
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
             match result {
                 // If nothing was written, the file was cut meanwhile; writing the rest makes it longer again.
                 Ok(()) => {}
                 Err(error) => {
+                    let error = match wait_after(self.0, writes, error) {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    };
                     let error = match error {
                         error if has_made_room => error,
                         error => match self.0.make_room(error) {
@@ -63,7 +67,8 @@ impl<S: RefScheme> Writer<'_, S> {
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        let _resize = match self.0.lock_size(writes, Op::Write) {
+        // It dirties pages with the lock of the size in hand; any other write is throttled page by page.
+        let _resize = match self.0.lock_size_within_share(writes, Op::Write) {
             Ok(lock) => lock,
             Err(error) => return (0, Err(error)),
         };

@@ -17,11 +17,14 @@
 //!
 //! # Locks
 //!
-//! The lock of the size comes before the writeback lock. No writer is throttled with the lock of the size in hand, since throttling
-//! takes the locks of other files. A hook, which runs with the writeback lock in hand, may write to other files.
+//! The lock of the size comes before the writeback lock. A page that is pinned to be changed is waited for without it: the thread
+//! that has the guard may make the file longer first. No writer is throttled with the lock of the size in hand, since a flusher
+//! takes the writeback lock to clean the file, and others want the lock of the size. A hook, which runs with the writeback lock in hand, may write to other files.
 //!
 //! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`;
 //! the litmus tests `write-vs-truncate*`, `append-vs-read*`.
+
+use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 
@@ -29,9 +32,11 @@ use crate::base::edit::Edit;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::MAX_FILE_BYTES;
 use crate::base::slot::State;
+use crate::dirty::service::Step;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::Remover;
+use crate::write::lock_wait::wait_after;
 use crate::write::page::{Bound, PageWriter};
 use crate::writeback::barrier::Barriers;
 use crate::writeback::size::StorageSize;
@@ -88,26 +93,81 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (nr, result);
         }
-        // If the old end is the end of a page, no page has stored the size.
-        self.0.store_size(size);
+        // If the old end is the end of a page, no page has stored the size. Otherwise readers keep the line that they have it in.
+        if self.0.size() != size {
+            self.0.store_size(size);
+        }
         (in_last + nr_past, past)
     }
 
-    /// Writes `buf` at the end of the file; returns its offset.
-    pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<u64, Error> {
+    /// Writes `buf` at the end of the file; returns where it is.
+    pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
-        // No lock is held here.
-        self.0.throttle();
-        self.0.with_room(|| self.try_append(writes, buf, lsn))
+        // One of a page touches two pages at the most, and a cache has room for more.
+        if buf.len() > self.0.page_size() {
+            self.check_append(buf.len())?;
+        }
+        self.when_unlocked(writes, || self.try_append(writes, buf, lsn))
     }
 
-    fn try_append(self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<u64, Error> {
-        let _resize = self.0.lock_size(writes, Op::Write)?;
+    /// Refuses an append of `len` bytes that can never be done, before anything is evicted or written back for it. Its pages are
+    /// past the end of the file until all of them are there, and dirty; so none of them can be given to the storage
+    /// before, and all have to be within what one file may have dirty.
+    #[cold]
+    fn check_append(self, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
-        self.checked_end(pos, buf.len())?;
+        self.checked_end(pos, len)?;
+        let most_pages = self.0.shared().pressure.limits.of_one_file() >> self.0.order().get();
+        let page_size = self.0.page_size();
+        // The page with the end counts as one.
+        let most = (most_pages * page_size).saturating_sub(pos as usize & (page_size - 1));
+        if len <= most {
+            return Ok(());
+        }
+        Err(self
+            .0
+            .error(ErrorKind::OutOfFrames, Op::Write)
+            .with_detail(format!(
+                "an append of {len} bytes, all or nothing; {most} bytes of one file may be dirty at once here"
+            )))
+    }
+
+    /// Does `what`, which takes the lock of the size, with room; and repeats it when a page was locked that it has to write to. That
+    /// is waited for here, with no lock held.
+    fn when_unlocked<T>(
+        self,
+        writes: &Writes,
+        what: impl Fn() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            match self.0.with_room(&what) {
+                Err(error) => wait_after(self.0, writes, error)?,
+                done => return done,
+            }
+        }
+    }
+
+    fn try_append(self, writes: &Writes, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
+        let _resize = if self.is_in_dirty_tail(buf.len()) {
+            self.0.lock_size(writes, Op::Write)?
+        } else {
+            self.0.lock_size_within_share(writes, Op::Write)?
+        };
+        let pos = self.0.size();
+        let end = self.checked_end(pos, buf.len())?;
         // All or nothing: pages placed past the end are dropped.
         let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
-        result.map(|()| pos)
+        result.map(|()| pos..end)
+    }
+
+    /// Whether an append of `len` bytes would only write to the page with the end of the file, which is not clean: a hint.
+    fn is_in_dirty_tail(self, len: usize) -> bool {
+        let (pos, page_size) = (self.0.size(), self.0.page_size());
+        let off = pos as usize & (page_size - 1);
+        if off == 0 || len > page_size - off {
+            return false;
+        }
+        self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
     /// The end of a write of `len` bytes at `pos`, if the file can have that.
@@ -148,7 +208,8 @@ impl<S: RefScheme> Grower<'_, S> {
     /// Gives the file a new size. Bytes past it are gone; new bytes are zeros.
     pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
         let writes = self.0.writes(Op::Resize)?;
-        self.0.with_room(|| self.try_resize(writes, new))
+        self.when_unlocked(writes, || self.try_resize(writes, new))
+            .map_err(|error| error.with_op(Op::Resize))
     }
 
     fn try_resize(self, writes: &Writes, new: u64) -> Result<(), Error> {
@@ -198,7 +259,12 @@ impl<S: RefScheme> Grower<'_, S> {
         if is_changed {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
+            // A page that is being read in is waited for.
+            let step = writes
+                .service
+                .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
+            drop(step);
             // The lock of the size keeps the file from growing again; the file's user may have to wait.
             drop(storage);
             if new < old {

@@ -32,8 +32,8 @@
 //! Proved by `loom_read_vs_write`, `loom_read_vs_two_moves`, `loom_write_vs_*`, `loom_*_vs_whole_write`; the litmus tests
 //! `optimistic-read-vs-write*`, `optimistic-read-vs-move*`, `pin-vs-rewrite*`.
 
+use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
@@ -48,7 +48,7 @@ use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
 use crate::supply::alloc::Allocator;
 use crate::supply::leaves::Leaves;
-use crate::write::lock_wait::wait_while_locked;
+use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
 use crate::writeback::barrier::Barriers;
 
@@ -61,6 +61,25 @@ pub(crate) enum Bound {
     Growing,
     /// The same; with the page of the old end, this becomes the size.
     GrowingTo(u64),
+}
+
+/// Whether a write stops at the file's share of the frames that may be not clean ([`crate::dirty::pressure`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Throttle {
+    /// Yes, if it would make a clean page dirty.
+    AtShare,
+    /// No: locks are held, or the writer has waited already.
+    Not,
+}
+
+impl Bound {
+    /// A write past the end has locks in hand: it was throttled before.
+    const fn throttle(self) -> Throttle {
+        match self {
+            Self::Within => Throttle::AtShare,
+            Self::Growing | Self::GrowingTo(_) => Throttle::Not,
+        }
+    }
 }
 
 /// The outcome of writing within a page.
@@ -82,10 +101,12 @@ pub(crate) enum Attempt {
     Raced,
     /// The page is held, and has to move, but there is no frame for it yet.
     NeedsFrame,
-    /// The page is locked; it was in this frame.
-    Locked(FrameNr),
+    /// The page is locked.
+    Locked(SeenLock),
     /// The page is of the earlier group, which has to be durable first.
     OfEarlierGroup,
+    /// The page is clean, and the file has its share of the frames that may be not clean.
+    Throttled,
     /// The page is not cached.
     Missing,
 }
@@ -112,9 +133,6 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             let page = now >> self.0.page_shift();
             let off = now as usize & (page_size - 1);
             let bytes = &buf[done..][..(buf.len() - done).min(page_size - off)];
-            if bound == Bound::Within {
-                self.0.throttle();
-            }
             match self.write_page(writes, page, Edit::bytes(off, bytes, lsn), bound) {
                 Ok(Wrote::Done) => done += bytes.len(),
                 Ok(Wrote::Cut) => break,
@@ -124,7 +142,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         (done, Ok(()))
     }
 
-    /// Writes within one page.
+    /// Writes within one page. A page that is locked is waited for; if the file is to grow, which means that the lock of its size
+    /// is held, that is the error [`Locked`](ErrorKind::Locked) instead ([`wait_after`](crate::write::lock_wait::wait_after)).
     pub(crate) fn write_page(
         self,
         writes: &Writes,
@@ -134,16 +153,33 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
     ) -> Result<Wrote, Error> {
         let mut spare = None;
         let mut backoff = Backoff::new();
+        let mut throttle = bound.throttle();
         loop {
-            match self.try_write_page(writes, page, edit, bound, &mut spare)? {
+            let how = (bound, throttle);
+            match self.try_write_page(writes, page, edit, how, &mut spare)? {
                 Attempt::Done => return Ok(Wrote::Done),
                 Attempt::Cut => return Ok(Wrote::Cut),
                 Attempt::Raced => self.0.wait_for_change(page, &mut backoff),
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
-                Attempt::Locked(frame) => wait_while_locked(self.0, page, frame),
+                Attempt::Locked(lock) if bound == Bound::Within => {
+                    wait_while_locked(self.0, writes, page, lock)?;
+                }
+                Attempt::Locked(lock) => {
+                    check_not_ours(self.0, writes, page, lock)?;
+                    return Err(self.0.error(ErrorKind::Locked, Op::Write).with_page(page));
+                }
                 Attempt::OfEarlierGroup => Barriers(self.0).settle_groups(writes)?,
+                Attempt::Throttled => {
+                    // Once: others may dirty as much again at once, and this is to come to an end.
+                    self.0.throttle(writes)?;
+                    throttle = Throttle::Not;
+                }
                 Attempt::Missing => {
                     if self.is_whole(page, edit) {
+                        if throttle == Throttle::AtShare {
+                            self.0.throttle(writes)?;
+                            throttle = Throttle::Not;
+                        }
                         if spare.is_none() {
                             spare = Some(self.frame_for_write()?);
                         }
@@ -199,7 +235,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         writes: &Writes,
         page: PageNr,
         edit: Edit<impl Change>,
-        bound: Bound,
+        (bound, throttle): (Bound, Throttle),
         spare: &mut Option<UniqueFrame<'m, S>>,
     ) -> Result<Attempt, Error> {
         let Some(seen) = self.0.index().look(page) else {
@@ -226,12 +262,15 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         }
         let record = self.0.pool().meta(frame);
         let state = PageState::of(record);
-        if state.is_locked() {
-            return Ok(Attempt::Locked(frame));
+        if let Some(lock) = SeenLock::of(frame, state) {
+            return Ok(Attempt::Locked(lock));
         }
         let group = writes.groups.current();
         if state.is_unclean_of_other(group) {
             return Ok(Attempt::OfEarlierGroup);
+        }
+        if throttle == Throttle::AtShare && !state.is_unclean() && self.0.is_at_share(writes) {
+            return Ok(Attempt::Throttled);
         }
         let after = state.dirtied(group);
         let lsn = edit.lsn_after(record);

@@ -14,9 +14,16 @@ use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
-use crate::write::lock_wait::wait_while_locked;
+use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::page::PageWriter;
 use crate::writeback::barrier::Barriers;
+
+/// What to do about a page that is locked already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfLocked {
+    Wait,
+    Fail,
+}
 
 /// Locks pages that are pinned to be changed.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +32,18 @@ pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 impl<'m, S: RefScheme> PageLocks<'m, S> {
     /// Locks a page of the file for [`replace_locked`](Self::replace_locked); returns a copy of its bytes, and a frame. The
     /// caller keeps barriers from being made until the page is unlocked.
+    ///
+    /// # Errors
+    ///
+    /// If the page is locked: [`Locked`](ErrorKind::Locked), or [`Deadlock`](ErrorKind::Deadlock) if it is to be waited for and this
+    /// thread has the guard. The errors of a read of the page.
     pub(crate) fn lock_page(
         self,
         page: PageNr,
         holder: u64,
+        if_locked: IfLocked,
     ) -> Result<(Box<[u8]>, UniqueFrame<'m, S>), Error> {
         let writes = self.0.writes(Op::Pin)?;
-        self.0.throttle();
         let spare = PageWriter(self.0).frame_for_write()?;
         loop {
             let Found { reference, end } = Lookup(self.0).get(page, || 1)?;
@@ -44,9 +56,14 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             };
             let record = self.0.pool().meta(frame);
             let state = PageState::of(record);
-            if state.is_locked() {
+            if let Some(lock) = SeenLock::of(frame, state) {
                 drop(claim);
-                wait_while_locked(self.0, page, frame);
+                match if_locked {
+                    IfLocked::Wait => wait_while_locked(self.0, writes, page, lock)?,
+                    IfLocked::Fail => {
+                        return Err(self.0.error(ErrorKind::Locked, Op::Pin).with_page(page));
+                    }
+                }
                 continue;
             }
             if state.is_unclean_of_other(writes.groups.current()) {

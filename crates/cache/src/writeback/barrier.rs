@@ -18,11 +18,12 @@ impl<S: RefScheme> Barriers<'_, S> {
     /// Ends the current group: later writes are given to the storage when all earlier ones are
     /// durable.
     pub(crate) fn barrier(self) -> Result<(), Error> {
-        let writes = self.0.writes(Op::Flush)?;
-        let mut storage = self.0.lock_storage(writes, Op::Flush)?;
-        self.settle_earlier(writes, &mut storage)?;
+        let writes = self.0.writes(Op::Barrier)?;
+        let mut storage = self.0.lock_storage(writes, Op::Barrier)?;
+        self.settle_earlier(writes, &mut storage)
+            .map_err(|error| error.with_op(Op::Barrier))?;
         if !writes.groups.end_current() {
-            return Err(self.0.error(ErrorKind::Locked, Op::Flush));
+            return Err(self.0.error(ErrorKind::Locked, Op::Barrier));
         }
         storage.is_split = true;
         Ok(())
@@ -63,9 +64,8 @@ impl<S: RefScheme> Barriers<'_, S> {
                     return Err(self
                         .0
                         .error(ErrorKind::Held, Op::Flush)
-                        .with_detail(format!(
-                            "page {page}, which is to be written before others"
-                        )));
+                        .with_page(page)
+                        .with_detail("which is to be written before others"));
                 }
                 // A write that was under way during the barrier has stored its state since. There are only so many of these.
                 (Some(_), None) => {}

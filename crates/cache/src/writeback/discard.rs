@@ -6,6 +6,7 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
+use crate::dirty::service::Step;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::writeback::durable::{Durable, Sync};
@@ -20,7 +21,7 @@ pub(crate) fn discard<S: RefScheme>(
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;
     // Bytes that the storage was given, or may have taken though it failed, must still be made durable; once the page is
     // gone they could not be given again.
-    let was_given = writes.written.next(pages.start, pages.end).is_some();
+    let was_given = writes.written().next(pages.start, pages.end).is_some();
     if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
         Durable(mapping)
             .sync_storage(writes, &mut storage, Sync::Data)
@@ -31,6 +32,10 @@ pub(crate) fn discard<S: RefScheme>(
             "a sync has failed: what the storage has is not known before one succeeds",
         ));
     }
+    // A page that is being read in is waited for.
+    let _step = writes
+        .service
+        .begin_step(&mapping.shared().pressure, Step::Read);
     Remover(mapping).remove(pages.start, pages.end, Unclean::Drop);
     Ok(())
 }

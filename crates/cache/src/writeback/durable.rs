@@ -6,6 +6,7 @@ use std::ops::Range;
 use pagewell_frame::refcount::RefScheme;
 
 use crate::base::page_state::PageState;
+use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
@@ -48,6 +49,10 @@ impl<S: RefScheme> Durable<'_, S> {
         storage: &mut Storage,
         what: Sync,
     ) -> io::Result<()> {
+        // Dropped last: who is told that the call has returned finds pages clean.
+        let _step = writes
+            .service
+            .begin_step(&self.0.shared().pressure, Step::Sync);
         let mut settle = Settle {
             mapping: self.0,
             writes,
@@ -80,7 +85,11 @@ impl<S: RefScheme> Durable<'_, S> {
         };
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        let step = writes
+            .service
+            .begin_step(&self.0.shared().pressure, Step::Sync);
         self.0.backend().begin_sync(bytes)?;
+        drop(step);
         settle.after = None;
         storage.may_have_dirty = had_dirty;
         storage.is_doubtful = was_doubtful;

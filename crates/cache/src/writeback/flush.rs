@@ -1,7 +1,9 @@
 //! Flushes and syncs of one file.
 
+use std::io;
 use std::ops::Range;
 
+use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Error, ErrorKind, Op};
@@ -51,27 +53,65 @@ impl<S: RefScheme> Flusher<'_, S> {
             && storage.is_size_known
             && self.0.size() == self.0.fill_size()
             && writes.any_dirty(0..self.0.nr_pages()).is_none()
-            && writes.written.next(0, self.0.nr_pages()).is_none()
+            && writes.written().next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable when the last handle goes. If that fails, only the program's standard error is
-    /// left to be told.
-    pub(crate) fn save_at_the_end(self) {
-        if let Err(error) = self.sync_unless(Sync::All, || false) {
-            eprintln!(
-                "pagewell: what was written to {} is lost: {error}",
-                self.0.path().display()
-            );
+    /// Makes everything durable when the last handle goes, and tries again for a while if the storage, or the hook, has failed.
+    pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
+        let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
+        loop {
+            // Who closes a file may be unwinding already.
+            match self.caught(|flusher| flusher.sync_unless(Sync::All, || false)) {
+                Err(error) if error.may_pass() && tries.pause() => {}
+                result => return result.map_err(|error| error.and_detail(self.what_is_lost())),
+            }
         }
     }
 
+    /// Does `work`, and makes a panic of the hook or the storage an error, of which the handles are told. What is under way is put in
+    /// order as for any caller that unwinds.
+    pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
+        let work = std::panic::AssertUnwindSafe(|| work(self));
+        std::panic::catch_unwind(work).unwrap_or_else(|_| {
+            let panicked = io::Error::other("the hook or the storage has panicked");
+            Err(self
+                .0
+                .write_failed(self.0.writes(Op::Sync)?, Op::Sync, panicked))
+        })
+    }
+
+    /// What would be lost if the file were closed now.
+    fn what_is_lost(self) -> String {
+        let nr_frames = self.0.writes_if_any().map_or(0, |writes| writes.share.nr());
+        format!(
+            "{} KiB are not known to be durable",
+            nr_frames * FRAME_BYTES / 1024
+        )
+    }
+
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
+        #[cfg(not(loom))]
+        let began = std::time::Instant::now();
         // The size of before: pages that make the file longer from now on are not waited for.
         let size = self.0.size();
         storage.passed_over = None;
-        self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync)?;
+        let refused = match self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync) {
+            Ok(_) => None,
+            // The hook keeps its pages, as a hold does. What the storage was given can be made durable all the same.
+            Err(error) if error.kind() == ErrorKind::Refused => Some(error),
+            Err(error) => return Err(error),
+        };
         // A page that was held when the flush came by: it may have been released since.
         let held = storage.passed_over;
+        if let Some(error) = refused {
+            if !storage.is_split {
+                StorageSize(self.0)
+                    .tell_size(storage, size)
+                    .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
+                    .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
+            }
+            return Err(error);
+        }
         if storage.is_split && self.0.fill_size() != size {
             // The size is that of the current group.
             Barriers(self.0).settle_earlier(writes, storage)?;
@@ -80,16 +120,15 @@ impl<S: RefScheme> Flusher<'_, S> {
             .tell_size(storage, size)
             .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
             .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
+        #[cfg(not(loom))]
+        writes.since.renew(began);
         match held {
             None => {
                 // Everything for which a sync has failed was written again.
                 storage.is_doubtful = false;
                 Ok(())
             }
-            Some(page) => Err(self
-                .0
-                .error(ErrorKind::Held, Op::Sync)
-                .with_detail(format!("page {page}"))),
+            Some(page) => Err(self.0.error(ErrorKind::Held, Op::Sync).with_page(page)),
         }
     }
 
@@ -114,5 +153,46 @@ impl<S: RefScheme> Flusher<'_, S> {
             Barriers(self.0).settle_earlier(writes, storage)?;
         }
         Ok(nr_earlier + Giver(self.0).give_dirty(writes, storage, pages, (current, next))?)
+    }
+}
+
+/// The tries to save a file at its last close: for a while, with pauses that become longer.
+struct Tries {
+    #[cfg(not(loom))]
+    began: std::time::Instant,
+    #[cfg(not(loom))]
+    most: std::time::Duration,
+    #[cfg(not(loom))]
+    pause: std::time::Duration,
+}
+
+#[cfg(loom)]
+impl Tries {
+    fn begin(_: std::time::Duration) -> Self {
+        Self {}
+    }
+
+    /// A model has no time: there is one try.
+    fn pause(&mut self) -> bool {
+        false
+    }
+}
+
+#[cfg(not(loom))]
+impl Tries {
+    fn begin(most: std::time::Duration) -> Self {
+        Self {
+            began: std::time::Instant::now(),
+            most,
+            pause: std::time::Duration::from_millis(1),
+        }
+    }
+
+    /// Pauses before the next try; false if there is no time for one.
+    fn pause(&mut self) -> bool {
+        let rest = self.most.saturating_sub(self.began.elapsed());
+        std::thread::sleep(self.pause.min(rest));
+        self.pause *= 2;
+        !rest.is_zero()
     }
 }

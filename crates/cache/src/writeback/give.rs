@@ -7,10 +7,11 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
 use pagewell_sync::bytes::RacySource;
 
-use crate::base::error::{Error, Op};
+use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
 use crate::dirty::hook::InHook;
+use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
@@ -57,17 +58,22 @@ impl<S: RefScheme> Drop for Batch<'_, S> {
 
 impl<S: RefScheme> Batch<'_, S> {
     /// Asks the program's hook. The first page that it refuses is taken out, with those after it.
-    fn ask_hook(&mut self) -> io::Result<()> {
+    fn ask_hook(&mut self) -> Result<(), Failure> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
         };
+        let pressure = &self.mapping.shared().pressure;
         let _in_hook = InHook::enter(&self.writes.in_hook);
         for nr in 0..self.outgoing.len() {
             let outgoing = &self.outgoing[nr];
             let [_, lsn] = outgoing.reference.meta().private();
-            if let Err(error) = before_write(outgoing.page, lsn) {
+            let step = self.writes.service.begin_step(pressure, Step::Hook);
+            let answer = before_write(outgoing.page, lsn);
+            drop(step);
+            if let Err(error) = answer {
                 self.take_back(nr);
-                return Err(error);
+                let cause = Cause::Hook;
+                return Err(Failure { cause, error });
             }
         }
         Ok(())
@@ -87,7 +93,7 @@ pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Giver<'m, S> {
     /// Gives the dirty pages of `group` in `pages` to the storage, except those that are held; returns how many it
-    /// took. After an error it goes on with the others, and returns the first error.
+    /// took. After a failure it goes on with the others, and returns the first; all are noted.
     pub(super) fn give_dirty(
         self,
         writes: &Writes,
@@ -97,7 +103,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     ) -> Result<usize, Error> {
         let mut nr_taken = 0;
         let mut from = pages.start;
-        let mut first_error = None;
+        let mut first_failure: Option<Failure> = None;
         // A writer that makes the file longer all the time does not keep this from ending.
         let end = self.0.nr_pages().min(pages.end);
         while let Some(first) = writes.dirty(group).next(from, end) {
@@ -114,13 +120,18 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             if given.is_ok() {
                 nr_taken += batch.outgoing.len();
             }
-            if let Err(error) = gathered.and(asked).and(given) {
-                first_error.get_or_insert(error);
+            for failure in [gathered, asked, given].into_iter().filter_map(Result::err) {
+                match &first_failure {
+                    None => first_failure = Some(failure),
+                    Some(first) if first.cause == failure.cause => {}
+                    // The first is returned; this one is told later.
+                    Some(_) => writes.errors.note(&failure),
+                }
             }
         }
-        match first_error {
+        match first_failure {
             None => Ok(nr_taken),
-            Some(error) => Err(self.0.write_failed(writes, Op::Flush, error)),
+            Some(failure) => Err(self.0.write_failed(writes, Op::Flush, failure)),
         }
     }
 
@@ -131,7 +142,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         storage: &mut Storage,
         pages: Range<PageNr>,
         group: Group,
-    ) -> (Batch<'m, S>, io::Result<()>) {
+    ) -> (Batch<'m, S>, Result<(), Failure>) {
         let most = (MOST_BYTES / self.0.page_size()).max(1);
         let mut batch = Batch {
             mapping: self.0,
@@ -156,7 +167,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         storage: &mut Storage,
         page: PageNr,
         group: Group,
-    ) -> io::Result<Option<Outgoing<'m, S>>> {
+    ) -> Result<Option<Outgoing<'m, S>>, Failure> {
         let Some(claim) = self.0.claim_present(page) else {
             return Ok(None);
         };
@@ -177,9 +188,9 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         // The slot's reference keeps the frame. The count is full only if a program pins the page without end.
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
-            return Err(io::Error::other(format!(
-                "page {page} has as many references as it can count"
-            )));
+            let error = io::Error::other(format!("page {page} cannot be given to the storage"));
+            let cause = Cause::Pins;
+            return Err(Failure { cause, error });
         };
         let after = before.written();
         self.0.note_state(writes, page, before, after);
@@ -193,7 +204,12 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     }
 
     /// The rest of step 2 of the protocol; dropping the batch is step 3.
-    fn give(self, storage: &mut Storage, batch: &mut Batch<'_, S>, next: Next) -> io::Result<()> {
+    fn give(
+        self,
+        storage: &mut Storage,
+        batch: &mut Batch<'_, S>,
+        next: Next,
+    ) -> Result<(), Failure> {
         let Some(first) = batch.outgoing.first() else {
             return Ok(());
         };

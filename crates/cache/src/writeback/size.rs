@@ -22,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
+use crate::dirty::service::{InStep, Step};
 use crate::dirty::storage::Storage;
 use crate::mapping::record::Mapping;
 
@@ -78,6 +79,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         storage.is_size_known = false;
         // Stays so unless the call succeeds, also if it panics.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
+        let _step = self.begin_step(Step::Write);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
                 self.0.store_fill_size(self.0.fill_size().max(end));
@@ -117,6 +119,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             .map(|writes| writes.cutting(&self.0.claims().waits));
         storage.is_synced = false;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
+        let _step = self.begin_step(Step::Resize);
         let why = match caught(|| self.0.backend().set_size(size)) {
             Ok(()) => {
                 when_set();
@@ -157,11 +160,18 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Err(SizeNotSet { may_be_set, why })
     }
 
+    /// The storage is called, until the answer is dropped.
+    fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
+        let writes = self.0.writes_if_any()?;
+        Some(writes.service.begin_step(&self.0.shared().pressure, step))
+    }
+
     /// Sets the storage's size to the one that fills go by, if it is not known. Bytes that the storage may have
     /// past it were cut off, or were never the file's, or are dirty.
     fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.is_synced = false;
+            let _step = self.begin_step(Step::Resize);
             self.0.backend().set_size(self.0.fill_size())?;
             storage.is_size_known = true;
         }

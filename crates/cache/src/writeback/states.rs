@@ -16,7 +16,7 @@ impl<S: RefScheme> States<'_, S> {
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
         // Nothing past the end is given to the storage, and pages that are cut off are not written any more.
         let (mut from, end) = (0, self.0.nr_pages());
-        while let Some(page) = writes.written.next(from, end) {
+        while let Some(page) = writes.written().next(from, end) {
             from = page + 1;
             self.change_state(writes, page, after);
         }

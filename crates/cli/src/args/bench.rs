@@ -91,6 +91,8 @@ enum What {
     Read,
     /// Writes to cached pages, appends, syncs and writeback: Pagewell, pwrite, memcpy to a mapping, fio
     Write,
+    /// A file of a cache in which another file's storage hangs
+    Isolation,
     /// Contiguous ranges of frames: freed as large blocks, or one by one
     Contig,
     /// Frames and large blocks: allocated and freed by Pagewell's pool, and by its peers
@@ -111,6 +113,7 @@ impl What {
             What::Refcount => vec![Bench::Refcount],
             What::Read => vec![Bench::Read],
             What::Write => vec![Bench::Write],
+            What::Isolation => vec![Bench::Isolation],
             What::Contig => vec![Bench::Contig],
             What::Alloc => vec![Bench::Alloc],
             What::Space => vec![Bench::Space],

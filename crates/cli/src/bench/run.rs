@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::cases::{alloc, contig, engines, fork, migrate, read, refcount, space, write};
+use super::cases::{
+    alloc, contig, engines, fork, isolation, migrate, read, refcount, space, write,
+};
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
 use super::plan::{Case, Cell, Limits, Plan, Settings};
@@ -58,6 +60,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
         run.report(&cells, &files)?;
         measured.extend(cells);
     }
+    measured.extend(run.each(&plan.isolation, isolation::run)?);
     measured.extend(run.each(&plan.contig, |cell, schedule, cpus, watch| {
         contig::run(cell, settings, schedule, cpus, watch)
     })?);

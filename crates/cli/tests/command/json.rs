@@ -282,6 +282,15 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
             }
         }
     }
+    for case in [
+        "isolated-miss",
+        "isolated-append",
+        "isolated-sync",
+        "isolated-close",
+    ] {
+        let engines = ["beside-a-hang", "alone", "beside-a-hang/alone"];
+        expected.extend(frames("isolation", case, &engines, 0, 1));
+    }
     for case in ["fork", "first-write"] {
         expected.extend(frames("fork", case, &FORK, 64 << 20, 1));
     }

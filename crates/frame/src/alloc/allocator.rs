@@ -6,6 +6,7 @@
 //! count as allocated until they are needed.
 
 use pagewell_sync::lock;
+use pagewell_sync::shard::Padded;
 
 use super::error::AllocError;
 use super::low::{LowMemory, LowNodes};
@@ -21,13 +22,13 @@ use crate::words::{FrameKind, FrameNr, Order};
 #[repr(C)] // The lists first: their address is the pool's, for which the drop of a handle has nothing to add.
 pub(crate) struct Allocator<S: RefScheme> {
     pub(crate) lists: FreeLists<S>,
-    low: LowNodes,
+    low: Padded<LowNodes>,
 }
 
 impl<S: RefScheme> Allocator<S> {
     /// The allocator of what is on `lists`.
     pub(crate) fn new(lists: FreeLists<S>) -> Self {
-        let low = LowNodes::new();
+        let low = Padded(LowNodes::new());
         Self { lists, low }
     }
 

@@ -7,32 +7,59 @@
 //!
 //! Locks. A front cache before a node. Neither is held during any other call.
 
+use std::mem::offset_of;
 use std::ops::Range;
 
 use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_sync::per_thread::Reach;
+use pagewell_sync::shard::{Padded, is_apart};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::buddy::Buddy;
 use super::front::{Class, Front, FrontCaches, front_caches};
 use super::node::{Node, fallback_order};
-use crate::count::RefScheme;
+use crate::count::{LockBit, RefScheme};
 use crate::memory::{NodePlan, PoolError, Watermarks};
 use crate::records::{self, FrameMeta, HAS_POISONED, POISONED};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 /// The records of a pool's frames, and the lists that the free ones are on.
+#[repr(C)] // The table first: who has a pool's address has that of the table's.
 pub(crate) struct FreeLists<S: RefScheme> {
     pub(crate) table: Box<[FrameMeta<S>]>,
     pub(crate) nodes: Box<[Node]>,
     pub(crate) fronts: FrontCaches,
     /// Whether anything may be in the front caches.
-    has_cached: AtomicBool,
+    has_cached: Padded<AtomicBool>,
     /// How many frames were taken out of use.
-    pub(super) nr_leaked: AtomicUsize,
+    pub(super) nr_leaked: Padded<AtomicUsize>,
     /// How many times a frame was poisoned.
-    pub(super) poisonings: AtomicUsize,
+    pub(super) poisonings: Padded<AtomicUsize>,
 }
+
+// Who takes a reference, or gives one back, loads where the records are; who allocates, where the front caches are.
+const _: () = {
+    type L = FreeLists<LockBit>;
+    let written = [
+        offset_of!(L, has_cached),
+        offset_of!(L, nr_leaked),
+        offset_of!(L, poisonings),
+    ];
+    let mut nr = 0;
+    while nr < written.len() {
+        assert!(is_apart::<L>(
+            offset_of!(L, table),
+            size_of::<Box<[u64]>>(),
+            written[nr]
+        ));
+        assert!(is_apart::<L>(
+            offset_of!(L, fronts),
+            size_of::<FrontCaches>(),
+            written[nr]
+        ));
+        nr += 1;
+    }
+};
 
 impl<S: RefScheme> FreeLists<S> {
     /// The lists of a pool of so many frames, all of them free, in the nodes of `plans`; `bind` has the system keep a node's
@@ -65,11 +92,11 @@ impl<S: RefScheme> FreeLists<S> {
         let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             fronts: front_caches(nr_frames, nr_cpus),
-            has_cached: AtomicBool::new(false),
+            has_cached: Padded(AtomicBool::new(false)),
             table,
             nodes: nodes.into(),
-            nr_leaked: AtomicUsize::new(0),
-            poisonings: AtomicUsize::new(0),
+            nr_leaked: Padded(AtomicUsize::new(0)),
+            poisonings: Padded(AtomicUsize::new(0)),
         })
     }
 

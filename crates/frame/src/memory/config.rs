@@ -12,10 +12,10 @@ use crate::words::{MAX_FRAMES, MAX_NODES, Order};
 #[non_exhaustive]
 pub enum HugePages {
     /// As the system is set up (`/sys/kernel/mm/transparent_hugepage/enabled`).
-    #[default]
     System,
-    /// Ask for huge pages: fewer misses of the address translation on random reads; memory is used
-    /// in steps of 2 MiB.
+    /// Ask for huge pages, where the system gives them to those who ask (`madvise`, or `always`): fewer misses of the address
+    /// translation at random places of a large pool. Memory is used in steps of 2 MiB, each of which is zeroed when it is first used.
+    #[default]
     Advise,
     /// Ask for none: memory is used in steps of 4 KiB.
     Never,
@@ -41,7 +41,7 @@ pub enum Nodes {
 pub struct PoolConfig {
     /// How many frames the pool has: 1 to [`MAX_FRAMES`], and at least one a node.
     pub nr_frames: usize,
-    /// Whether its memory is to be made of huge pages. Default: [`HugePages::System`].
+    /// Whether its memory is to be made of huge pages. Default: [`HugePages::Advise`].
     pub huge_pages: HugePages,
     /// Over which nodes it is spread. Default: [`Nodes::Machine`].
     pub nodes: Nodes,

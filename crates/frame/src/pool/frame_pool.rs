@@ -10,11 +10,16 @@
 #![allow(unsafe_code)] // Words of frames, which it takes a duty to store to.
 
 use std::fmt;
+#[cfg(not(loom))]
+use std::mem::offset_of;
 use std::ops::Range;
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::parking::WaitTable;
+use pagewell_sync::shard::Padded;
+#[cfg(not(loom))]
+use pagewell_sync::shard::is_apart;
 
 use crate::alloc::{Allocator, LowMemory};
 use crate::count::{LockBit, RefScheme};
@@ -33,8 +38,25 @@ pub struct FramePool<S: RefScheme = LockBit> {
     allocator: Allocator<S>,
     memory: Memory,
     waits: WaitTable,
-    next_number: AtomicU64,
+    next_number: Padded<AtomicU64>,
 }
+
+// Who copies to or from a frame loads where the memory is, who waits or wakes where to wait.
+#[cfg(not(loom))]
+const _: () = {
+    type P = FramePool<LockBit>;
+    let number = offset_of!(P, next_number);
+    assert!(is_apart::<P>(
+        offset_of!(P, memory),
+        size_of::<Memory>(),
+        number
+    ));
+    assert!(is_apart::<P>(
+        offset_of!(P, waits),
+        size_of::<WaitTable>(),
+        number
+    ));
+};
 
 impl<S: RefScheme> FramePool<S> {
     /// Reserves the memory and makes every frame free.
@@ -61,7 +83,7 @@ impl<S: RefScheme> FramePool<S> {
             memory,
             allocator: Allocator::new(lists),
             waits: WaitTable::new(),
-            next_number: AtomicU64::new(1),
+            next_number: Padded(AtomicU64::new(1)),
         })
     }
 

@@ -5,7 +5,7 @@
 //! twins would prove nothing. The races are about one location, so most twins have broken logic; the
 //! twins with weakened orderings are for the data behind the count.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p pagewell-frame --profile loom --test loom_refcount`
+//! `cd models && cargo test --profile loom -p pagewell-frame --test loom_refcount`
 
 #![cfg(loom)]
 

@@ -63,7 +63,7 @@ impl<'f, S: RefScheme> Twin<'f, S> {
     }
 
     fn set_len(&mut self, len: usize) {
-        if let Err(error) = self.file.set_len(len as u64) {
+        if let Err(error) = self.file.set_size(len as u64) {
             self.check_error(&error);
             // The old size, or the new one.
             let now = self.file.size() as usize;
@@ -171,7 +171,7 @@ fn the_storage_fails_for_a_while_and_then_works<S: RefScheme>() {
         assert_eq!(contents(&file), expected);
         script.heal();
         // What was cut off must not come back, though the storage may have got it.
-        file.set_len(2 * PAGE as u64 + 3).expect("works again");
+        file.set_size(2 * PAGE as u64 + 3).expect("works again");
         expected.truncate(2 * PAGE + 3);
         file.sync_data().expect("works again");
         assert_eq!(stored(Arc::clone(&backend)), expected, "{way:?}");
@@ -197,7 +197,7 @@ fn a_full_storage_keeps_everything_dirty_until_there_is_room<S: RefScheme>() {
         assert_eq!(cache.reclaim(usize::MAX), 0, "nothing dirty is evicted");
     }
     // Room is made by cutting the file.
-    file.set_len(PAGE as u64 + 1).unwrap();
+    file.set_size(PAGE as u64 + 1).unwrap();
     file.sync_data().unwrap();
     assert_eq!(stored(Arc::clone(&backend)), bytes[..=PAGE]);
 }

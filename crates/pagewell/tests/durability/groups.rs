@@ -227,7 +227,7 @@ fn a_barrier_and_a_write_after_it_wait_for_nothing<S: RefScheme>() {
     // A size is told after what was written before.
     file.write_at(&[4; PAGE], PAGE as u64).unwrap();
     file.barrier().unwrap();
-    file.set_len(5 * PAGE as u64).unwrap();
+    file.set_size(5 * PAGE as u64).unwrap();
     assert_eq!(calls.so_far(), "wswswswsz");
     drop(file);
     let mut expected = [[3; PAGE], [4; PAGE]].concat();
@@ -275,7 +275,7 @@ fn a_page_that_is_held_holds_back_the_groups_after_it<S: RefScheme>() {
         file.flush(0..u64::MAX).unwrap_err(),
         file.barrier().unwrap_err(),
         file.write_at(&[3], PAGE as u64).unwrap_err(),
-        file.set_len(0).unwrap_err(),
+        file.set_size(0).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Held, "{error}");
     }

@@ -2,21 +2,28 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use std::time::Duration;
 
+use pagewell::io::{Fault, Operation};
 use pagewell::refcount::RefScheme;
-use pagewell::{ErrorKind, File, OpenOptions};
+use pagewell::{ErrorKind, File, Op, OpenOptions};
 use pagewell_testkit::wait::{bounded_by, until};
 
-use crate::storage::{manual, open_scripted, stored};
+use crate::storage::{ENOSPC, errno, manual, open_scripted, stored};
 use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
     a_hook_is_told_the_highest_number_of_each_page
     a_page_that_is_refused_keeps_no_other_from_being_written
     a_hook_that_asks_for_its_own_file_gets_an_error
+    a_refusal_is_told_as_what_it_is
+    a_refusal_in_the_background_is_told_as_what_it_is
+    a_refusal_hides_no_failure_of_the_storage
+    a_discard_that_tells_of_an_earlier_failure_drops_nothing
+    a_page_that_is_not_held_is_not_released
     the_last_handle_may_go_in_a_hook
 }
 
@@ -34,8 +41,8 @@ fn a_hook_is_told_the_highest_number_of_each_page<S: RefScheme>() {
     // Parts of two pages, and a number that is no higher.
     file.write_at_lsn(&[1; PAGE], 50, 7).unwrap();
     file.write_at_lsn(&[2], 0, 3).unwrap();
-    let end = file.append_lsn(&[3; PAGE], 9).unwrap();
-    assert_eq!(end, PAGE as u64 + 50);
+    let at = file.append_lsn(&[3; PAGE], 9).unwrap();
+    assert_eq!(at, PAGE as u64 + 50..2 * PAGE as u64 + 50);
     file.write_at(&[4], 3 * PAGE as u64).unwrap();
     file.flush(0..u64::MAX).unwrap();
     let all = std::mem::take(&mut *told.lock().unwrap());
@@ -74,7 +81,7 @@ fn a_page_that_is_refused_keeps_no_other_from_being_written<S: RefScheme>() {
         *refused.lock().unwrap() = pages.iter().copied().collect();
         file.write_at(&[1; 6 * PAGE], 0).unwrap();
         let error = file.flush(0..u64::MAX).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Io);
+        assert_eq!(error.kind(), ErrorKind::Refused);
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(source, format!("not page {}", pages[0]));
         let bytes = stored(Arc::clone(&backend));
@@ -86,6 +93,176 @@ fn a_page_that_is_refused_keeps_no_other_from_being_written<S: RefScheme>() {
         assert_eq!(file.flush(0..u64::MAX).unwrap(), pages.len());
         assert_eq!(stored(backend), [1; 6 * PAGE]);
     }
+}
+
+/// A hook that refuses all pages as long as `is_refusing` says so.
+fn refusing(
+    is_refusing: &Arc<AtomicBool>,
+) -> impl Fn(u64, u64) -> io::Result<()> + Send + Sync + 'static {
+    let is_refusing = Arc::clone(is_refusing);
+    move |_, _| {
+        if is_refusing.load(Ordering::Relaxed) {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no log"));
+        }
+        Ok(())
+    }
+}
+
+#[track_caller]
+fn is_refusal<T>(result: Result<T, pagewell::Error>, op: Op) {
+    let error = result.map(drop).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.op()),
+        (ErrorKind::Refused, op),
+        "{error}"
+    );
+    let source = std::error::Error::source(&error).unwrap();
+    assert_eq!(source.to_string(), "no log");
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+}
+
+/// The refusal is told by who meets it, and once by each other handle: as a refusal, not as a failure of the storage.
+fn a_refusal_is_told_as_what_it_is<S: RefScheme>() {
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    type Call<S> = fn(&File<S>) -> Result<(), pagewell::Error>;
+    let calls: [(Call<S>, Op); 4] = [
+        (|file| file.flush(0..u64::MAX).map(drop), Op::Flush),
+        (|file| file.sync_data(), Op::Sync),
+        (|file| file.sync_all(), Op::Sync),
+        (|file| file.barrier(), Op::Barrier),
+    ];
+    for (call, op) in calls {
+        let cache = cache::<S>(64);
+        let hook = refusing(&is_refusing);
+        let options = manual().before_write(hook);
+        let (file, backend, _) = open_scripted(&cache, &[0; 3 * PAGE], &options);
+        let other = file.clone();
+        is_refusing.store(true, Ordering::Relaxed);
+        file.write_at(&[1; PAGE], 0).unwrap();
+        // The first barrier has nothing to wait for.
+        file.barrier().unwrap();
+        is_refusal(call(&file), op);
+        // A write to a page of the earlier group.
+        is_refusal(file.write_at(&[2], 0), Op::Write);
+        is_refusal(file.pin_mut(0), Op::Pin);
+        assert_eq!(stored(Arc::clone(&backend)), [0; 3 * PAGE]);
+
+        is_refusing.store(false, Ordering::Relaxed);
+        is_refusal(other.sync_data(), Op::Sync);
+        for file in [&file, &other, &file.clone()] {
+            file.sync_data().unwrap();
+        }
+        assert_eq!(stored(backend)[..PAGE], [1; PAGE]);
+    }
+}
+
+fn a_refusal_in_the_background_is_told_as_what_it_is<S: RefScheme>() {
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    let nr_calls = Arc::new(AtomicU64::new(0));
+    let hook = {
+        let (hook, nr_calls) = (refusing(&is_refusing), Arc::clone(&nr_calls));
+        move |page, lsn| {
+            nr_calls.fetch_add(1, Ordering::Relaxed);
+            hook(page, lsn)
+        }
+    };
+    let cache = cache::<S>(64);
+    let options = OpenOptions::new().write().before_write(hook);
+    let (file, _, _) = open_scripted(&cache, &[0; PAGE], &options);
+    let other = file.clone();
+    file.write_at(&[1; PAGE], 0).unwrap();
+    // The second call comes after the first one was noted.
+    until("the hook has refused", || {
+        nr_calls.load(Ordering::Relaxed) >= 2
+    });
+    is_refusing.store(false, Ordering::Relaxed);
+    // A sync waits for the thread that is noting a refusal, and is told of it.
+    until("the page is durable", || file.sync_data().is_ok());
+    is_refusal(other.sync_all(), Op::Sync);
+    other.sync_all().unwrap();
+}
+
+/// Two pages in one flush: the hook refuses one, and the storage fails at the other. Each is told, as what it is.
+fn a_refusal_hides_no_failure_of_the_storage<S: RefScheme>() {
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    let hook = {
+        let hook = refusing(&is_refusing);
+        move |page, lsn| if page == 0 { hook(page, lsn) } else { Ok(()) }
+    };
+    let cache = cache::<S>(64);
+    let (file, _, script) = open_scripted(&cache, &[0; 3 * PAGE], &manual().before_write(hook));
+    let other = file.clone();
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.write_at(&[1; PAGE], 2 * PAGE as u64).unwrap();
+    script.set(|operation| match operation {
+        Operation::Write { .. } => Fault::Fail(errno(ENOSPC)),
+        _ => Fault::None,
+    });
+    is_refusal(file.flush(0..u64::MAX), Op::Flush);
+    is_refusing.store(false, Ordering::Relaxed);
+    script.heal();
+    let is_full = |error: pagewell::Error| {
+        assert_eq!(error.kind(), ErrorKind::Io);
+        // Every handle is told the system's own number.
+        let source = std::error::Error::source(&error).unwrap();
+        let source = source.downcast_ref::<io::Error>().unwrap();
+        assert_eq!(source.raw_os_error(), Some(ENOSPC));
+    };
+    is_full(file.flush(0..u64::MAX).unwrap_err());
+    is_full(other.flush(0..u64::MAX).unwrap_err());
+    is_refusal(other.sync_data(), Op::Sync);
+    for file in [file, other] {
+        file.sync_data().unwrap();
+    }
+}
+
+/// Two failures of different causes: the flush tells of one, the discard of the other.
+fn a_discard_that_tells_of_an_earlier_failure_drops_nothing<S: RefScheme>() {
+    let hook = {
+        let hook = refusing(&Arc::new(AtomicBool::new(true)));
+        move |page, lsn| if page == 0 { hook(page, lsn) } else { Ok(()) }
+    };
+    let cache = cache::<S>(64);
+    let (file, _, script) = open_scripted(&cache, &[0; 3 * PAGE], &manual().before_write(hook));
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.write_at(&[2; PAGE], 2 * PAGE as u64).unwrap();
+    script.set(|operation| match operation {
+        Operation::Write { .. } => Fault::Fail(errno(ENOSPC)),
+        _ => Fault::None,
+    });
+    is_refusal(file.flush(0..u64::MAX), Op::Flush);
+    script.heal();
+    let page = 0..PAGE as u64;
+    let mut found = [0; PAGE];
+    let error = file.discard(page.clone()).unwrap_err();
+    assert_eq!((error.kind(), error.op()), (ErrorKind::Io, Op::Invalidate));
+    file.read_at(&mut found, 0).unwrap();
+    assert!(found == [1; PAGE], "dropped");
+    // Both are told of now.
+    file.discard(page).unwrap();
+    file.read_at(&mut found, 0).unwrap();
+    assert!(found == [0; PAGE], "still there");
+    file.sync_data().unwrap();
+}
+
+fn a_page_that_is_not_held_is_not_released<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let (file, _, _) = open_scripted(&cache, &[0; 3 * PAGE], &manual());
+    let is_not_held = |page| {
+        let error = file.release(page).unwrap_err();
+        assert_eq!((error.kind(), error.op()), (ErrorKind::NotHeld, Op::Hold));
+        assert!(
+            error.to_string().contains(&format!("page {page}")),
+            "{error}"
+        );
+    };
+    is_not_held(1);
+    file.hold(1).unwrap();
+    file.clone().hold(1).unwrap();
+    is_not_held(0);
+    file.release(1).unwrap();
+    file.release(1).unwrap();
+    is_not_held(1);
 }
 
 fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
@@ -100,7 +277,7 @@ fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
                 file.sync_data(),
                 file.sync_all(),
                 file.flush(0..u64::MAX).map(drop),
-                file.set_len(0),
+                file.set_size(0),
                 file.discard(0..1),
                 file.barrier(),
                 file.append(&[1]).map(drop),

@@ -51,7 +51,7 @@ fn every_call_is_late_once_and_others_go_on<S: RefScheme>() {
                 other.write_at(&[at as u8; 100], 50).unwrap();
                 other.append(&[7; PAGE]).unwrap();
                 other.sync_all().unwrap();
-                other.set_len(2 * PAGE as u64).unwrap();
+                other.set_size(2 * PAGE as u64).unwrap();
                 let mut expected = old[..2 * PAGE].to_vec();
                 expected[50..150].fill(at as u8);
                 assert_eq!(contents(&other), expected, "call {at}");
@@ -196,7 +196,7 @@ fn a_read_that_a_cut_of_the_file_overtakes_is_no_error<S: RefScheme>() {
                     Ok::<_, pagewell::Error>(buf[..n].to_vec())
                 });
                 until("the fill is late", || gate.nr_arrived() == 1);
-                let cut = scope.spawn(|| file.set_len(new_len as u64));
+                let cut = scope.spawn(|| file.set_size(new_len as u64));
                 until("the storage is cut", || {
                     backend.size().unwrap() == new_len as u64
                 });

@@ -2,6 +2,7 @@
 //! not, that is a clear error, and nothing is lost once it works again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pagewell::io::{Fault, Operation};
@@ -17,8 +18,9 @@ support::for_both_schemes! {
     writers_wait_for_a_storage_that_works
     a_storage_that_fails_is_an_error_and_loses_nothing
     large_pages_find_room_among_small_dirty_ones
-    what_is_not_written_back_by_itself_fills_the_cache_and_that_is_an_error
+    what_is_not_written_back_by_itself_fills_the_files_share_and_that_is_an_error
     a_write_larger_than_the_cache_is_done_in_parts
+    an_append_that_cannot_fit_is_refused_before_anything_is_done_for_it
 }
 
 /// Frames of the caches here.
@@ -105,12 +107,10 @@ fn a_storage_that_fails_is_an_error_and_loses_nothing<S: RefScheme>() {
                     }
                     assert!(expected.len() < FRAMES as usize * PAGE);
                 };
-                assert!(
-                    expected.len() > FRAMES as usize / 2 * PAGE,
-                    "the limit is soft"
-                );
-                // That there are no frames, and why.
-                assert_eq!(error.kind(), ErrorKind::OutOfFrames, "{error}");
+                // The file's share of what may be dirty.
+                assert!(expected.len() >= FRAMES as usize / 4 * PAGE);
+                // That it is used up, and why.
+                assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
                 let mut why: &dyn std::error::Error = &error;
                 while let Some(source) = why.source() {
                     why = source;
@@ -160,7 +160,7 @@ fn large_pages_find_room_among_small_dirty_ones<S: RefScheme>() {
     });
 }
 
-fn what_is_not_written_back_by_itself_fills_the_cache_and_that_is_an_error<S: RefScheme>() {
+fn what_is_not_written_back_by_itself_fills_the_files_share_and_that_is_an_error<S: RefScheme>() {
     let cache = cache::<S>(FRAMES);
     let (file, backend, _) = open_scripted(&cache, &[], &manual());
     let mut expected = Vec::new();
@@ -169,7 +169,7 @@ fn what_is_not_written_back_by_itself_fills_the_cache_and_that_is_an_error<S: Re
         match file.append(&bytes) {
             Ok(_) => expected.extend(bytes),
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::OutOfFrames, "{error}");
+                assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
                 break;
             }
         }
@@ -202,5 +202,43 @@ fn a_write_larger_than_the_cache_is_done_in_parts<S: RefScheme>() {
     );
     expected[7..7 + bytes.len()].copy_from_slice(&bytes);
     file.sync_data().unwrap();
+    assert_eq!(stored(backend), expected);
+}
+
+/// An append that was larger than the cache evicted all pages of all files, had everything written back and synced, twice, and
+/// failed then. Whether it can fit is known before.
+fn an_append_that_cannot_fit_is_refused_before_anything_is_done_for_it<S: RefScheme>() {
+    let cache = cache::<S>(FRAMES);
+    let bytes = content(3, 60 * PAGE);
+    let reader = open_scripted(&cache, &bytes, &OpenOptions::new()).0;
+    assert_eq!(contents(&reader), bytes);
+    // No thread of the cache writes it meanwhile.
+    let (file, backend, script) = open_scripted(&cache, &[1; 100], &manual());
+    file.write_at(b"dirty", 0).unwrap();
+    let nr_calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&nr_calls);
+    script.set(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Fault::None
+    });
+    // The page with the end counts.
+    let most = FRAMES as usize / 4 * PAGE - 100;
+    let evicted = cache.stats().nr_evictions;
+    for len in [10 * FRAMES as usize * PAGE, most + 1] {
+        let error = file.append(&vec![2; len]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfFrames, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("{len} bytes")), "{text}");
+        assert!(text.contains(&format!("{most} bytes")), "{text}");
+    }
+    assert_eq!(cache.stats().nr_evictions, evicted);
+    assert_eq!(nr_calls.load(Ordering::Relaxed), 0, "calls of the storage");
+    assert_eq!(file.size(), 100);
+    // One that just fits is done.
+    assert_eq!(file.append(&vec![2; most]).unwrap().start, 100);
+    file.sync_data().unwrap();
+    let mut expected = vec![1; 100];
+    expected[..5].copy_from_slice(b"dirty");
+    expected.extend(vec![2; most]);
     assert_eq!(stored(backend), expected);
 }

@@ -185,7 +185,7 @@ fn what_a_write_that_panicked_has_done_is_durable_before_it_is_discarded<S: RefS
         device.fail_next_sync(1);
         file.write_at(&[7], PAGE as u64).unwrap();
         file.sync_data().unwrap_err();
-        file.set_len(PAGE as u64).unwrap();
+        file.set_size(PAGE as u64).unwrap();
         file.sync_data().unwrap();
         assert!(stored(device.crash(seed).open("file").unwrap()) == seen);
     }

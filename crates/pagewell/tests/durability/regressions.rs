@@ -52,7 +52,7 @@ fn what_a_failed_write_has_left_past_the_end_is_cut<S: RefScheme>() {
         });
         file.sync_data().unwrap_err();
         script.heal();
-        file.set_len(2 * PAGE as u64).unwrap();
+        file.set_size(2 * PAGE as u64).unwrap();
         assert_eq!(backend.size().unwrap(), 2 * PAGE as u64);
         file.sync_data().unwrap();
         assert_eq!(stored(backend), content(1, 10 * PAGE)[..2 * PAGE]);
@@ -95,7 +95,7 @@ fn a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable<S: RefSc
         Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
         _ => Fault::None,
     });
-    file.set_len(2 * PAGE as u64).unwrap_err();
+    file.set_size(2 * PAGE as u64).unwrap_err();
     script.set(|operation| match operation {
         Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
         Operation::Size => Fault::Fail(errno(EIO)),
@@ -120,7 +120,7 @@ fn a_growth_that_failed_halfway_does_not_last<S: RefScheme>() {
             Operation::Size if !is_told => Fault::Fail(errno(EIO)),
             _ => Fault::None,
         });
-        file.set_len(5 * PAGE as u64).unwrap_err();
+        file.set_size(5 * PAGE as u64).unwrap_err();
         assert_eq!(file.size(), 100);
         script.heal();
         file.sync_data().unwrap();
@@ -141,12 +141,12 @@ fn a_cut_that_was_done_and_failed_is_a_cut<S: RefScheme>() {
             Operation::Size if !is_told => Fault::Fail(errno(EIO)),
             _ => Fault::None,
         });
-        assert_eq!(file.set_len(100).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(file.set_size(100).unwrap_err().kind(), ErrorKind::Io);
         script.heal();
         assert_eq!(contents(&file), [1; 100]);
         // What was cut off does not come back.
         file.append(b"x").unwrap();
-        file.set_len(2 * PAGE as u64).unwrap();
+        file.set_size(2 * PAGE as u64).unwrap();
         let mut expected = vec![1; 100];
         expected.push(b'x');
         expected.resize(2 * PAGE, 0);
@@ -385,11 +385,11 @@ fn a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off<S: RefSche
             _ => Fault::None,
         }
     });
-    file.set_len(2 * PAGE as u64).unwrap_err();
+    file.set_size(2 * PAGE as u64).unwrap_err();
     assert_eq!(file.size(), 2 * PAGE as u64);
-    file.set_len(100).unwrap_err();
+    file.set_size(100).unwrap_err();
     let mut expected = vec![1; file.size() as usize];
-    file.set_len(3 * PAGE as u64).unwrap();
+    file.set_size(3 * PAGE as u64).unwrap();
     expected.resize(3 * PAGE, 0);
     assert_eq!(contents(&file), expected);
     file.sync_data().unwrap();
@@ -415,7 +415,7 @@ fn a_new_file_may_become_large() {
     }
     let error = file.write_at(b"too far", 1 << 41).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{error}");
-    file.set_len(10).unwrap();
+    file.set_size(10).unwrap();
     file.close().map_err(|(_, error)| error).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), [0; 10]);
 }
@@ -577,7 +577,7 @@ fn an_append_to_a_last_page_that_is_being_flushed_is_not_lost<S: RefScheme>() {
         });
         for round in 0..2000_u32 {
             if expected.len() > 200 * PAGE {
-                file.set_len(0).unwrap();
+                file.set_size(0).unwrap();
                 expected.clear();
             }
             let bytes = vec![round as u8 | 1; 20 * PAGE + 100];

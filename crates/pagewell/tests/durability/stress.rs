@@ -93,19 +93,20 @@ fn resize_some<S: RefScheme>(file: &File<S>, mut rng: Rng, is_over: &AtomicBool)
         assert!(size >= END);
         match rng.below(4) {
             0 if size < END + 64 * PAGE as u64 => {
-                let pos = file.append(&vec![0xEE; rng.index(3 * PAGE)]).unwrap();
-                assert_eq!(pos, size);
+                let len = rng.index(3 * PAGE);
+                let at = file.append(&vec![0xEE; len]).unwrap();
+                assert_eq!(at, size..size + len as u64);
             }
             1 => {
                 file.write_at(&[0xEE; 100], END + rng.below(64 * PAGE as u64))
                     .unwrap();
             }
-            2 => file.set_len(END + rng.below(64 * PAGE as u64)).unwrap(),
+            2 => file.set_size(END + rng.below(64 * PAGE as u64)).unwrap(),
             _ => {
-                file.set_len(END).unwrap();
+                file.set_size(END).unwrap();
                 // What was cut off does not come back.
                 let new = END + rng.below(4 * PAGE as u64);
-                file.set_len(new).unwrap();
+                file.set_size(new).unwrap();
                 let mut bytes = vec![1; (new - END) as usize];
                 assert_eq!(file.read_at(&mut bytes, END).unwrap(), bytes.len());
                 assert!(

@@ -35,7 +35,7 @@ macro_rules! for_both_schemes {
             $(
                 #[test]
                 fn $name() {
-                    super::$name::<pagewell::refcount::CasLoop>();
+                    super::$name::<pagewell::baseline::CasLoop>();
                 }
             )*
         }
@@ -48,6 +48,8 @@ pub(crate) fn cache<S: RefScheme>(nr_frames: u64) -> Cache<S> {
     Cache::builder()
         .capacity(nr_frames * FRAME_COST)
         .nodes(Nodes::Unbound(1))
+        // Many tests close files whose storage fails for good.
+        .close_timeout(std::time::Duration::from_millis(10))
         .ref_scheme::<S>()
         .build()
         .expect("a cache of a sensible size")

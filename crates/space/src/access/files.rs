@@ -75,8 +75,8 @@ impl<S: RefScheme> Fault<S> {
     pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
         claim::assert_none_held();
         let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
-        let off = self.area.file().page_bytes() - self.area.bytes_to_page_end(self.addr);
-        let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_bytes());
+        let off = self.area.file().page_size() - self.area.bytes_to_page_end(self.addr);
+        let nr_pages = (off + len.min(of_area)).div_ceil(self.area.file().page_size());
         let page = self.area.page_of(self.addr);
         self.area
             .file()
@@ -216,7 +216,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         len: usize,
         is_absent: impl Fn() -> bool,
     ) -> Result<Copied<S, FrameRef<'m, S>>, ErrorKind> {
-        let page_bytes = file.file().page_bytes();
+        let page_bytes = file.file().page_size();
         let end = page_bytes - file.bytes_to_page_end(addr) + len;
         let page = file.page_of(addr);
         match file.file().try_pin(page, end).map_err(of_file)? {

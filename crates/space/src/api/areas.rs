@@ -10,7 +10,9 @@ use crate::api::handles::Space;
 #[cfg(not(loom))]
 use crate::areas::maps::Sharing;
 use crate::areas::policy::Policy;
-use crate::change::fork::{ForkMode, Forker};
+#[cfg(feature = "baselines")]
+use crate::change::fork::ForkMode;
+use crate::change::fork::Forker;
 use crate::change::map::Mapper;
 #[cfg(not(loom))]
 use crate::change::map_file::FileMapper;
@@ -146,19 +148,19 @@ impl<S: RefScheme> Space<S> {
     /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when the system gives no addresses for the directory,
     /// [`Refused`](crate::ErrorKind::Refused). Nothing has changed then.
     pub fn fork(&self) -> Result<Self, Error> {
-        self.fork_with(ForkMode::Share)
+        let mm = Forker::of(&self.mm).fork()?;
+        Ok(Space { mm })
     }
 
-    /// As [`fork`](Self::fork), as `mode` says.
+    /// For comparisons: as [`fork`](Self::fork), as `mode` says.
     ///
     /// # Errors
     ///
     /// As [`fork`](Self::fork), and for [`ForkMode::Copy`] [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
     /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries). The fork is undone whole then.
+    #[cfg(feature = "baselines")]
     pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
-        let child = Space {
-            mm: Forker::of(&self.mm).fork()?,
-        };
+        let child = self.fork()?;
         if mode == ForkMode::Copy {
             // If it fails, dropping the child undoes it.
             let of_child = Forker::of(&child.mm);

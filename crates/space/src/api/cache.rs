@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::Cache;
+use pagewell_cache::{Cache, companion_or_else};
 use pagewell_frame::refcount::RefScheme;
 
 use crate::api::handles::{Space, Spaces};
@@ -25,7 +25,7 @@ pub trait CacheSpaces<S: RefScheme> {
 
 impl<S: RefScheme> CacheSpaces<S> for Cache<S> {
     fn spaces(&self) -> Spaces<S> {
-        let shared = self.companion_or_else(|frames| Arc::new(Shared::new(Arc::new(frames))));
+        let shared = companion_or_else(self, |frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
             Some(shared) => Spaces::from_shared(shared),
             // Somebody else's: these are spaces of their own then.

@@ -109,6 +109,7 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
 /// - Migration and compaction change nothing that can be read. An access that meets a page on its way waits.
 /// - Dropping a space gives back all that no other has a share of.
+#[repr(align(128))] // Hits load it: the count of an `Arc` that a program keeps it in is on other lines.
 pub struct Space<S: RefScheme = LockBit> {
     pub(crate) mm: Arc<Mm<S>>,
 }

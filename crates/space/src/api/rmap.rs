@@ -35,7 +35,7 @@ impl<S: RefScheme> Spaces<S> {
         let Some(maps) = file.user::<FileMaps>().filter(|_| !range.is_empty()) else {
             return found;
         };
-        let page_bytes = file.page_bytes() as u64;
+        let page_bytes = file.page_size() as u64;
         let frame = FRAME_BYTES as u64;
         let first = range.start / page_bytes * (page_bytes / frame);
         let end = range

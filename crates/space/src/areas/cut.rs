@@ -80,6 +80,6 @@ pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
     // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: we claim, and look at the size;
     // whoever cuts the file stores the size, and looks for claims; one must see the other).
     fence(Ordering::SeqCst);
-    let start = file.pos_of(addr) & !(file.file().page_bytes() as u64 - 1);
+    let start = file.pos_of(addr) & !(file.file().page_size() as u64 - 1);
     start >= file.file().size()
 }

@@ -23,6 +23,7 @@ use crate::words::pmd::Pmd;
 use crate::words::pte::{Protection, Pte, State};
 
 /// A file that areas show: one handle of it for all areas that came from one mapping.
+#[repr(align(128))] // Hits load it: its counts are on other lines.
 pub(crate) struct Backing<S: RefScheme> {
     pub(crate) file: MappedFile<S>,
     pub(crate) maps: Arc<FileMaps>,
@@ -36,6 +37,7 @@ pub(crate) struct NoCopy {
 }
 
 /// What an area that shows a file knows. It does not change; an area that changes gets another one.
+#[repr(align(128))] // Hits load it: its counts, which misses change, are on other lines.
 pub(crate) struct FileArea<S: RefScheme> {
     pub(crate) backing: Arc<Backing<S>>,
     pub(crate) sharing: Sharing,
@@ -55,7 +57,7 @@ impl<S: RefScheme> FileArea<S> {
         first_byte: u64,
         protection: Protection,
     ) -> Self {
-        let page_shift = backing.file.page_bytes().trailing_zeros();
+        let page_shift = backing.file.page_size().trailing_zeros();
         Self {
             backing,
             sharing,

@@ -26,12 +26,16 @@
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::{read, write};
+#[cfg(feature = "baselines")]
+use pagewell_sync::read;
+use pagewell_sync::write;
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 use crate::words::directory::Directory;
-use crate::words::geometry::{table_of, table_start};
+use crate::words::geometry::table_of;
+#[cfg(feature = "baselines")]
+use crate::words::geometry::table_start;
 
 /// What a fork does with page tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +103,7 @@ impl<'m, S: RefScheme> Forker<'m, S> {
     }
 
     /// Gives the space a copy of each table that it shares.
+    #[cfg(feature = "baselines")]
     pub(crate) fn own_all_tables(&self) -> Result<(), Error> {
         let areas = read(&self.mm.structure);
         for area in areas.iter() {

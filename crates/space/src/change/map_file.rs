@@ -34,7 +34,7 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
     ) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::new(kind, Op::Map);
         let shared = &self.mm.shared;
-        let page_bytes = file.page_bytes() as u64;
+        let page_bytes = file.page_size() as u64;
         options
             .check_node(shared.pool().nr_nodes())
             .map_err(failed)?;

@@ -1,17 +1,19 @@
 //! The state of one space, and what all rooms above do with it.
 
 use std::fmt;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{Order, Place};
 use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::shard::{LINES, Padded, is_apart};
 use pagewell_sync::{RwLock, read, write};
 
 use crate::areas::area::Area;
 use crate::areas::close::close;
-use crate::areas::file::FileArea;
+use crate::areas::file::{Backing, FileArea};
 use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
 use crate::areas::noted::NotedFiles;
 use crate::areas::set::Areas;
@@ -29,10 +31,32 @@ pub(crate) struct Mm<S: RefScheme> {
     pub(crate) shared: Arc<Shared<S>>,
     /// The structure lock. For reading: faults, pins, slow accesses; no table is taken out of the directory meanwhile,
     /// but in exchange for a copy. For writing: changes of areas, forks.
-    pub(crate) structure: RwLock<Areas<S>>,
+    pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,
 }
+
+// The tables, and what hits of mapped files load, apart from the lock and from the counts of the `Arc` in front.
+const _: () = {
+    type M = Mm<LockBit>;
+    let lock = offset_of!(M, structure);
+    assert!(is_apart::<M>(
+        offset_of!(M, tables),
+        size_of::<PageTables<LockBit>>(),
+        lock
+    ));
+    assert!(is_apart::<M>(
+        offset_of!(M, files),
+        size_of::<NotedFiles<LockBit>>(),
+        lock
+    ));
+    assert!(is_apart::<M>(
+        offset_of!(M, shared),
+        size_of::<Arc<()>>(),
+        lock
+    ));
+    assert!(align_of::<FileArea<LockBit>>() == LINES && align_of::<Backing<LockBit>>() == LINES);
+};
 
 impl<S: RefScheme> Mm<S> {
     pub(crate) fn new(
@@ -43,7 +67,7 @@ impl<S: RefScheme> Mm<S> {
         Some(Arc::new(Self {
             tables: PageTables::new(Directory::new(nr_tables)?, *shared.supply.view()),
             shared: Arc::clone(shared),
-            structure: RwLock::new(areas),
+            structure: Padded(RwLock::new(areas)),
             files: NotedFiles::new(),
             id: shared.next_id(),
         }))

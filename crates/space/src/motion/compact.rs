@@ -15,7 +15,7 @@
 //! the page was made under, as do those of areas whose policy was changed since. Other pages, and those of files, go to other
 //! nodes if theirs has no room. Where frames run out for those that are moved, the cache evicts some: on the same nodes.
 //!
-//! Evicting may wait, for about a tenth of a second when there is nothing to evict. What is isolated by then is moved
+//! Evicting may wait, for transfers from storages. What is isolated by then is moved
 //! first, so no page is isolated meanwhile: it could not be migrated by others, its frame would not become free when
 //! it is unmapped, and a write to it would copy it though nobody else has it.
 //!

@@ -36,7 +36,7 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
     pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
         let mut next = range.start;
         while let Some((file, part)) = self.next_file(next..range.end) {
-            let page_bytes = file.file().page_bytes() as u64;
+            let page_bytes = file.file().page_size() as u64;
             let part = part.start..part.end.min(part.start + BATCH * page_bytes);
             next = part.end;
             // From the page that `part` begins in.

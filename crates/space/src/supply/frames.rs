@@ -17,6 +17,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
     AllocError, AllocRequest, FrameNr, FramePool, Order, Place, Reserve, UniqueFrame,
 };
+use pagewell_sync::shard::Padded;
 
 use crate::error::{Error, ErrorKind};
 use crate::supply::source::FrameSource;
@@ -32,7 +33,7 @@ pub(crate) struct Supply<S: RefScheme> {
     /// Of the pool of `source`: the two live together.
     view: PoolView<S>,
     source: Arc<dyn FrameSource<S>>,
-    tables: TableStock,
+    tables: Padded<TableStock>,
 }
 
 impl<S: RefScheme> Supply<S> {
@@ -40,7 +41,7 @@ impl<S: RefScheme> Supply<S> {
         Self {
             view: PoolView::new(source.pool()),
             source,
-            tables: TableStock::default(),
+            tables: Padded::default(),
         }
     }
 

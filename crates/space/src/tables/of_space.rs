@@ -3,9 +3,12 @@
 //! Locks. *Unsharing* is held by whoever changes entries of the directory with the structure lock held for reading: one of them
 //! at a time. Who holds the structure lock for writing changes them without it.
 
+use std::mem::offset_of;
+
 use pagewell_frame::Order;
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::shard::{Padded, is_apart};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::error::ErrorKind;
@@ -21,15 +24,31 @@ pub(crate) struct PageTables<S: RefScheme> {
     directory: Directory,
     /// A copy of the one in the supply, beside the directory; whoever has this keeps the supply.
     view: PoolView<S>,
-    unsharing: Mutex<()>,
+    /// Hits load the fields above, and nothing here is on their lines.
+    unsharing: Padded<Mutex<()>>,
 }
+
+const _: () = {
+    type T = PageTables<LockBit>;
+    let lock = offset_of!(T, unsharing);
+    assert!(is_apart::<T>(
+        offset_of!(T, directory),
+        size_of::<Directory>(),
+        lock
+    ));
+    assert!(is_apart::<T>(
+        offset_of!(T, view),
+        size_of::<PoolView<LockBit>>(),
+        lock
+    ));
+};
 
 impl<S: RefScheme> PageTables<S> {
     pub(crate) fn new(directory: Directory, view: PoolView<S>) -> Self {
         Self {
             directory,
             view,
-            unsharing: Mutex::new(()),
+            unsharing: Padded(Mutex::new(())),
         }
     }
 

@@ -33,6 +33,7 @@ pub(crate) const fn table_of(addr: u64) -> u64 {
 
 /// The first address that table number `table` spans.
 #[inline]
+#[cfg(any(feature = "baselines", test))]
 pub(crate) const fn table_start(table: usize) -> u64 {
     (table as u64) << TABLE_SHIFT
 }

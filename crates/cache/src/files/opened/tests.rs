@@ -1,7 +1,7 @@
 //! Which thread waits for which when files are closed, as far as that shows without threads; and the registry of open files.
 
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{FRAME_BYTES, Nodes, Order, Place};
+use pagewell_frame::{FRAME_BYTES, Nodes};
 use pagewell_io::{Backend, FileId, MemoryBackend};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::lock;
@@ -12,7 +12,6 @@ use crate::api::cache::Cache;
 use crate::api::options::OpenOptions;
 use crate::base::slot::State;
 use crate::dirty::options::Writeback;
-use crate::files::clean::Cleaner;
 use crate::files::visit::visit;
 use crate::mapping::remove::Remover;
 
@@ -160,7 +159,7 @@ fn a_quiet_cache_has_closed_what_was_left() {
     let file = file.unwrap();
     file.append(b"bytes").unwrap();
     // No thread has been started that might be faster.
-    assert!(!*lock(&cache.files().background.is_started));
+    assert!(!*lock(&cache.files().flushers.is_started));
     let share = cache.files().registry.open(storage.id()).unwrap();
     lock(&cache.files().left).push(share);
     drop(file);
@@ -170,15 +169,15 @@ fn a_quiet_cache_has_closed_what_was_left() {
 }
 
 #[test]
-fn a_quiet_cache_is_not_one_before_a_round_is_over() {
+fn who_makes_a_cache_quiet_waits_for_another_who_has() {
     bounded("a quiet cache", || {
         let cache = cache();
-        let round = cache.files().rounds.hold();
+        let held = cache.files().flushers.hold();
         std::thread::scope(|scope| {
             let quiet = scope.spawn(|| drop(cache.quiesce().unwrap()));
-            not_yet("in a round", || quiet.is_finished());
-            drop(round);
-            until("the round is over", || quiet.is_finished());
+            not_yet("it is held", || quiet.is_finished());
+            drop(held);
+            until("it is held no more", || quiet.is_finished());
         });
     });
 }
@@ -193,23 +192,20 @@ fn a_visitor_may_let_the_last_share_go_in_a_hook() {
         let options = {
             let last = Arc::clone(&last);
             OpenOptions::new().write().before_write(move |_, _| {
+                // A flusher, which visits the file.
+                assert_eq!(std::thread::current().name(), Some("pagewell-flusher"));
                 drop(last.lock().unwrap().take());
                 Ok(())
             })
         };
         let file = cache.open_backend_with(Arc::clone(&storage), "visited", &options);
         let file = file.unwrap();
-        // The thread of the cache is to be in no hook.
-        let round = cache.files().rounds.hold();
+        let mut slot = last.lock().unwrap();
         file.write_at(&[1], 0).unwrap();
-        *last.lock().unwrap() = Some(file);
-        let files = cache.files();
-        assert!(Cleaner(files).make_clean_at(Order::ZERO, Place::Anywhere));
-        assert!(last.lock().unwrap().is_none(), "no hook");
-        assert_ne!(Arc::strong_count(&storage), 1, "it is closed later");
-        drop(round);
-        drop(cache.quiesce().unwrap());
-        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        *slot = Some(file);
+        drop(slot);
+        until("the file is closed", || Arc::strong_count(&storage) == 1);
+        assert!(last.lock().unwrap().is_none());
         storage.modify(|bytes| assert_eq!(bytes[0], 1));
     });
 }

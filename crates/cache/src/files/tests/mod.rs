@@ -1,3 +1,4 @@
 //! Tests of the rooms below that need files.
 
+mod contended;
 mod reclaim;

@@ -3,25 +3,34 @@
 mod nodes;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::page::PageSize;
-use crate::dirty::options::Access;
+use crate::dirty::options::{Access, WriteOptions, Writeback};
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
+use crate::read::raw::guards_reference;
 use crate::supply::alloc::Allocator;
 use crate::supply::counters::Event;
 use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::permits::OfFile;
 use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::transfers::NodeSet;
+use crate::write::bytes::Writer;
+use crate::writeback::flush::Flusher;
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig};
-use pagewell_io::{Backend, FileId};
+use pagewell_frame::{
+    FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig, UniqueFrame,
+};
+use pagewell_io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation};
+use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
+use pagewell_testkit::wait::until;
 
 const NR_FRAMES: usize = 1024;
 
@@ -54,14 +63,22 @@ fn files() -> Arc<Files<LockBit>> {
 }
 
 fn files_with(nr_nodes: usize) -> Arc<Files<LockBit>> {
-    let mut config = PoolConfig::new(NR_FRAMES);
+    files_of_frames(NR_FRAMES, nr_nodes)
+}
+
+fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files<LockBit>> {
+    let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(nr_nodes);
     files_of(FramePool::new(&config).unwrap())
 }
 
 /// A file of zeros with pages of one frame.
 fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
-    let backend = Box::new(Zeros(nr_pages * 4096));
+    open_backend(files, Zeros(nr_pages * 4096))
+}
+
+fn open_backend(files: &Arc<Files<LockBit>>, backend: impl Backend) -> Opened<LockBit> {
+    let backend = Box::new(backend);
     let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
     Opened::of_backend(files, backend, path, page_size, Access::Read)
         .unwrap()
@@ -89,6 +106,67 @@ fn sixteen() -> Order {
     Order::new(4).unwrap()
 }
 
+/// How many pages are evicted when 64 threads miss one page of a full cache at once, and how many are read. All of them have found the
+/// page missing before one goes on; it is read when all have gone on.
+fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
+    const THREADS: usize = 64;
+    let files = files();
+    let script = {
+        let files = Arc::downgrade(&files);
+        move |_: &Operation| {
+            let files = files.upgrade().expect("a cache");
+            until("all threads are past the permit", || {
+                files.supply().in_flight.nr_waiters() == 0
+            });
+            Fault::None
+        }
+    };
+    let zeros = Zeros(1024 * NR_FRAMES as u64 * 4096);
+    let mapping = open_backend(&files, FaultBackend::with_script(zeros, script));
+    let missing = 512 * NR_FRAMES as u64;
+    let neighbour = is_leaf_there.then(|| pin(&mapping, missing + 1));
+    for page in 0..2 * NR_FRAMES as u64 {
+        drop(pin(&mapping, page));
+    }
+    let (evicted, read) = (nr_evicted(&files), files.supply().counters.get(Event::Fill));
+    let of_file = OfFile::default();
+    let alone = files.supply().in_flight.permit(&of_file, NR_FRAMES);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| drop(pin(&mapping, missing)));
+        }
+        until("all threads want a permit", || {
+            files.supply().in_flight.nr_waiters() == THREADS
+        });
+        drop(alone);
+    });
+    drop(neighbour);
+    let counts = (
+        nr_evicted(&files) - evicted,
+        files.supply().counters.get(Event::Fill) - read,
+    );
+    drop(mapping);
+    files.supply().pool().verify().unwrap();
+    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    counts
+}
+
+/// Each of 64 threads that missed one page evicted another page for it, and 63 found then that the page was being read. Now a thread
+/// looks for a frame when it knows that it is the one that reads the page.
+#[test]
+fn threads_that_miss_one_page_evict_one() {
+    assert_eq!(evicted_by_64_misses(true), (1, 1));
+}
+
+/// The same for the leaf of the page: one thread makes it. It needs a frame for its record, and at most two for what it shares with
+/// its neighbours.
+#[test]
+fn threads_that_miss_one_leaf_make_one() {
+    let (nr_evicted, nr_read) = evicted_by_64_misses(false);
+    assert!((1..=4).contains(&nr_evicted), "{nr_evicted}");
+    assert_eq!(nr_read, 1);
+}
+
 /// One pin of a 64 KiB page evicted nearly all of a cache of small pages, and then failed: frames were
 /// evicted one by one in the hope that they would merge, which one pinned page in each place prevented. A
 /// request now looks for a place first.
@@ -100,7 +178,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     let before = nr_evicted(&files);
     let error = Allocator(files.supply()).alloc(sixteen()).unwrap_err();
     assert!(
-        matches!(error, OutOfFrames::Fragmented { nr_wanted: 16, nr_loose } if nr_loose > 900),
+        matches!(error, OutOfFrames::Fragmented { nr_wanted: 16, nr_loose, .. } if nr_loose > 900),
         "{error:?}"
     );
     assert!(error.to_string().contains("16 in a row"), "{error}");
@@ -164,13 +242,13 @@ fn leaves_in_every_place_are_emptied_for_a_large_request() {
 /// Requests failed after a tenth of a second while all frames were being filled by a storage that was
 /// merely slow. Now they wait for as long as transfers are under way.
 #[test]
-fn a_request_waits_for_transfers_however_long_they_take() {
+fn a_request_waits_for_transfers_that_end() {
     let files = files();
     let mut all: Vec<_> = std::iter::from_fn(|| files.supply().pool().alloc(Order::ZERO)).collect();
-    assert_eq!(
+    assert!(matches!(
         Allocator(files.supply()).alloc(Order::ZERO).unwrap_err(),
-        OutOfFrames::InUse
-    );
+        OutOfFrames::InUse(_)
+    ));
 
     let _transfer = files.supply().transfers.begin(NodeSet::ALL);
     std::thread::scope(|scope| {
@@ -201,6 +279,134 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
         Allocator(files.supply()).alloc(sixteen()).unwrap_err(),
         OutOfFrames::Fragmented { .. }
     ));
+}
+
+/// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 written and not durable, 2000 pinned; the index
+/// has some frames, and a program the rest.
+struct Stuck {
+    files: Arc<Files<LockBit>>,
+    dirty: Opened<LockBit>,
+    clean: Opened<LockBit>,
+    pinned: Vec<FrameNr>,
+    rest: Vec<FrameNr>,
+}
+
+impl Stuck {
+    fn new() -> Self {
+        const PAGES: u64 = 4096;
+        let files = files_of_frames(PAGES as usize, 1);
+        let options = WriteOptions {
+            mode: Some(Writeback::Manual),
+            before_write: None,
+        };
+        let backend = Box::new(MemoryBackend::writable(vec![0; 1 << 20]));
+        let access = Access::Write(options);
+        let opened =
+            Opened::of_backend(&files, backend, "dirty".into(), PageSize::SMALLEST, access);
+        let dirty = opened.unwrap().0;
+        let write = |pages: Range<u64>| {
+            for page in pages {
+                Writer(&dirty)
+                    .write_bytes(&[1; 4096], page * 4096, 0)
+                    .unwrap();
+            }
+        };
+        write(0..300);
+        assert_eq!(Flusher(&dirty).flush(0..300).unwrap(), 300);
+        write(300..1000);
+        let clean = open(&files, 8 * PAGES);
+        let pinned = (0..2000).map(|page| pin(&clean, page).into_raw()).collect();
+        files.supply().leaf_stock.drain(&files.supply().claims);
+        let rest = std::iter::from_fn(|| files.supply().pool().alloc(Order::ZERO));
+        let rest = rest.map(UniqueFrame::into_raw).collect();
+        Self {
+            dirty,
+            clean,
+            pinned,
+            rest,
+            files,
+        }
+    }
+
+    /// How many frames the hand has passed, and how many slots evictions have claimed.
+    fn effort(&self) -> (usize, u64) {
+        let supply = self.files.supply();
+        // ORDERING: Relaxed; there is one thread.
+        let hand = supply.clock.hand(Among::All).load(Ordering::Relaxed);
+        (hand, supply.claims.nr_claimed.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        for frame in self.rest.drain(..) {
+            let _ = self.files.supply().pool().free(frame, Order::ZERO).unwrap();
+        }
+        for frame in self.pinned.drain(..) {
+            drop(guards_reference(self.files.supply().pool(), frame));
+        }
+        Flusher(&self.dirty)
+            .sync(crate::writeback::durable::Sync::Data)
+            .unwrap();
+    }
+}
+
+/// When nothing could be evicted, 64 rounds over all frames were made, with pauses, before that was an error; and each claimed every
+/// page to find out that it stays, so that hits on it went the slow way. Now one round says so, which reads records alone.
+#[test]
+fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
+    let stuck = Stuck::new();
+    for order in [Order::ZERO, sixteen()] {
+        let before = stuck.effort();
+        let error = Allocator(stuck.files.supply()).alloc(order).unwrap_err();
+        let after = stuck.effort();
+        assert!(matches!(error, OutOfFrames::InUse(_)), "{error:?}");
+        assert_eq!(after.0 - before.0, 4096, "looks at frames");
+        assert_eq!(after.1, before.1, "claims");
+    }
+    assert!(Lookup(&stuck.clean).get(1, || 1).is_ok());
+    // And through a file, with the numbers of frames.
+    let error = Lookup(&stuck.clean).get(9000, || 1).unwrap_err();
+    let text = error.to_string();
+    let numbers = [
+        "of 4096 frames",
+        "700 dirty",
+        "300 written and not yet durable",
+        "2000 pinned",
+        "managed by the program",
+        "of indices",
+    ];
+    for part in numbers {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+/// A page that may become free in a moment is waited for, but not for long: rounds without a pause, and only so many.
+#[test]
+fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
+    let mut stuck = Stuck::new();
+    // All pins but a few go, and their frames with them.
+    for frame in stuck.pinned.split_off(10) {
+        drop(guards_reference(stuck.files.supply().pool(), frame));
+    }
+    let mut others = Vec::new();
+    while let Ok(unique) = Allocator(stuck.files.supply()).alloc(Order::ZERO) {
+        others.push(unique.into_raw());
+    }
+    stuck.rest.append(&mut others);
+    let before = stuck.effort();
+    let error = Allocator(stuck.files.supply())
+        .alloc(Order::ZERO)
+        .unwrap_err();
+    assert!(error.to_string().contains(", 10 pinned,"), "{error}");
+    let nr_rounds = (stuck.effort().0 - before.0) / 4096;
+    // Four million looks at the most, and a round.
+    assert!((2..=1025).contains(&nr_rounds), "{nr_rounds}");
+    assert_eq!(stuck.effort().1, before.1, "claims");
+    // One is unpinned meanwhile.
+    let held = stuck.pinned.pop().unwrap();
+    drop(guards_reference(stuck.files.supply().pool(), held));
+    assert!(Allocator(stuck.files.supply()).alloc(Order::ZERO).is_ok());
 }
 
 /// With several requests at a time, each saw only some of the frames in its rounds, and reported that all

@@ -4,9 +4,12 @@
 //! Hands. Requests for any place share one hand over all frames; each node has a hand of its own for requests on that node. If both
 //! hands pass a page, it loses its mark to one, and is evicted by the other earlier than either alone would.
 
+use std::ops::Range;
+
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::shard::Padded;
 
 /// Whether the marks of referenced pages are respected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +30,19 @@ pub(crate) enum Among {
 
 /// The positions of the hands.
 #[derive(Debug)]
+#[repr(align(128))] // Written by misses: no line with what hits load.
 pub(crate) struct Clock {
     /// For laps over all frames.
     hand: AtomicUsize,
     /// For laps over the frames of one node.
-    of_nodes: Box<[AtomicUsize]>,
+    of_nodes: Box<[Padded<AtomicUsize>]>,
 }
 
 impl Clock {
     pub(crate) fn new(nr_nodes: usize) -> Self {
         Self {
             hand: AtomicUsize::new(0),
-            of_nodes: (0..nr_nodes).map(|_| AtomicUsize::new(0)).collect(),
+            of_nodes: (0..nr_nodes).map(|_| Padded::default()).collect(),
         }
     }
 
@@ -59,7 +63,7 @@ impl Clock {
         order: Order,
         marks: Marks,
         among: Among,
-    ) -> impl Iterator<Item = FrameNr> {
+    ) -> Lap<'_> {
         let len = order.frames() as usize;
         let nr_frames = pool.nr_frames() as u32;
         let (frames, passed_over) = match among {
@@ -67,21 +71,192 @@ impl Clock {
             Among::Node(node) => (pool.frames_of(node), 0..0),
             Among::Others(node) => (0..nr_frames, pool.frames_of(node)),
         };
-        let hand = self.hand(among);
         let first = (frames.start as usize).next_multiple_of(len);
-        let nr_places = (frames.end as usize).saturating_sub(first) / len;
-        let mut start = None;
-        let places = (0..nr_places).map(move |i| {
-            // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of
-            // it, by atomicity.
-            let step = hand.fetch_add(len, Ordering::Relaxed) / len;
-            let own = *start.get_or_insert(step) + i;
-            let place = match marks {
+        Lap {
+            hand: self.hand(among),
+            len,
+            first,
+            nr_places: (frames.end as usize).saturating_sub(first) / len,
+            passed_over,
+            marks,
+            start: None,
+            taken: 0..0,
+            hand_after: 0,
+            nr_visited: 0,
+            is_over: false,
+        }
+    }
+}
+
+/// How many steps of the hand a lap takes at once, at the most. A lap that goes on for long takes more of them, so that it need not
+/// change a word for each frame that all requests share.
+const MOST_STEPS: usize = 64;
+
+/// A round of a hand. Dropped early, it gives back the steps that it has taken and not used, unless the hand has moved on.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Lap<'c> {
+    hand: &'c AtomicUsize,
+    /// How many frames a place has.
+    len: usize,
+    /// The first place.
+    first: usize,
+    nr_places: usize,
+    passed_over: Range<u32>,
+    marks: Marks,
+    /// The step with which it began.
+    start: Option<usize>,
+    /// The steps that are taken and not used yet.
+    taken: Range<usize>,
+    /// Where the hand was when they were taken.
+    hand_after: usize,
+    /// How many places it has visited.
+    nr_visited: usize,
+    /// Whether others have visited the rest.
+    is_over: bool,
+}
+
+impl Lap<'_> {
+    /// Whether every place was visited, by this lap alone.
+    pub(crate) fn is_complete(&self) -> bool {
+        let is_alone = match self.start {
+            Some(start) => self.hand_after / self.len == start + self.nr_places,
+            None => self.nr_places == 0,
+        };
+        self.nr_visited == self.nr_places && (is_alone || self.marks == Marks::Ignored)
+    }
+
+    /// The next step; none when the round is over.
+    fn step(&mut self) -> Option<usize> {
+        if self.is_over {
+            return None;
+        }
+        if let Some(step) = self.taken.next() {
+            return Some(step);
+        }
+        let nr_left = self.nr_places - self.nr_visited;
+        let nr = (self.nr_visited / 8).clamp(1, MOST_STEPS).min(nr_left);
+        if nr == 0 {
+            return None;
+        }
+        // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of
+        // it, by atomicity, but for steps that were given back.
+        let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
+        let step = before / self.len;
+        self.hand_after = before + nr * self.len;
+        let end = *self.start.get_or_insert(step) + self.nr_places;
+        if self.marks == Marks::Respected && step >= end {
+            // Others have taken the rest of this round.
+            self.taken = step..step + nr;
+            self.is_over = true;
+            return None;
+        }
+        self.taken = step + 1..step + nr;
+        Some(step)
+    }
+}
+
+impl Iterator for Lap<'_> {
+    type Item = FrameNr;
+
+    fn next(&mut self) -> Option<FrameNr> {
+        loop {
+            let step = self.step()?;
+            let place = match self.marks {
                 Marks::Respected => step,
-                Marks::Ignored => own,
+                Marks::Ignored => self.start.unwrap_or(step) + self.nr_visited,
             };
-            FrameNr::new((first + place % nr_places * len) as u32)
-        });
-        places.filter(move |frame| !passed_over.contains(&frame.get()))
+            self.nr_visited += 1;
+            let frame = (self.first + place % self.nr_places * self.len) as u32;
+            if !self.passed_over.contains(&frame) {
+                return Some(FrameNr::new(frame));
+            }
+        }
+    }
+}
+
+impl Drop for Lap<'_> {
+    fn drop(&mut self) {
+        let nr = self.taken.len();
+        if nr != 0 {
+            // ORDERING: Relaxed; as above. If another request has moved the hand meanwhile, the frames are passed over in this round.
+            let _ = self.hand.compare_exchange(
+                self.hand_after,
+                self.hand_after - nr * self.len,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::{Nodes, PoolConfig};
+
+    fn pool(nr_frames: usize) -> FramePool<LockBit> {
+        let mut config = PoolConfig::new(nr_frames);
+        config.nodes = Nodes::Unbound(2);
+        FramePool::new(&config).unwrap()
+    }
+
+    #[test]
+    fn a_lap_alone_visits_every_place_once_and_moves_the_hand_as_far() {
+        let pool = pool(1024);
+        for marks in [Marks::Respected, Marks::Ignored] {
+            for order in [Order::ZERO, Order::new(4).unwrap()] {
+                let clock = Clock::new(2);
+                let nr_places = 1024 / order.frames() as usize;
+                for _ in 0..3 {
+                    let mut lap = clock.lap(&pool, order, marks, Among::All);
+                    let mut places: Vec<_> = lap.by_ref().map(FrameNr::get).collect();
+                    assert!(lap.is_complete());
+                    places.sort_unstable();
+                    let all = (0..1024).step_by(order.frames() as usize);
+                    assert_eq!(places, all.collect::<Vec<_>>());
+                }
+                assert_eq!(
+                    clock.hand(Among::All).load(Ordering::Relaxed),
+                    3 * nr_places * order.frames() as usize
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_lap_that_is_dropped_leaves_the_hand_where_it_looked_last() {
+        let pool = pool(1024);
+        let clock = Clock::new(2);
+        let mut expected = 0;
+        for nr in [1, 7, 100, 333, 900] {
+            let mut lap = clock.lap(&pool, Order::ZERO, Marks::Respected, Among::All);
+            let last = lap.by_ref().take(nr).last().unwrap();
+            drop(lap);
+            expected += nr;
+            assert_eq!(last.index(), (expected - 1) % 1024);
+            assert_eq!(clock.hand(Among::All).load(Ordering::Relaxed), expected);
+        }
+    }
+
+    #[test]
+    fn laps_that_respect_marks_share_one_round() {
+        let pool = pool(1024);
+        let clock = Clock::new(2);
+        let [mut one, mut other] =
+            [0, 1].map(|_| clock.lap(&pool, Order::ZERO, Marks::Respected, Among::All));
+        let mut visited = Vec::new();
+        loop {
+            let both = [one.next(), other.next()];
+            visited.extend(both.into_iter().flatten().map(FrameNr::get));
+            if both == [None, None] {
+                break;
+            }
+        }
+        assert!(!one.is_complete() && !other.is_complete());
+        visited.sort_unstable();
+        visited.dedup();
+        assert_eq!(visited.len(), 1024, "a frame was visited by neither");
     }
 }

@@ -17,7 +17,7 @@
 //! What cannot move. A leaf in use stays in place as long as it has pages, wherever those are, and a
 //! frame that the budget withholds stays withheld. When no place is fit otherwise, a leaf is freed by
 //! evicting all its pages: leaves are in every place only where each has few pages. Withheld frames are few (one
-//! for some open files, or for a root of 512 leaves) and count as pinned.
+//! for some open files, for 512 leaves, and for each extent in use of a file that is written to) and count as pinned.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -26,11 +26,12 @@ use pagewell_sync::atomic::Ordering;
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::index::leaf::Leaf;
+use crate::supply::census::{Census, Stays};
 use crate::supply::evict::{Evictor, unmark};
-use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::effort::{Effort, Shortage};
+use crate::supply::reclaim::nodes::census_among;
 
 /// How many places a round tries that looked fit and were not.
 const TRIES: u32 = 4;
@@ -42,6 +43,8 @@ enum Look {
     Fit,
     /// It will be fit when frames that are being filled now are pages.
     Soon,
+    /// A round that tries harder may find it fit.
+    Harder,
     Unfit,
 }
 
@@ -59,17 +62,19 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     ) -> Result<UniqueFrame<'s, S>, Shortage> {
         let withheld = self.0.budget.withheld();
         let mut nr_tries = 0;
+        let mut counted = Census::default();
         let mut nr_loose = 0;
-        let mut is_hopeful = false;
-        for first in self
+        let (mut is_hopeful, mut may_try_harder) = (false, false);
+        let mut lap = self
             .0
             .clock
-            .lap(self.0.pool(), order, effort.marks(), among)
-        {
-            let (look, loose) = self.look(first, order, effort, &withheld);
+            .lap(self.0.pool(), order, effort.marks(), among);
+        for first in lap.by_ref() {
+            let (look, loose) = self.look(first, order, effort, &withheld, &mut counted);
             nr_loose += loose as usize;
             match look {
                 Look::Unfit => {}
+                Look::Harder => may_try_harder = true,
                 Look::Soon => is_hopeful = true,
                 Look::Fit => {
                     if let Some(block) = self.take_place(first, order, effort) {
@@ -82,18 +87,14 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 }
             }
         }
-        let nr_wanted = order.frames();
-        let reason = if nr_loose < nr_wanted as usize {
-            OutOfFrames::InUse
-        } else {
-            OutOfFrames::Fragmented {
-                nr_wanted,
-                nr_loose,
-            }
-        };
         Err(Shortage {
-            reason,
+            // A round that ends with the last try has looked enough, too.
+            is_complete: lap.is_complete() || nr_tries == TRIES,
+            block: Some((order.frames(), nr_loose)),
+            is_raced: nr_tries != 0,
             until_transfers_end: is_hopeful,
+            may_try_harder,
+            census: Box::new(census_among(self.0, among).and(&counted)),
         })
     }
 
@@ -105,6 +106,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         order: Order,
         effort: Effort,
         withheld: &[FrameNr],
+        counted: &mut Census,
     ) -> (Look, u32) {
         if !self.0.pool().may_be_block(first, order) {
             return (Look::Unfit, 0);
@@ -114,34 +116,29 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         let mut is_filling = false;
         let mut has_used_leaves = false;
         let mut nr_loose = 0;
-        for (frame, kind, len) in self.heads(first, order) {
-            let nr_users = self.0.pool().meta(frame).count();
-            match kind {
-                FrameKind::Free | FrameKind::Front => nr_loose += len,
-                FrameKind::Page if !PageState::of(self.0.pool().meta(frame)).may_go() => {
-                    is_fit = false
-                }
-                FrameKind::Page | FrameKind::Leaf if nr_users == 1 => nr_loose += len,
-                FrameKind::Leaf if effort == Effort::Thorough => has_used_leaves = true,
-                FrameKind::Owned if withheld.binary_search(&frame).is_err() => is_filling = true,
-                FrameKind::Page
-                | FrameKind::Leaf
-                | FrameKind::Owned
-                | FrameKind::Tail
-                | FrameKind::Raw
-                | FrameKind::Held
-                | FrameKind::Anon
-                | FrameKind::Table
-                | FrameKind::Leaked => {
-                    is_fit = false;
+        for (frame, stays, _, len) in self.heads(first, order) {
+            match stays {
+                None | Some(Stays::Free) => nr_loose += len,
+                Some(stays) => {
+                    counted.note(stays, len);
+                    match stays {
+                        Stays::Leaf => has_used_leaves = true,
+                        Stays::Owned if withheld.binary_search(&frame).is_err() => {
+                            is_filling = true;
+                        }
+                        _ => is_fit = false,
+                    }
                 }
             }
         }
-        let look = if !is_fit
-            || (has_used_leaves && !self.could_empty_leaves(first, order))
-            || (effort == Effort::Gentle && self.take_marks(first, order))
-        {
+        let look = if !is_fit {
             Look::Unfit
+        } else if has_used_leaves && effort != Effort::Thorough {
+            Look::Harder
+        } else if has_used_leaves && !self.could_empty_leaves(first, order) {
+            Look::Unfit
+        } else if effort == Effort::Gentle && self.take_marks(first, order) {
+            Look::Harder
         } else if is_filling {
             Look::Soon
         } else {
@@ -150,13 +147,13 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         (look, nr_loose)
     }
 
-    /// The heads of the blocks in the place of a block of `order` at `first`, with their kinds and the number of
-    /// their frames in the place.
+    /// The heads of the blocks in the place of a block of `order` at `first`: why they stay, what they are, and the number of their
+    /// frames in the place.
     fn heads(
         self,
         first: FrameNr,
         order: Order,
-    ) -> impl Iterator<Item = (FrameNr, FrameKind, u32)> {
+    ) -> impl Iterator<Item = (FrameNr, Option<Stays>, FrameKind, u32)> {
         let end = first.get() + order.frames();
         let mut nr = first.get();
         std::iter::from_fn(move || {
@@ -164,17 +161,17 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 return None;
             }
             let frame = FrameNr::new(nr);
-            let (kind, order) = self.0.pool().meta(frame).kind();
+            let (stays, kind, order) = Stays::of(self.0.pool().meta(frame));
             let len = order.frames().min(end - nr);
             nr += len;
-            Some((frame, kind, len))
+            Some((frame, stays, kind, len))
         })
     }
 
     /// Takes the marks off the pages in a place; whether there were any.
     fn take_marks(self, first: FrameNr, order: Order) -> bool {
         let mut were_any = false;
-        for (frame, kind, _) in self.heads(first, order) {
+        for (frame, _, kind, _) in self.heads(first, order) {
             if kind == FrameKind::Page
                 && let Some((leaf, position, slot)) = Evictor(self.0).slot_of(frame)
                 && slot.is_hot()
@@ -253,10 +250,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     /// The leaves in a place that have more references than the root's, held.
     fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s, S>> {
         self.heads(first, order)
-            .filter(|(frame, kind, _)| {
-                *kind == FrameKind::Leaf && self.0.pool().meta(*frame).count() > 1
-            })
-            .filter_map(|(frame, _, _)| match self.0.pool().try_get(frame) {
+            .filter(|(_, stays, _, _)| *stays == Some(Stays::Leaf))
+            .filter_map(|(frame, ..)| match self.0.pool().try_get(frame) {
                 TryGetFrame::Taken(reference) => Leaf::from_reference(reference),
                 TryGetFrame::Locked | TryGetFrame::Saturated => None,
             })

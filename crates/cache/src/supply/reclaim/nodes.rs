@@ -8,19 +8,16 @@
 //! program's hook takes. If it has found nothing, a caller without locks has pages made clean there (`Cleaner::make_clean_at`), and
 //! asks again.
 //!
-//! Progress. As for any request ([`super::reclaimer`]): a request for a node alone ends when `ROUNDS` rounds over its frames
-//! have found nothing. A round does not count if a transfer fills frames *of that node* meanwhile. Transfers
-//! to other nodes, of which there may always be some, do not keep it from ending. Where every frame has a
-//! page that is dirty, or of a space, it ends after the first rounds: pages do not become clean by waiting.
+//! Progress. As for any request ([`super::reclaimer`]): a request for a node alone looks at the frames of that node, and waits for
+//! transfers that fill frames *of that node*. Transfers to other nodes, of which there may always be some, do not keep it
+//! from ending.
 
 use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{
-    AllocRequest, FrameKind, FrameNr, FramePool, Order, Place, Reserve, UniqueFrame,
-};
+use pagewell_frame::{AllocRequest, FramePool, Order, Place, Reserve, UniqueFrame};
 
-use crate::base::page_state::PageState;
+use crate::supply::census::Census;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
@@ -67,21 +64,21 @@ pub(super) fn nodes_for(place: Place) -> NodeSet {
     }
 }
 
-/// Whether there seems to be a page at `place` that could be evicted if nobody held it, or a frame that a thread may be about
-/// to make such a page.
+/// A census of the frames that a lap goes over, before it has looked at any.
 #[cold]
-pub(super) fn is_hopeful<S: RefScheme>(supply: &Supply<S>, place: Place) -> bool {
-    let withheld = supply.budget.withheld();
-    frames_at(supply.pool(), place)
-        .map(FrameNr::new)
-        .any(|frame| {
-            let record = supply.pool().meta(frame);
-            match record.kind().0 {
-                FrameKind::Page => PageState::of(record).may_go(),
-                FrameKind::Owned => withheld.binary_search(&frame).is_err(),
-                _ => false,
-            }
-        })
+pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Census {
+    let pool = supply.pool();
+    let all = 0..pool.nr_frames() as u32;
+    let of = |frames: &Range<u32>| (frames.len(), supply.budget.nr_withheld(frames));
+    let (nr_frames, nr_withheld) = match among {
+        Among::All => of(&all),
+        Among::Node(node) => of(&pool.frames_of(node)),
+        Among::Others(node) => {
+            let (all, without) = (of(&all), of(&pool.frames_of(node)));
+            (all.0 - without.0, all.1.saturating_sub(without.1))
+        }
+    };
+    Census::of(nr_frames, nr_withheld)
 }
 
 /// The frames that are of use to a request for `place`.

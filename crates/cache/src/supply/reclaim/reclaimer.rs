@@ -6,35 +6,35 @@
 //! ([`super::nodes`]).
 //!
 //! Rounds. A request makes rounds of one look at each frame, until it has its block. The first
-//! [`GENTLE_ROUNDS`] respect the marks, and simultaneous requests share them: each step of the hand belongs to
+//! two respect the marks, and simultaneous requests share them: each step of the hand belongs to
 //! one request. Later rounds ignore the marks, and go over every frame themselves, wherever the
 //! shared hand is. So a request that reports that every frame is in use has looked at every frame.
 //!
-//! Progress and failure. A frame may be held only for a moment (a read in progress, a fill). So after a
-//! round that finds nothing a request waits a little and goes round again, until [`ROUNDS`] rounds have found
-//! nothing. Rounds do not count while frames are on their way in from the storage, since their pages can be
-//! evicted once they are there; how long that takes depends on the storage. For a block that holds only
-//! if such frames are all that is missing somewhere. Nothing here waits for a claim.
-
-use std::time::Duration;
+//! Progress and failure. A round that finds nothing has counted why each frame stays ([`crate::supply::census`]), and answers
+//! by that:
+//! 1. If it has passed frames over, which others looked at, or has taken marks, or a harder round may find more: the next round.
+//! 2. If frames are on their way in from the storage, their pages can be evicted once they are there: the request sleeps until a
+//!    transfer ends. How long that takes depends on the storage; if none ends for 0.9 s, it waits no more. For a block that holds only if such frames are all that
+//!    is missing somewhere.
+//! 3. If a frame was held, claimed, or set aside, maybe for a moment: a bounded number of rounds more, without a pause
+//!    ([`Patience`]).
+//! 4. Otherwise at once: every frame has a page that is dirty, not yet durable, pinned, or of a space. None of
+//!    these becomes free by waiting. What the reason says of the numbers is what the last round has counted.
+//!
+//! So if nothing can be evicted, one round says so, or two if requests share it: a load for each frame. No page is claimed for that, and
+//! hits go on. Nothing here waits for a claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
 
+use crate::supply::census::Census;
 use crate::supply::evict::Evictor;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::block::BlockFinder;
-use crate::supply::reclaim::effort::{Effort, GENTLE_ROUNDS, Patience, Shortage};
-use crate::supply::reclaim::nodes::{alloc_free, is_hopeful, laps_for, nodes_for};
-
-/// How many rounds of a request find nothing before it gives up. The pauses between them are about a tenth
-/// of a second in all; the looks at every frame add to that, some nanoseconds for each frame and round.
-const ROUNDS: u32 = if cfg!(loom) { 2 } else { 64 };
-
-/// How long a request pauses after a round that found nothing; the first few only yield.
-const PAUSE: Duration = Duration::from_millis(2);
+use crate::supply::reclaim::effort::{Effort, Patience, Shortage, has_unmarked};
+use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
 /// How many frames more are evicted on a node for a request that can use no other. The next requests for the node find them free, and
 /// need not stop other threads to look into their front caches before they come here. A request that only prefers a node gets just its
@@ -54,17 +54,14 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         self,
         order: Order,
         place: Place,
-        patience: Patience,
     ) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
-        let mut nr_empty = 0;
+        let mut patience = Patience::default();
+        // From before the last look at the frames, so that no end of a transfer is missed.
+        let mut waiter = None;
         loop {
             let effort = Effort::of_round(round);
-            if effort == Effort::Thorough {
-                // The next leaf, or this request, can use frames in stock.
-                self.0.leaf_stock.drain(&self.0.claims);
-            }
             let mut shortage = match self.go_round(order, effort, first) {
                 Ok(unique) => return Ok(unique),
                 Err(shortage) => shortage,
@@ -72,26 +69,37 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             if let Some(then) = then {
                 match self.go_round(order, effort, then) {
                     Ok(unique) => return Ok(unique),
-                    Err(others) => shortage = shortage.and(others),
+                    Err(others) => shortage = shortage.and(&others),
                 }
+            }
+            let is_final = shortage.is_final(effort);
+            if is_final || effort == Effort::HARDEST {
+                // The next leaf, or this request, can use frames in stock.
+                self.0.leaf_stock.drain(&self.0.claims);
             }
             // Other threads may have freed frames, or the front caches may hold parts of a block.
             if let Some(unique) = alloc_free(self.0.pool(), order, place) {
                 return Ok(unique);
             }
-            let is_transferring = self.0.transfers.are_any(nodes_for(place));
-            if !(shortage.until_transfers_end && is_transferring) {
-                nr_empty += 1;
-            }
-            let is_hopeless = patience == Patience::WhileHopeful
-                && effort == Effort::Thorough
-                && !is_transferring
-                && !is_hopeful(self.0, place);
-            if nr_empty == ROUNDS || is_hopeless {
-                return Err(shortage.reason);
-            }
-            pause(round);
             round = round.saturating_add(1);
+            if !is_final {
+                continue;
+            }
+            if shortage.until_transfers_end && self.0.transfers.are_any(nodes_for(place)) {
+                let goes_on = match &mut waiter {
+                    None => {
+                        waiter = Some(self.0.transfers.waiter());
+                        true
+                    }
+                    Some(waiter) => waiter.wait(),
+                };
+                if goes_on {
+                    continue;
+                }
+            }
+            if !(shortage.may_change() && patience.has_more(shortage.census.nr_frames())) {
+                return Err(shortage.into_reason());
+            }
         }
     }
 
@@ -115,21 +123,37 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
 
     /// Goes round until a frame was evicted.
     fn find_frame(self, marks: Marks, among: Among) -> Result<UniqueFrame<'s, S>, Shortage> {
-        self.0
-            .clock
-            .lap(self.0.pool(), Order::ZERO, marks, among)
-            .find_map(|frame| {
-                let freed = Evictor(self.0).try_evict(frame, marks)?;
-                if freed.order() == Order::ZERO {
-                    return Some(freed);
+        let pool = self.0.pool();
+        let mut lap = self.0.clock.lap(pool, Order::ZERO, marks, among);
+        let mut counted = Census::default();
+        // The rest of a block whose first frame was looked at.
+        let mut rest = 0..0;
+        for frame in lap.by_ref() {
+            if rest.contains(&frame.get()) {
+                continue;
+            }
+            match Evictor(self.0).evict(frame, marks) {
+                Ok(freed) if freed.order() == Order::ZERO => return Ok(freed),
+                Ok(freed) => {
+                    // The rest of a larger page is freed.
+                    if let Some(first) = pool.join(vec![freed], Order::ZERO) {
+                        return Ok(first);
+                    }
                 }
-                // The rest of a larger page is freed.
-                self.0.pool().join(vec![freed], Order::ZERO)
-            })
-            .ok_or(Shortage {
-                reason: OutOfFrames::InUse,
-                until_transfers_end: true,
-            })
+                Err((stays, order)) => {
+                    counted.note(stays, order.frames());
+                    rest = frame.get()..frame.get().saturating_add(order.frames());
+                }
+            }
+        }
+        Err(Shortage {
+            is_complete: lap.is_complete(),
+            block: None,
+            is_raced: false,
+            until_transfers_end: true,
+            may_try_harder: has_unmarked(&counted),
+            census: Box::new(census_among(self.0, among).and(&counted)),
+        })
     }
 
     /// Evicts up to `nr` pages, those without marks first; returns how many.
@@ -169,17 +193,5 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             .filter_map(|frame| Evictor(self.0).try_evict(frame, Marks::Respected));
         // To the node, where requests that are bound to it look.
         self.0.pool().free_to_nodes(evicted.take(MORE).collect());
-    }
-}
-
-/// Lets other threads finish the work for which they hold frames.
-fn pause(round: u32) {
-    if cfg!(loom) {
-        let mut backoff = pagewell_sync::thread::Backoff::new();
-        backoff.wait();
-    } else if round < 2 * GENTLE_ROUNDS + 4 {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(PAUSE);
     }
 }

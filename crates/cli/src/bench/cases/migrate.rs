@@ -9,8 +9,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use pagewell::baseline::{Engine, ForkMode};
 use pagewell::frame::{FramePool, HugePages, Nodes, PoolConfig};
-use pagewell::space::{Engine, ForkMode, Policy, Space, Spaces};
+use pagewell::space::{Policy, Space, Spaces};
 use pagewell_frame::FRAME_BYTES;
 
 use crate::bench::crew::{Schedule, Speeds, Watch};

@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagewell::refcount::{CasLoop, LockBit, RefCount, RefScheme};
+use pagewell::baseline::CasLoop;
+use pagewell::refcount::{LockBit, RefCount, RefScheme};
 
 use crate::bench::crew::{
     Lane, Op, Padded, Schedule, Speeds, Timed, Watch, run_processes, run_threads,

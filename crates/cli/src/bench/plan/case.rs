@@ -9,6 +9,7 @@ pub(crate) enum Bench {
     Refcount,
     Read,
     Write,
+    Isolation,
     Contig,
     Alloc,
     Space,
@@ -17,10 +18,11 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 8] = [
+    pub(crate) const ALL: [Bench; 9] = [
         Bench::Refcount,
         Bench::Read,
         Bench::Write,
+        Bench::Isolation,
         Bench::Contig,
         Bench::Alloc,
         Bench::Space,
@@ -34,6 +36,7 @@ impl Bench {
             Bench::Refcount => "refcount",
             Bench::Read => "read",
             Bench::Write => "write",
+            Bench::Isolation => "isolation",
             Bench::Contig => "contig",
             Bench::Alloc => "alloc",
             Bench::Space => "space",
@@ -56,6 +59,12 @@ impl Bench {
                 Case::AppendCommit1,
                 Case::AppendCommit64,
                 Case::Writeback,
+            ],
+            Bench::Isolation => &[
+                Case::IsolatedMiss,
+                Case::IsolatedAppend,
+                Case::IsolatedSync,
+                Case::IsolatedClose,
             ],
             Bench::Contig => &[Case::Order9, Case::Lengths, Case::Fragmentation],
             Bench::Alloc => &[
@@ -114,6 +123,14 @@ pub(crate) enum Case {
     AppendCommit64,
     /// A file larger than the limit of dirty memory is written from end to end, and synced
     Writeback,
+    /// 64 bytes are read at random positions of a file four times as large as the cache
+    IsolatedMiss,
+    /// Pages are appended to a file that is written back in the background
+    IsolatedAppend,
+    /// A page is written, and synced
+    IsolatedSync,
+    /// A file is opened, gets a page, and is closed
+    IsolatedClose,
     /// A block of 2 MiB is allocated, split, and freed as a range of 512 frames
     #[value(name = "order-9")]
     Order9,
@@ -183,6 +200,10 @@ impl Case {
             Case::AppendCommit1 => "append-commit-1",
             Case::AppendCommit64 => "append-commit-64",
             Case::Writeback => "writeback",
+            Case::IsolatedMiss => "isolated-miss",
+            Case::IsolatedAppend => "isolated-append",
+            Case::IsolatedSync => "isolated-sync",
+            Case::IsolatedClose => "isolated-close",
             Case::Order9 => "order-9",
             Case::Lengths => "lengths",
             Case::Fragmentation => "fragmentation",
@@ -229,6 +250,14 @@ impl Case {
             Case::Writeback => {
                 "a file larger than the limit of dirty memory, written from end to end and synced"
             }
+            Case::IsolatedMiss => {
+                "64 bytes read at random of a file four times as large as the cache"
+            }
+            Case::IsolatedAppend => {
+                "4 KiB appended to a file that is written back in the background"
+            }
+            Case::IsolatedSync => "4 KiB written, and synced",
+            Case::IsolatedClose => "a file opened, 4 KiB appended, and closed",
             Case::Order9 => "2 MiB allocated, split, and freed as a range of 512 frames",
             Case::Lengths => "a range freed that begins at an odd frame (only that is timed)",
             Case::Fragmentation => {
@@ -267,6 +296,10 @@ impl Case {
             | Case::AppendCommit1
             | Case::AppendCommit64
             | Case::Writeback => Bench::Write,
+            Case::IsolatedMiss
+            | Case::IsolatedAppend
+            | Case::IsolatedSync
+            | Case::IsolatedClose => Bench::Isolation,
             Case::Order9 | Case::Lengths | Case::Fragmentation => Bench::Contig,
             Case::Order0Private
             | Case::Order9Private

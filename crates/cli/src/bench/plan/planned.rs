@@ -24,6 +24,7 @@ pub(in crate::bench) struct Plan {
     pub(in crate::bench) refcount: Vec<Cell>,
     pub(in crate::bench) read: Vec<Stage>,
     pub(in crate::bench) write: Vec<Stage>,
+    pub(in crate::bench) isolation: Vec<Cell>,
     pub(in crate::bench) contig: Vec<Cell>,
     pub(in crate::bench) alloc: Vec<Cell>,
     pub(in crate::bench) space: Vec<Cell>,
@@ -103,6 +104,11 @@ impl Plan {
         if settings.asks_for(Bench::Write) {
             plan.plan_writes(settings, limits, &threads);
         }
+        if settings.asks_for(Bench::Isolation) {
+            let cases = wanted(settings, Bench::Isolation).into_iter();
+            plan.isolation
+                .extend(cases.map(|case| without_file(case, 0, 1)));
+        }
         if settings.asks_for(Bench::Contig) {
             plan.plan_contig(settings, &threads);
         }
@@ -130,6 +136,7 @@ impl Plan {
         self.refcount
             .iter()
             .chain(files)
+            .chain(&self.isolation)
             .chain(frames)
             .chain(spaces)
     }

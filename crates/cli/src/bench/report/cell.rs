@@ -32,7 +32,9 @@ pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
         }
         Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
         Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
-        Bench::Refcount | Bench::Contig | Bench::Alloc => format!("{name}, {workers}"),
+        Bench::Refcount | Bench::Isolation | Bench::Contig | Bench::Alloc => {
+            format!("{name}, {workers}")
+        }
     }
 }
 
@@ -84,7 +86,7 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
         Bench::Space => &[Column::File],
         Bench::Fork => &[Column::Memory],
         Bench::Migrate => &[Column::Forks, Column::Memory],
-        Bench::Refcount | Bench::Alloc => &[],
+        Bench::Refcount | Bench::Isolation | Bench::Alloc => &[],
     }
 }
 

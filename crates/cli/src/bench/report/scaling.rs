@@ -16,7 +16,7 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Write => Some(("pagewell", "mmap", "pagewell/mmap")),
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
-        Bench::Alloc | Bench::Fork | Bench::Migrate => None,
+        Bench::Isolation | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
     }
 }
 

@@ -164,7 +164,7 @@ impl Writer<'_> {
         for _ in 0..MOST_TRIES {
             match what() {
                 Err(error)
-                    if error.kind() == ErrorKind::OutOfFrames
+                    if matches!(error.kind(), ErrorKind::OutOfFrames | ErrorKind::Throttled)
                         && self.shared.life.writeback == Writeback::Manual =>
                 {
                     self.shared.file.sync_data()?;
@@ -220,7 +220,7 @@ impl Writer<'_> {
                 self.with_room(|| file.append(&bytes)).map(drop)
             }
             Tail::Write { pos, len } => self.write(&content(version, len), TAIL_START + pos),
-            Tail::SetLen(len) => self.with_room(|| file.set_len(TAIL_START + len)),
+            Tail::SetLen(len) => self.with_room(|| file.set_size(TAIL_START + len)),
         }
     }
 

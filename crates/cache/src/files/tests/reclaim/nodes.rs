@@ -265,7 +265,7 @@ const NR_DIRTY: usize = 100;
 fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {
-        mode,
+        mode: Some(mode),
         before_write: None,
     };
     let (backend, path) = (Box::new(backend), "dirty".into());
@@ -294,6 +294,7 @@ fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBi
 #[test]
 fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     let files = files_with(NR_NODES);
+    files.flushers.start(&files).unwrap();
     let (mapping, taken) = full_of_dirty(&files, Writeback::Background);
     let frames = CacheFrames::new(Arc::clone(&files));
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());

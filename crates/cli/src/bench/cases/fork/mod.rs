@@ -7,7 +7,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
-use pagewell::space::ForkMode;
+use pagewell::baseline::ForkMode;
 use pagewell_frame::FRAME_BYTES;
 
 use super::spaces::{filled, spaces};

@@ -6,7 +6,8 @@
 
 use std::fs::File;
 
-use pagewell::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell::baseline::CasLoop;
+use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, HugePages};
 
 use super::mmap::Mmap;

@@ -3,7 +3,7 @@
 use pagewell::{Cache, OpenOptions, Writeback};
 
 use super::append::Log;
-use super::cache::new_cache;
+use super::cache::{Dirty, new_cache};
 use super::engines::{ENGINES, MMAP};
 use super::parts::{Part, Tally};
 use super::writeback::Throughput;
@@ -67,7 +67,7 @@ impl<'a> Stage<'a> {
         } else {
             Writeback::Manual
         };
-        let cache = new_cache(capacity, settings)?;
+        let cache = new_cache(capacity, Dirty::Most, settings)?;
         let mut subject = |bytes, seed| {
             let ours = scratch.make_named(bytes, seed, &mut note)?;
             let make = |seed| scratch.make(bytes, bytes, seed, &mut note);
@@ -257,14 +257,11 @@ impl Subject {
     }
 }
 
-/// What a cache needs to hold `written` bytes of dirty pages, which may be half of its frames: twice that, and room for
-/// its own records.
+/// What a cache needs to hold `written` bytes of dirty pages, of one file maybe, which may have a third of it ([`Dirty::Most`]): three
+/// times that, and room for its own records.
 fn capacity_for(written: u64) -> u64 {
     const ROOM: u64 = 32 << 20;
-    written
-        .saturating_mul(2)
-        .saturating_add(written / 8)
-        .saturating_add(ROOM)
+    written.saturating_mul(3).saturating_add(ROOM)
 }
 
 fn no_file(cell: &Cell) -> Failure {

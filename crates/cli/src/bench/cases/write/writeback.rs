@@ -9,7 +9,7 @@ use std::fs::File;
 
 use pagewell::{Cache, OpenOptions};
 
-use super::cache::new_cache;
+use super::cache::{Dirty, new_cache};
 use super::engines::{FIO, PAGEWELL, PWRITE, WRITEBACK_ENGINES};
 use super::fio::Fio;
 use super::parts::read;
@@ -46,7 +46,7 @@ impl Throughput {
         let capacity = settings
             .capacity
             .unwrap_or((data.bytes / CACHE_SHARE).max(LEAST_CAPACITY));
-        let cache = new_cache(capacity, settings)?;
+        let cache = new_cache(capacity, Dirty::Default, settings)?;
         let cannot = |cause: &dyn std::fmt::Display| {
             Failure::because(format_args!("cannot open {}", data.label), cause)
         };

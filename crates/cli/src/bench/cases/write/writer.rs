@@ -76,7 +76,7 @@ impl<S: RefScheme> Appender for Cached<S> {
     }
 
     fn cut(&mut self) -> Result<(), pagewell::Error> {
-        self.file.set_len(0)
+        self.file.set_size(0)
     }
 }
 

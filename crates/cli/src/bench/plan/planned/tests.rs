@@ -73,9 +73,10 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     // Space: five cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
     let nr_writes = (2 * 2 + 3) * 2 + 1;
     let nr_spaces = 5 * 2 + 2 + 3;
+    let nr_isolation = 4;
     assert_eq!(
         plan.cells().count(),
-        6 + 12 + nr_writes + (2 + 4 + 1) + (4 + 2) + nr_spaces
+        6 + 12 + nr_writes + nr_isolation + (2 + 4 + 1) + (4 + 2) + nr_spaces
     );
     assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
     assert!(plan.notes.is_empty());

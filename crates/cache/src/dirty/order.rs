@@ -1,0 +1,115 @@
+//! The order of the locks of files, checked in debug builds.
+//!
+//! A thread that has a lock of one file (that of its size, or the writeback lock) waits for those of no other file, except in a hook
+//! that it has entered since (`docs/LOCKING.md`). Otherwise one file's storage or hook would stop another file, and two files
+//! could wait for each other. Each thread notes what it has, and looks before it waits.
+
+/// A lock of a file that this thread has, or is about to have; a note that is taken back when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct InOrder(());
+
+/// A hook that this thread is in.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct HookEntered(());
+
+#[cfg(all(debug_assertions, not(loom)))]
+mod notes {
+    use std::cell::RefCell;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Note {
+        /// A lock of the file that has this address.
+        Lock(usize),
+        Hook,
+    }
+
+    thread_local! {
+        static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// The file, if another one, of which this thread has a lock since it entered its last hook.
+    pub(super) fn add(note: Note) -> Option<usize> {
+        // A thread that is ending has no notes any more, and nothing is checked.
+        let other = NOTES.try_with(|notes| {
+            let mut notes = notes.borrow_mut();
+            let since_hook = notes.iter().rev().take_while(|note| **note != Note::Hook);
+            let other = since_hook
+                .filter_map(|had| match (had, note) {
+                    (Note::Lock(had), Note::Lock(file)) if *had != file => Some(*had),
+                    _ => None,
+                })
+                .next();
+            notes.push(note);
+            other
+        });
+        other.ok().flatten()
+    }
+
+    pub(super) fn take_back() {
+        let _ = NOTES.try_with(|notes| notes.borrow_mut().pop());
+    }
+}
+
+impl InOrder {
+    /// The thread is about to wait for a lock of the file that `file` is part of.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if it has one of another file: that would be a defect of this crate.
+    #[track_caller]
+    pub(crate) fn before_lock<T>(file: &T) -> Self {
+        #[cfg(all(debug_assertions, not(loom)))]
+        if notes::add(notes::Note::Lock(std::ptr::from_ref(file).addr())).is_some() {
+            let order = Self(());
+            drop(order);
+            panic!("a thread that has a lock of one file waits for another file");
+        }
+        let _ = file;
+        Self(())
+    }
+}
+
+impl HookEntered {
+    pub(super) fn now() -> Self {
+        #[cfg(all(debug_assertions, not(loom)))]
+        notes::add(notes::Note::Hook);
+        Self(())
+    }
+}
+
+impl Drop for InOrder {
+    fn drop(&mut self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        notes::take_back();
+    }
+}
+
+impl Drop for HookEntered {
+    fn drop(&mut self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        notes::take_back();
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(loom)))]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn locks_of_one_file_at_a_time_and_of_another_in_a_hook() {
+        let (one, two) = ([0_u8; 2], [0_u8; 2]);
+        let of_one = InOrder::before_lock(&one);
+        let also_of_one = InOrder::before_lock(&one);
+        let hook = HookEntered::now();
+        drop(InOrder::before_lock(&two));
+        drop(hook);
+        catch_unwind(|| drop(InOrder::before_lock(&two))).expect_err("two files at a time");
+        drop(also_of_one);
+        drop(of_one);
+        drop(InOrder::before_lock(&two));
+    }
+}

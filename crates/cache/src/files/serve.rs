@@ -1,0 +1,101 @@
+//! The work of the threads of a cache: rounds of the watcher, calls for flushers.
+
+use std::sync::Arc;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::lock;
+
+use crate::dirty::calls::Call;
+use crate::dirty::writes::Writes;
+#[cfg(not(loom))]
+use crate::files::clean::{is_background, obstacle_of};
+use crate::files::opened::Opened;
+use crate::files::state::Files;
+#[cfg(not(loom))]
+use crate::files::visit::visit;
+
+/// A round of the watcher: calls a flusher for each file that has pages which are not clean. It waits for none.
+#[cfg(not(loom))]
+pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
+    let pressure = &files.shared.pressure;
+    for number in files.registry.numbers() {
+        if let Some(mapping) = visit(files, number)
+            && let Some(writes) = mapping.writes_if_any()
+            && writes.share.nr() != 0
+        {
+            writes.call(pressure);
+        }
+    }
+}
+
+/// In a model there is no thread.
+#[cfg(loom)]
+pub(super) fn watch<S: RefScheme>(_: &Arc<Files<S>>) {}
+
+/// Does what a flusher is called for.
+pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
+    match call {
+        #[cfg(not(loom))]
+        Call::Clean(number) | Call::CleanNow(number) => clean(files, number),
+        #[cfg(loom)]
+        Call::Clean(_) | Call::CleanNow(_) => {}
+        Call::Close => _ = close_one(files),
+    }
+}
+
+/// Gives the dirty pages of a file to the storage; if it has many, or for long, makes them durable.
+#[cfg(not(loom))]
+fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
+    use crate::base::page::PageNr;
+    use crate::writeback::durable::Sync;
+    use crate::writeback::flush::Flusher;
+
+    let Some(mapping) = visit(files, number).filter(|mapping| is_background(mapping)) else {
+        return;
+    };
+    let Some(writes) = mapping.writes_if_any() else {
+        return;
+    };
+    let pressure = &files.shared.pressure;
+    let Some(attempt) = writes.service.begin_attempt(pressure, number) else {
+        return;
+    };
+    if !attempt.is_urgent && writes.service.pause(false) != std::time::Duration::ZERO {
+        // The watcher calls again.
+        return;
+    }
+    let is_durable = || {
+        let is_old = writes.share.nr() != 0 && writes.since.is_before(pressure.limits.age);
+        !is_old && !pressure.is_high(&writes.share)
+    };
+    // An error is kept for the handles of the file; so is a panic, which goes no further than this file.
+    let result = Flusher(&mapping).caught(|flusher| {
+        if attempt.is_urgent {
+            flusher.sync_unless(Sync::Data, || false)
+        } else if is_durable() {
+            flusher.flush(0..PageNr::MAX).map(drop)
+        } else {
+            flusher.sync_unless(Sync::Data, is_durable)
+        }
+    });
+    attempt.end(result.err().map(|error| obstacle_of(&error)));
+}
+
+/// Closes all files that were left to be closed.
+pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
+    // One by one: if a backend panics, the other files still get closed.
+    while close_one(files) {}
+}
+
+/// Closes one of the files that were left to be closed, if there is one.
+fn close_one<S: RefScheme>(files: &Arc<Files<S>>) -> bool {
+    let share = lock(&files.left).pop();
+    let Some(share) = share else {
+        return false;
+    };
+    let share = Opened::new(share);
+    if share.writes_if_any().is_some_and(Writes::is_unhandled) {
+        share.save_or_tell();
+    }
+    true
+}

@@ -1,0 +1,230 @@
+//! Which parts of a file's arrays are in use: what they take is charged to the budget, and goes when it is in use no more.
+//!
+//! Besides its slots a leaf in use needs two things, both of which it shares with its neighbours: the *part* of the root with its
+//! entry, a page of the system's memory for [`PART_LEAVES`] leaves; and, in a file that is written to, the bits of its *extent*
+//! ([`crate::base::extent`]), which may be needed as long as the leaf has pages. Here the leaves of each extent, and the
+//! extents of each part, are counted.
+//!
+//! Protocol. A thread that makes a leaf enters it here before, and a leaf that was taken out leaves here after:
+//! 1. Enter: with the lock held, count the leaf. If it is the first of its extent, or of its part, enough must have been charged for
+//!    these; if not, nothing is counted, and the caller charges and tries again. Charging may evict, and so take out leaves
+//!    of the same file: that is done without the lock.
+//! 2. Leave: with the lock held, count the leaf no more. If it was the last, discard the memory, and return what was charged.
+//!
+//! So memory is discarded only while no leaf in it is in use, or being made: nobody stores to it. Readers may load from it at any
+//! time, and find zeros before and after. A thread that makes a leaf there later comes after the discarding by the lock.
+//!
+//! Locks. The lock is held for a few steps and calls of the system, and nothing is waited for; claims and other locks may be held.
+
+use std::collections::HashMap;
+
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::{Mutex, lock};
+
+use crate::base::extent::EXTENT_LEAVES;
+use crate::base::reserved::Reserved;
+
+/// How many root entries are charged to the budget together: as many as fill a page of the system's memory.
+pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
+
+const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
+
+/// What the note of a part here takes.
+const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
+
+/// The leaves of a part that are in use, or being made.
+#[derive(Debug)]
+struct Part {
+    /// How many of them each extent has.
+    nr_leaves: [u8; PART_EXTENTS],
+    /// How many extents have any.
+    nr_extents: u16,
+}
+
+const _: () = assert!(EXTENT_LEAVES <= u8::MAX as usize);
+
+/// The parts and extents of a file that are in use.
+#[derive(Debug)]
+pub(super) struct Extents {
+    parts: Mutex<HashMap<usize, Part>>,
+    /// A bit for each part: whether it is in use. It changes with the lock held, and is read without.
+    is_used: Reserved,
+    /// What the bits of an extent take.
+    extent_bytes: usize,
+    nr_leaves: usize,
+}
+
+/// What has no user any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unused {
+    /// The bits of this extent.
+    Extent(usize),
+    /// These, and the part of the root with this number.
+    Part(usize, usize),
+}
+
+/// How much more has to be charged before a leaf can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Missing(pub(crate) usize);
+
+impl Extents {
+    /// For an index of `nr_leaves` leaves, and bits of `extent_bytes` for each extent; none when the system does not give the
+    /// addresses.
+    pub(super) fn new(nr_leaves: usize, extent_bytes: usize) -> Option<Self> {
+        let nr_parts = nr_leaves.div_ceil(PART_LEAVES);
+        Some(Self {
+            parts: Mutex::default(),
+            is_used: Reserved::new(nr_parts.div_ceil(u64::BITS as usize))?,
+            extent_bytes,
+            nr_leaves,
+        })
+    }
+
+    /// What is charged for a part: its root entries, and the note of it.
+    fn part_bytes(&self, part: usize) -> usize {
+        let nr = PART_LEAVES.min(self.nr_leaves - part * PART_LEAVES);
+        nr * size_of::<u64>() + NOTE_BYTES
+    }
+
+    /// Step 1 of the protocol, for a caller that has charged `paid` bytes; returns how many of these were not needed.
+    ///
+    /// # Errors
+    ///
+    /// How many bytes more there must be.
+    pub(super) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
+        let (part, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
+        let mut parts = lock(&self.parts);
+        let known = parts.get(&part);
+        let of_part = known.map_or_else(|| self.part_bytes(part), |_| 0);
+        let is_first = known.is_none_or(|known| known.nr_leaves[extent] == 0);
+        let needed = of_part + if is_first { self.extent_bytes } else { 0 };
+        if paid < needed {
+            return Err(Missing(needed - paid));
+        }
+        let part = parts.entry(part).or_insert_with(|| {
+            let (word, bit) = self.bit_of(part);
+            // ORDERING: Relaxed; see `is_used`.
+            word.fetch_or(bit, Ordering::Relaxed);
+            Part {
+                nr_leaves: [0; PART_EXTENTS],
+                nr_extents: 0,
+            }
+        });
+        part.nr_leaves[extent] += 1;
+        part.nr_extents += u16::from(is_first);
+        Ok(paid - needed)
+    }
+
+    /// Step 2 of the protocol. `discard` is called with the lock held. Returns how many bytes need not be charged any more.
+    pub(super) fn leave(&self, leaf: usize, discard: impl FnOnce(Unused)) -> usize {
+        let (nr, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
+        let mut parts = lock(&self.parts);
+        let Some(part) = parts.get_mut(&nr) else {
+            debug_assert!(false, "a leaf leaves that has not entered");
+            return 0;
+        };
+        part.nr_leaves[extent] -= 1;
+        if part.nr_leaves[extent] != 0 {
+            return 0;
+        }
+        part.nr_extents -= 1;
+        let (unused, bytes) = if part.nr_extents != 0 {
+            (Unused::Extent(leaf / EXTENT_LEAVES), self.extent_bytes)
+        } else {
+            parts.remove(&nr);
+            if parts.len() < parts.capacity() / 4 {
+                let nr_kept = 2 * parts.len();
+                parts.shrink_to(nr_kept);
+            }
+            let (word, bit) = self.bit_of(nr);
+            // ORDERING: Relaxed; see `is_used`.
+            word.fetch_and(!bit, Ordering::Relaxed);
+            (
+                Unused::Part(leaf / EXTENT_LEAVES, nr),
+                self.extent_bytes + self.part_bytes(nr),
+            )
+        };
+        // Before another thread can enter a leaf there, and store to it.
+        discard(unused);
+        drop(parts);
+        bytes
+    }
+
+    fn bit_of(&self, part: usize) -> (&pagewell_sync::atomic::AtomicU64, u64) {
+        (&self.is_used[part / 64], 1 << (part % 64))
+    }
+
+    /// Whether a leaf of the part with `leaf` is in use, or being made.
+    pub(super) fn is_used(&self, leaf: usize) -> bool {
+        let (word, bit) = self.bit_of(leaf / PART_LEAVES);
+        // ORDERING: Relaxed. The bit is set before any leaf of its part is made, and cleared after the last has gone. So a thread
+        // that must see a leaf (because its making happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees
+        // the bit as it was set for that leaf, or for a later one.
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const BITS: usize = 4096;
+    const PART: usize = 4096 + NOTE_BYTES;
+
+    fn enter(extents: &Extents, leaf: usize) -> usize {
+        match extents.enter(leaf, 0) {
+            Ok(surplus) => surplus,
+            Err(Missing(bytes)) => {
+                assert_eq!(extents.enter(leaf, bytes - 1), Err(Missing(1)));
+                assert_eq!(extents.enter(leaf, bytes + 5), Ok(5));
+                bytes
+            }
+        }
+    }
+
+    fn leave(extents: &Extents, leaf: usize) -> (usize, Option<Unused>) {
+        let mut unused = None;
+        (extents.leave(leaf, |found| unused = Some(found)), unused)
+    }
+
+    #[test]
+    fn what_the_first_leaf_pays_comes_back_with_the_last() {
+        let extents = Extents::new(4 * PART_LEAVES, BITS).unwrap();
+        assert_eq!(enter(&extents, 600), PART + BITS);
+        assert_eq!(enter(&extents, 601), 0, "the same extent");
+        assert_eq!(enter(&extents, 640), BITS, "another extent of the part");
+        assert!(extents.is_used(512) && extents.is_used(1023));
+        assert!(!extents.is_used(511) && !extents.is_used(1024));
+        assert_eq!(leave(&extents, 600), (0, None));
+        assert_eq!(leave(&extents, 601), (BITS, Some(Unused::Extent(37))));
+        assert_eq!(enter(&extents, 607), BITS, "it was given back");
+        assert_eq!(leave(&extents, 607), (BITS, Some(Unused::Extent(37))));
+        assert_eq!(
+            leave(&extents, 640),
+            (PART + BITS, Some(Unused::Part(40, 1)))
+        );
+        assert!(!extents.is_used(640));
+        assert_eq!(enter(&extents, 640), PART + BITS);
+    }
+
+    #[test]
+    fn a_file_that_is_only_read_pays_for_its_root() {
+        let extents = Extents::new(PART_LEAVES + 3, 0).unwrap();
+        assert_eq!(enter(&extents, 0), PART);
+        assert_eq!(enter(&extents, PART_LEAVES + 2), 3 * 8 + NOTE_BYTES);
+        assert_eq!(leave(&extents, 0), (PART, Some(Unused::Part(0, 0))));
+    }
+
+    #[test]
+    fn notes_of_parts_go_with_them() {
+        let extents = Extents::new(1 << 20, BITS).unwrap();
+        for part in 0..2048 {
+            enter(&extents, part * PART_LEAVES);
+        }
+        for part in 0..2048 {
+            leave(&extents, part * PART_LEAVES);
+        }
+        assert!(lock(&extents.parts).capacity() < 64);
+    }
+}

@@ -1,0 +1,257 @@
+//! Atomics, locks and counted pointers that note what a thread does to memory that others may be using: for the one test that counts
+//! that, which is built with `--cfg pagewell_counted`. No other build has this module.
+//!
+//! What is noted: each store and each read-modify-write of an atomic (a compare-and-swap that fails takes the line as well), each
+//! `SeqCst` fence, each lock taken (by [`lock`](crate::lock) and its like; to release it is not noted again), each change of the
+//! count of a [`Arc`]. Loads are not, nor the bytes of pages.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// An atomic was stored to.
+    Store,
+    /// An atomic was read, changed and written at once.
+    Update,
+    /// A full fence.
+    Fence,
+    /// A lock was taken.
+    Lock,
+}
+
+/// One thing that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Note {
+    /// What it was.
+    pub kind: Kind,
+    /// The source file that did it, or the type of which a count was changed.
+    pub site: &'static str,
+    /// The line of the file; 0 for a count.
+    pub line: u32,
+}
+
+thread_local! {
+    static NOTES: RefCell<Option<Vec<Note>>> = const { RefCell::new(None) };
+}
+
+/// What this thread does in `work`, and what comes of it.
+pub fn noted<R>(work: impl FnOnce() -> R) -> (R, Vec<Note>) {
+    NOTES.set(Some(Vec::new()));
+    let result = work();
+    (result, NOTES.take().unwrap_or_default())
+}
+
+fn note_at(kind: Kind, site: &'static str, line: u32) {
+    let note = Note { kind, site, line };
+    // A thread that is ending notes nothing.
+    let _ = NOTES.try_with(|notes| {
+        if let Ok(mut notes) = notes.try_borrow_mut()
+            && let Some(notes) = &mut *notes
+        {
+            notes.push(note);
+        }
+    });
+}
+
+#[track_caller]
+pub(crate) fn note(kind: Kind) {
+    let place = Location::caller();
+    note_at(kind, place.file(), place.line());
+}
+
+/// As that of `std`.
+#[track_caller]
+pub fn fence(order: Ordering) {
+    if order == Ordering::SeqCst {
+        note(Kind::Fence);
+    }
+    std::sync::atomic::fence(order);
+}
+
+/// An atomic of `std` whose stores and read-modify-writes are noted.
+macro_rules! atomic {
+    ($name:ident, $value:ty, [$($change:ident),*]) => {
+        /// As that of `std`.
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub struct $name(std::sync::atomic::$name);
+
+        #[allow(missing_docs)] // As those of `std`.
+        impl $name {
+            pub const fn new(value: $value) -> Self {
+                Self(std::sync::atomic::$name::new(value))
+            }
+
+            #[inline]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            #[track_caller]
+            pub fn store(&self, value: $value, order: Ordering) {
+                note(Kind::Store);
+                self.0.store(value, order);
+            }
+
+            #[track_caller]
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                note(Kind::Update);
+                self.0.swap(value, order)
+            }
+
+            #[track_caller]
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                note(Kind::Update);
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            #[track_caller]
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                note(Kind::Update);
+                self.0.compare_exchange_weak(current, new, success, failure)
+            }
+
+            #[track_caller]
+            pub fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                note(Kind::Update);
+                self.0.fetch_update(set, fetch, change)
+            }
+
+            $(
+                #[track_caller]
+                pub fn $change(&self, value: $value, order: Ordering) -> $value {
+                    note(Kind::Update);
+                    self.0.$change(value, order)
+                }
+            )*
+        }
+    };
+}
+
+atomic!(AtomicBool, bool, [fetch_and, fetch_or]);
+atomic!(
+    AtomicU32,
+    u32,
+    [
+        fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+    ]
+);
+atomic!(
+    AtomicU64,
+    u64,
+    [
+        fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+    ]
+);
+atomic!(
+    AtomicUsize,
+    usize,
+    [
+        fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+    ]
+);
+
+/// As that of `std`, for values that have a size; changes of the count are noted.
+pub struct Arc<T>(std::sync::Arc<T>);
+
+#[allow(missing_docs)] // As those of `std`.
+impl<T> Arc<T> {
+    pub fn new(value: T) -> Self {
+        Self(std::sync::Arc::new(value))
+    }
+
+    pub fn ptr_eq(this: &Self, other: &Self) -> bool {
+        std::sync::Arc::ptr_eq(&this.0, &other.0)
+    }
+
+    pub fn strong_count(this: &Self) -> usize {
+        std::sync::Arc::strong_count(&this.0)
+    }
+
+    pub fn downgrade(this: &Self) -> Weak<T> {
+        note_count::<T>();
+        Weak(std::sync::Arc::downgrade(&this.0))
+    }
+}
+
+fn note_count<T>() {
+    note_at(Kind::Update, std::any::type_name::<T>(), 0);
+}
+
+impl<T> Clone for Arc<T> {
+    fn clone(&self) -> Self {
+        note_count::<T>();
+        Self(std::sync::Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Arc<T> {
+    fn drop(&mut self) {
+        note_count::<T>();
+    }
+}
+
+impl<T> Deref for Arc<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Default> Default for Arc<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Arc<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// As that of `std`.
+#[derive(Debug)]
+pub struct Weak<T>(std::sync::Weak<T>);
+
+#[allow(missing_docs)] // As those of `std`.
+impl<T> Weak<T> {
+    pub fn upgrade(&self) -> Option<Arc<T>> {
+        note_count::<T>();
+        self.0.upgrade().map(Arc)
+    }
+
+    pub fn strong_count(&self) -> usize {
+        self.0.strong_count()
+    }
+}
+
+impl<T> Clone for Weak<T> {
+    fn clone(&self) -> Self {
+        note_count::<T>();
+        Self(self.0.clone())
+    }
+}

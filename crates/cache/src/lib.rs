@@ -62,6 +62,8 @@ pub use mapping::user::FileUser;
 #[cfg(not(loom))]
 pub use read::pin::{OwnedPageGuard, PageGuard};
 pub use spaces::frames::CacheFrames;
+#[cfg(feature = "baselines")]
+pub use supply::policy::Eviction;
 pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 pub use write::moves::PageMove;
 #[cfg(not(loom))]

@@ -28,6 +28,7 @@ mod cell;
 pub mod counted;
 pub mod parking;
 pub mod per_thread;
+pub mod prefetch;
 pub mod shard;
 pub mod thread;
 

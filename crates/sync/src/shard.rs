@@ -129,6 +129,60 @@ impl<T> DerefMut for Padded<T> {
     }
 }
 
+/// A value for each of some threads, so that threads write to lines of their own: counts, of which each thread changes one and who
+/// wants to know adds up all.
+///
+/// There are as many as processors, so threads that run at the same moment rarely have the same one. They may: a value is to be fit
+/// for several threads.
+#[derive(Debug)]
+pub struct Shards<T>(Box<[Padded<T>]>);
+
+/// The most shards: more threads than that share.
+const MOST_SHARDS: usize = 64;
+
+impl<T: Default> Shards<T> {
+    /// Default values. A model has one.
+    #[must_use]
+    pub fn new() -> Self {
+        let nr_cpus = if cfg!(loom) {
+            1
+        } else {
+            std::thread::available_parallelism().map_or(1, usize::from)
+        };
+        let nr = nr_cpus.next_power_of_two().min(MOST_SHARDS);
+        Self((0..nr).map(|_| Padded::default()).collect())
+    }
+}
+
+impl<T: Default> Default for Shards<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Shards<T> {
+    /// The number of this thread's.
+    #[inline]
+    #[must_use]
+    pub fn own(&self) -> usize {
+        // A power of two: see `new`.
+        own_number().unwrap_or(0) & (self.0.len() - 1)
+    }
+
+    /// The value with a number that [`own`](Self::own) has given, to this thread or another; the last one for any other number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, shard: usize) -> &T {
+        let last = self.0.len() - 1;
+        &self.0[shard.min(last)]
+    }
+
+    /// All values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.0.iter().map(|shard| &shard.0)
+    }
+}
+
 /// Room between fields that are to share no line, wherever the value is: for a value that is kept in variables of programs, whose
 /// functions an alignment of [`LINES`] would cost a register.
 #[derive(Debug)]
@@ -162,6 +216,28 @@ mod tests {
         assert_eq!(mine, own_number());
         let other = std::thread::spawn(own_number).join().unwrap();
         assert_ne!(mine, other);
+    }
+
+    #[test]
+    fn each_thread_has_a_shard_and_all_are_there_to_be_added_up() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        let shards = Shards::<AtomicUsize>::new();
+        assert!(shards.iter().len().is_power_of_two());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    assert!(shards.own() < shards.iter().len());
+                    shards.get(shards.own()).fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+        let all = shards.iter().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(all.sum::<usize>(), 4);
+        assert!(std::ptr::eq(
+            shards.get(usize::MAX),
+            shards.iter().last().unwrap()
+        ));
     }
 
     #[test]

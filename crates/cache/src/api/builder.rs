@@ -14,13 +14,15 @@ use crate::base::page::PageSize;
 use crate::base::system;
 use crate::dirty::pressure::Limits;
 use crate::files::setup::files_with;
+use crate::supply::policy::Eviction;
+use crate::supply::policy::queues::Queues;
 
 /// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
 const MIN_FRAMES: u64 = 16;
 
-/// What one frame costs: its bytes and its record.
+/// What one frame costs: its bytes, its record, and what the eviction policy knows of it.
 const fn frame_cost<S: RefScheme>() -> u64 {
-    (FRAME_BYTES + size_of::<FrameMeta<S>>()) as u64
+    (FRAME_BYTES + size_of::<FrameMeta<S>>() + Queues::FRAME_COST) as u64
 }
 
 /// How a cache is set up.
@@ -34,6 +36,7 @@ pub struct Builder<S: RefScheme = LockBit> {
     max_dirty_age: Duration,
     stall_timeout: Duration,
     close_timeout: Duration,
+    eviction: Eviction,
     scheme: PhantomData<fn() -> S>,
 }
 
@@ -48,6 +51,7 @@ impl Default for Builder {
             max_dirty_age: Limits::AGE,
             stall_timeout: Limits::STALL,
             close_timeout: Limits::CLOSE,
+            eviction: Eviction::default(),
             scheme: PhantomData,
         }
     }
@@ -143,8 +147,17 @@ impl<S: RefScheme> Builder<S> {
             max_dirty_age: self.max_dirty_age,
             stall_timeout: self.stall_timeout,
             close_timeout: self.close_timeout,
+            eviction: self.eviction,
             scheme: PhantomData,
         }
+    }
+
+    /// A baseline: which pages are evicted first, to compare [`Eviction::Queues`], which is the default, with CLOCK.
+    #[cfg(feature = "baselines")]
+    #[must_use]
+    pub fn eviction(mut self, eviction: Eviction) -> Self {
+        self.eviction = eviction;
+        self
     }
 
     /// Makes the cache. Its memory is reserved now and used as pages are read.
@@ -190,7 +203,10 @@ impl<S: RefScheme> Builder<S> {
                 .with_detail(error.to_string())
                 .with_source(error)
         })?;
-        Ok(Cache::new(files_with(pool, limits), page_size))
+        Ok(Cache::new(
+            files_with(pool, limits, self.eviction),
+            page_size,
+        ))
     }
 }
 

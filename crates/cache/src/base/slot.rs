@@ -1,18 +1,19 @@
 //! The slot: what the index says of one page, in one word. Pure.
 //!
 //! ```text
-//! 63             34 33              3    2       1        0
-//! [   frame (30)   ][  version (31)  ][busy][present][hot]
+//! 63                      34 33              3    2       1        0
+//! [   frame or ghost (30)   ][  version (31)  ][busy][present][hot]
 //! ```
 //!
-//! | state | hot | present | busy | frame |
+//! | state | hot | present | busy | frame or ghost |
 //! |---|---|---|---|---|
-//! | empty | 0 | 0 | 0 | 0 |
-//! | present | 0 or 1 | 1 | 0 | the page's |
-//! | claimed, from empty | 0 | 0 | 1 | 0 |
-//! | claimed, from present | 0 | 1 | 1 | the page's |
+//! | empty | 0 | 0 | 0 | the ghost of the page, or 0 |
+//! | present | 0 or 1 | 1 | 0 | the page's frame |
+//! | claimed, from empty | 0 | 0 | 1 | as before |
+//! | claimed, from present | 0 | 1 | 1 | the page's frame |
 //!
-//! A word of zeros is an empty slot. `hot` is one bit for all that an optimistic read needs: the page is
+//! A word of zeros is an empty slot. A ghost is what the eviction policy wants to know of a page that it has evicted, should the page
+//! come back; to all others an empty slot is empty. `hot` is one bit for all that an optimistic read needs: the page is
 //! there, the slot is not being changed, and the page is marked as referenced. The mark is a hint of the
 //! eviction policy and changes without a claim; a claim takes it off for as long as it lasts.
 //!
@@ -28,6 +29,7 @@
 use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr};
+use pagewell_policy::Ghost;
 
 /// An optimistic read may go on.
 const HOT: u64 = 1 << 0;
@@ -39,6 +41,10 @@ const BUSY: u64 = 1 << 2;
 const VERSION_SHIFT: u32 = 3;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
+
+/// In the place of the frame's number: the other bits are a ghost.
+const HAS_GHOST: u32 = 1 << Ghost::BITS;
+const _: () = assert!(Ghost::BITS < FRAME_NR_BITS);
 
 /// The word of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,9 +143,23 @@ impl Slot {
         Self(self.filled(frame).0 | self.0 & HOT)
     }
 
-    /// After a change that took the page out.
-    pub(crate) const fn emptied(self) -> Self {
-        Self(self.next_version())
+    /// After a change that took the page out, and left its ghost, or none.
+    pub(crate) fn emptied(self, ghost: Option<Ghost>) -> Self {
+        let ghost = ghost.map_or(0, |ghost| HAS_GHOST | ghost.bits());
+        Self(u64::from(ghost) << FRAME_SHIFT | self.next_version())
+    }
+
+    /// The ghost of the page that was evicted last, if the slot is empty and has one.
+    pub(crate) fn ghost(self) -> Option<Ghost> {
+        let word = self.frame();
+        let has_ghost = self.0 & PRESENT == 0 && word & HAS_GHOST != 0;
+        has_ghost.then(|| Ghost::from_bits(word))
+    }
+
+    /// This slot, which is empty, without a ghost.
+    pub(crate) fn without_ghost(self) -> Self {
+        debug_assert_eq!(self.state(), State::Empty);
+        Self(self.0 & VERSION_MASK)
     }
 }
 
@@ -168,7 +188,8 @@ mod tests {
             let before = Slot::empty_at(version.wrapping_sub(1));
             let present = frames.map(|frame| before.filled(FrameNr::new(frame)));
             let hot = present.map(Slot::with_referenced);
-            [empty].into_iter().chain(present).chain(hot)
+            let ghosts = [0, 1, u32::MAX].map(|bits| before.emptied(Some(Ghost::from_bits(bits))));
+            [empty].into_iter().chain(ghosts).chain(present).chain(hot)
         })
     }
 
@@ -185,7 +206,7 @@ mod tests {
             let filled = slot.filled(FrameNr::new(7));
             assert_eq!(filled.state(), State::Present(FrameNr::new(7)));
             assert!(!filled.is_hot());
-            let emptied = slot.emptied();
+            let emptied = slot.emptied(None);
             assert_eq!(emptied.state(), State::Empty);
             for changed in [filled, filled.with_referenced(), emptied] {
                 assert_ne!(changed, slot);
@@ -193,16 +214,34 @@ mod tests {
                 let version = slot.versions_since(0);
                 assert_eq!(changed.versions_since(version), 1);
             }
-            assert_ne!(filled.emptied().filled(FrameNr::new(7)), filled);
+            assert_ne!(filled.emptied(None).filled(FrameNr::new(7)), filled);
             let hot = filled.with_referenced();
             for page in [filled, hot] {
                 let changed = [page.rewritten(), page.moved(FrameNr::new(9))];
                 for (after, frame) in changed.into_iter().zip([7, 9]) {
                     assert_eq!(after.state(), State::Present(FrameNr::new(frame)));
                     assert_eq!(after.is_hot(), page.is_hot());
-                    assert_eq!(after.versions_since(0), page.emptied().versions_since(0));
+                    assert_eq!(after.versions_since(0), page.emptied(None).versions_since(0));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_ghost_stays_until_the_page_comes_back_and_is_no_page() {
+        for slot in slots() {
+            for bits in [0, 1, (1 << Ghost::BITS) - 1] {
+                let ghost = Ghost::from_bits(bits);
+                let emptied = slot.emptied(Some(ghost));
+                assert_eq!(emptied.state(), State::Empty);
+                assert_eq!(emptied.ghost(), Some(ghost));
+                assert_eq!(emptied.without_ghost(), slot.emptied(None));
+                assert_eq!(emptied.without_ghost().ghost(), None);
+                let filled = emptied.filled(FrameNr::new(7));
+                assert_eq!(filled.ghost(), None);
+                assert_eq!(filled, slot.emptied(None).filled(FrameNr::new(7)));
+            }
+            assert_eq!(Slot::from_bits(0).ghost(), None);
         }
     }
 
@@ -214,7 +253,8 @@ mod tests {
             assert!(!claimed.is_hot());
             assert_ne!(claimed, slot);
             assert_eq!(claimed.frame(), slot.frame());
-            assert_eq!(claimed.emptied(), slot.emptied());
+            assert_eq!(claimed.ghost(), slot.ghost());
+            assert_eq!(claimed.emptied(None), slot.emptied(None));
         }
     }
 
@@ -234,7 +274,7 @@ mod tests {
 
     #[test]
     fn versions_are_counted_across_the_end_of_their_range() {
-        let slot = Slot::empty_at(LAST_VERSION).emptied().emptied();
+        let slot = Slot::empty_at(LAST_VERSION).emptied(None).emptied(None);
         assert_eq!(slot.versions_since(LAST_VERSION), 2);
         assert_eq!(slot.versions_since(LAST_VERSION + (5 << 31)), 2);
     }

@@ -13,17 +13,23 @@ use crate::files::serve;
 use crate::files::state::Files;
 use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
+use crate::supply::policy::Eviction;
 
-/// A cache of the frames of `pool`, without a file, with the limits that it has by default.
+/// A cache of the frames of `pool`, without a file, with the limits that it has by default, under CLOCK: which page goes next is plain
+/// from the order of the frames.
 #[cfg(any(test, loom))]
 pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
     let limits = Limits::of_cache(pool.nr_frames());
-    files_with(pool, limits)
+    files_with(pool, limits, Eviction::Clock)
 }
 
 /// A cache of the frames of `pool`, without a file.
-pub(crate) fn files_with<S: RefScheme>(pool: FramePool<S>, limits: Limits) -> Arc<Files<S>> {
-    let shared = Arc::new(Shared::new(pool, limits));
+pub(crate) fn files_with<S: RefScheme>(
+    pool: FramePool<S>,
+    limits: Limits,
+    eviction: Eviction,
+) -> Arc<Files<S>> {
+    let shared = Arc::new(Shared::new(pool, limits, eviction));
     let calls = Arc::clone(&shared.pressure.calls);
     let files = Arc::new(Files {
         registry: Registry::new(),

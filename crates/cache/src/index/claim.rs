@@ -25,6 +25,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
+use pagewell_policy::Ghost;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::page_state::PageState;
@@ -131,6 +132,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// the slot's.
     pub(crate) fn fill(mut self, frame: FrameNr) {
         debug_assert_eq!(self.before.state(), State::Empty);
+        self.claims.notes.arrived(frame.get(), self.before.ghost());
         if let Some(Place::InLeaf(leaf, _)) = self.end(self.before.filled(frame)) {
             // C2: the claim's reference to the leaf becomes the slot's.
             leaf.reference.into_raw();
@@ -143,13 +145,13 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
-        self.end_empty(frame);
+        self.end_empty(frame, None);
         Some(raw::slots_reference(self.claims, frame))
     }
 
     /// Ends the claim of a present slot by evicting the page, if the storage has its bytes and there is no other
-    /// reference to it.
-    pub(crate) fn evict(mut self) -> Option<UniqueFrame<'s, S>> {
+    /// reference to it. Its ghost stays behind.
+    pub(crate) fn evict(mut self, ghost: Option<Ghost>) -> Option<UniqueFrame<'s, S>> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
@@ -159,7 +161,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         match raw::slots_reference(self.claims, frame).try_unique() {
             Ok(unique) => {
                 // The frame is frozen and has no owner yet: the version moves before the frame can be reused.
-                self.end_empty(frame);
+                self.end_empty(frame, ghost);
                 Some(unique)
             }
             Err(still_shared) => {
@@ -211,6 +213,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     ) -> Option<FrameRef<'s, S>> {
         let old = self.frame()?;
         let frame = self.publish(old, unique, state, lsn);
+        self.claims.notes.moved(old.get(), frame.get());
         // A thread that waits for the lock of the page waits at the record of its old frame, and has to look again.
         PageState::CLEAN.store(self.claims.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
@@ -225,6 +228,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         if let Some(old) = self.frame() {
             let frame = self.publish(old, unique, state, lsn);
+            self.claims.notes.moved(old.get(), frame.get());
             drop(self.end(self.before.moved(frame)));
         }
     }
@@ -270,9 +274,9 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     /// Ends the claim of a present slot whose page in `frame` goes.
-    fn end_empty(&mut self, frame: FrameNr) {
+    fn end_empty(&mut self, frame: FrameNr, ghost: Option<Ghost>) {
         let (leaf, _) = self.claims.pool.meta(frame).owner();
-        drop(self.end(self.before.emptied()));
+        drop(self.end(self.before.emptied(ghost)));
         // C2: the slot's reference to the leaf is now to be given up, besides our own if we have one. Until then the leaf
         // is the one that the page's record names, which was read while the frame was ours.
         if let Ok(leaf) = u32::try_from(leaf) {

@@ -4,15 +4,19 @@ use std::mem::offset_of;
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_policy::Notes;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, is_apart};
 
-/// The parts of the cache that claims need: the frames that slots name, the places to wait, and the version that new leaves begin at.
+/// The parts of the cache that claims need: the frames that slots name, the places to wait, the notes on what was filled, and the
+/// version that new leaves begin at.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
     pub(crate) waits: WaitTable,
+    /// What the eviction policy is to learn of frames that are filled. CLOCK needs none.
+    pub(crate) notes: Notes,
     version_floor: Padded<AtomicU64>,
     /// How often a slot was claimed through its leaf, as evictions do.
     #[cfg(all(test, not(loom)))]
@@ -23,6 +27,11 @@ pub(crate) struct Claims<S: RefScheme> {
 const _: () = {
     type C = Claims<LockBit>;
     let floor = offset_of!(C, version_floor);
+    assert!(is_apart::<C>(
+        offset_of!(C, notes),
+        size_of::<Notes>(),
+        floor
+    ));
     assert!(is_apart::<C>(
         offset_of!(C, pool),
         size_of::<FramePool<LockBit>>(),
@@ -36,10 +45,11 @@ const _: () = {
 };
 
 impl<S: RefScheme> Claims<S> {
-    pub(crate) fn new(pool: FramePool<S>) -> Self {
+    pub(crate) fn new(pool: FramePool<S>, notes: Notes) -> Self {
         Self {
             pool,
             waits: WaitTable::new(),
+            notes,
             version_floor: Padded(AtomicU64::new(0)),
             #[cfg(all(test, not(loom)))]
             nr_claimed: AtomicU64::new(0),

@@ -67,7 +67,10 @@ impl<S: RefScheme> Remover<'_, S> {
             // ORDERING: Acquire, as in `Index::look`.
             let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
             match seen.state() {
-                State::Empty => return true,
+                State::Empty => {
+                    forget_ghost(&leaf, position, seen);
+                    return true;
+                }
                 State::Busy => return false,
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(self.0.claims(), leaf, position, seen) {
@@ -152,5 +155,18 @@ impl<S: RefScheme> Remover<'_, S> {
             let seen = self.0.index().look(page);
             seen.is_some_and(|seen| seen.slot.state() != State::Empty)
         })
+    }
+}
+
+/// Takes the ghost of an evicted page off its empty slot: what the page will be when it comes back, it has not been before.
+fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
+    if seen.ghost().is_some() {
+        // ORDERING: Relaxed; a ghost is a hint. If the slot has changed meanwhile, somebody has just filled it.
+        let _ = leaf.slot(position).compare_exchange(
+            seen.bits(),
+            seen.without_ghost().bits(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
     }
 }

@@ -10,6 +10,7 @@ use pagewell_sync::shard::{LINES, Padded, is_apart};
 use crate::base::home::Home;
 use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
+use crate::supply::policy::Eviction;
 
 /// The part of the cache that its files share; each room below has a part of it.
 #[derive(Debug)]
@@ -32,10 +33,10 @@ const _: () = {
 };
 
 impl<S: RefScheme> Shared<S> {
-    pub(crate) fn new(pool: FramePool<S>, limits: Limits) -> Self {
+    pub(crate) fn new(pool: FramePool<S>, limits: Limits, eviction: Eviction) -> Self {
         Self {
             home: Home::here(),
-            supply: Supply::new(pool),
+            supply: Supply::new(pool, eviction),
             pressure: Pressure::new(limits),
             next_holder: Padded(AtomicU64::new(0)),
         }

@@ -5,6 +5,7 @@ use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
 
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
+use crate::supply::reclaim::batch::Batches;
 use crate::supply::reclaim::nodes::{alloc_free, simplest};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
@@ -15,15 +16,30 @@ pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 impl<'s, S: RefScheme> Allocator<'s, S> {
     /// A block of `order`; pages are evicted for it if necessary.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        match self.0.pool().alloc(order) {
+        // What is at hand; then a batch of pages; then whatever is free anywhere, which other threads are stopped for.
+        let found = self.alloc_or_evict_batch(order);
+        match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),
             None => Reclaimer(self.0).reclaim(order, Place::Anywhere),
         }
     }
 
+    /// A block of `order` that is at hand, or that a batch of evicted pages gives. Not under CLOCK, which has no batches.
+    #[inline]
+    fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+        self.0.queues.as_ref()?;
+        self.0
+            .pool()
+            .alloc_near(order)
+            .or_else(|| Batches(self.0).evict_for(order))
+    }
+
     /// A block of `order`, if there is one without evicting pages that were referenced lately. When none
     /// is free, pages that the hand passes lose their marks, as in any round.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+        if self.0.queues.is_some() {
+            return self.alloc_or_evict_batch(order);
+        }
         self.0
             .pool()
             .alloc(order)
@@ -37,6 +53,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         place: Place,
     ) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let place = simplest(self.0.pool(), place);
+        if place == Place::Anywhere {
+            return self.alloc(order);
+        }
         if let Some(free) = alloc_free(self.0.pool(), order, place) {
             return Ok(free);
         }

@@ -42,11 +42,15 @@ impl<'s, S: RefScheme> Charges<'s, S> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::supply::policy::Eviction;
     use pagewell_frame::refcount::LockBit;
     use pagewell_frame::{FramePool, PoolConfig};
 
     fn supply(nr_frames: usize) -> Supply<LockBit> {
-        Supply::new(FramePool::new(&PoolConfig::new(nr_frames)).unwrap())
+        Supply::new(
+            FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
+            Eviction::default(),
+        )
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Statistics.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::shard::Shards;
 
 /// Events that are rare enough to be counted where they happen; hits are not.
 #[derive(Debug, Default)]
-#[repr(align(128))] // Written by misses: no line with what hits load.
-pub(crate) struct Counters {
+pub(crate) struct Counters(Shards<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
     fills: AtomicU64,
     failed_fills: AtomicU64,
     evictions: AtomicU64,
@@ -19,7 +22,7 @@ pub(crate) enum Event {
     Eviction,
 }
 
-impl Counters {
+impl Counts {
     fn of(&self, event: Event) -> &AtomicU64 {
         match event {
             Event::Fill => &self.fills,
@@ -27,17 +30,23 @@ impl Counters {
             Event::Eviction => &self.evictions,
         }
     }
+}
 
+impl Counters {
     pub(crate) fn add(&self, event: Event, n: u64) {
         // Statistics are no part of any protocol, and a model need not explore them.
         if !cfg!(loom) {
             // ORDERING: Relaxed; a statistic.
-            self.of(event).fetch_add(n, Ordering::Relaxed);
+            let mine = self.0.get(self.0.own());
+            mine.of(event).fetch_add(n, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn get(&self, event: Event) -> u64 {
         // ORDERING: Relaxed; a statistic.
-        self.of(event).load(Ordering::Relaxed)
+        let counts = self.0.iter();
+        counts
+            .map(|counts| counts.of(event).load(Ordering::Relaxed))
+            .sum()
     }
 }

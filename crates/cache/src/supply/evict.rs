@@ -9,6 +9,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
+use pagewell_policy::Ghost;
 use pagewell_sync::atomic::Ordering;
 
 use crate::base::slot::{Slot, State};
@@ -18,6 +19,9 @@ use crate::supply::census::Stays;
 use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
+
+/// A slot that names a page: its leaf, its position there, and its word.
+pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
 
 /// Evicts the content of a frame.
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +59,40 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             unmark(&leaf, position, slot);
             return Err(Stays::Marked);
         }
-        let claim = Claim::try_new(&self.0.claims, leaf, position, slot);
-        let evicted = claim.ok().and_then(Claim::evict);
-        let unique = evicted.ok_or(Stays::Raced)?;
+        self.evict_from((leaf, position, slot), None)
+            .ok_or(Stays::Raced)
+    }
+
+    /// Evicts the page in `frame`, whatever its mark, if that can be done at once, and leaves its ghost. `seen` is the slot that names
+    /// it, if the caller has just looked. Also gives the frame of its leaf.
+    pub(crate) fn evict_unmarked(
+        self,
+        frame: FrameNr,
+        seen: Option<SeenSlot<'s, S>>,
+        ghost: Ghost,
+    ) -> Option<(UniqueFrame<'s, S>, FrameNr)> {
+        let (stays, kind, _) = Stays::of(self.0.pool().meta(frame));
+        if stays.is_some() || kind != FrameKind::Page {
+            return None;
+        }
+        let seen = seen.or_else(|| self.slot_of(frame))?;
+        let leaf = seen.0.reference.frame();
+        Some((self.evict_from(seen, Some(ghost))?, leaf))
+    }
+
+    fn evict_from(
+        self,
+        (leaf, position, slot): SeenSlot<'s, S>,
+        ghost: Option<Ghost>,
+    ) -> Option<UniqueFrame<'s, S>> {
+        let claim = Claim::try_new(&self.0.claims, leaf, position, slot).ok()?;
+        let unique = claim.evict(ghost)?;
         self.0.counters.add(Event::Eviction, 1);
-        Ok(unique)
+        Some(unique)
     }
 
     /// The slot that names the page in `frame`: its leaf, its position there, and its word.
-    pub(crate) fn slot_of(self, frame: FrameNr) -> Option<(Leaf<'s, S>, usize, Slot)> {
+    pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
         // The record is a hint until the slot says the same.
         let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;

@@ -5,7 +5,9 @@ use std::sync::{OnceLock, Weak};
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_sync::shard::is_apart;
+use pagewell_policy::Notes;
+use pagewell_sync::Mutex;
+use pagewell_sync::shard::{Padded, is_apart};
 
 use crate::index::claims::Claims;
 use crate::supply::budget::Budget;
@@ -13,7 +15,9 @@ use crate::supply::counters::Counters;
 use crate::supply::leaf_stock::LeafStock;
 use crate::supply::owners::LeafOwners;
 use crate::supply::permits::InFlight;
+use crate::supply::policy::Eviction;
 use crate::supply::policy::clock::Clock;
+use crate::supply::policy::queues::Queues;
 use crate::supply::transfers::Transfers;
 
 /// The state of supply. Its operations are types of their own: [`Allocator`](super::alloc::Allocator) and the others.
@@ -21,6 +25,8 @@ use crate::supply::transfers::Transfers;
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
     pub(crate) clock: Clock,
+    /// Those of the default policy; none under CLOCK. Misses take the lock for many of them together.
+    pub(crate) queues: Option<Padded<Mutex<Queues>>>,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
     /// Frames that will be free to evict soon.
@@ -36,9 +42,7 @@ const _: () = {
     type P = Supply<LockBit>;
     let written = [
         offset_of!(P, clock),
-        offset_of!(P, counters),
         offset_of!(P, budget),
-        offset_of!(P, in_flight),
         offset_of!(P, leaf_stock),
     ];
     let mut nr = 0;
@@ -53,11 +57,19 @@ const _: () = {
 };
 
 impl<S: RefScheme> Supply<S> {
-    pub(crate) fn new(pool: FramePool<S>) -> Self {
+    pub(crate) fn new(pool: FramePool<S>, eviction: Eviction) -> Self {
         let (nr_frames, nr_nodes) = (pool.nr_frames(), pool.nr_nodes());
+        let (queues, nr_notes) = match eviction {
+            Eviction::Queues => (
+                Some(Padded(Mutex::new(Queues::new(nr_frames)))),
+                nr_frames,
+            ),
+            Eviction::Clock => (None, 0),
+        };
         Self {
-            claims: Claims::new(pool),
+            claims: Claims::new(pool, Notes::new(nr_notes)),
             clock: Clock::new(nr_nodes),
+            queues,
             counters: Counters::default(),
             budget: Budget::default(),
             transfers: Transfers::new(nr_nodes),

@@ -5,19 +5,36 @@
 //! a permit, while it holds nothing else, and sleeps until there is one. All permits together are for
 //! three quarters of the pool; a fill that needs more than that goes alone.
 //!
-//! One file may have permits for as many frames as all leave free, so half of those at the most (see `dirty::pressure`, which
-//! divides dirty frames likewise). So the readers of a file whose storage hangs wait for each other, and those of other files do not
-//! wait for them.
+//! Half of these are divided among the shards of the threads: a fill takes its permit there, on a line of its own, as long as there
+//! are any. The other half is one stock, behind a lock, for who finds none in its shard. (A small pool has only the stock.)
+//!
+//! One file may have permits of the stock for as many frames as all leave free, so half of those at the most (see `dirty::pressure`,
+//! which divides dirty frames likewise). So the readers of a file whose storage hangs may use up a shard, and then wait for each
+//! other; those of other files take from the stock, and do not wait for them.
 //!
 //! Locks. The lock is taken with no other lock held.
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::shard::Shards;
 use pagewell_sync::{Condvar, Mutex, lock};
 
 /// The number of frames for which permits are out.
 #[derive(Debug)]
-#[repr(align(128))] // Written by misses: no line with what hits load.
 pub(crate) struct InFlight {
+    /// How many frames the permits of each shard are for.
+    shards: Shards<AtomicUsize>,
+    /// The most that those of one shard are for.
+    most_of_shard: usize,
+    stock: Stock,
+}
+
+/// A shard is of use if its permits are for so many frames at the least: some fills with their neighbours.
+const LEAST_OF_SHARD: usize = 64;
+
+/// The permits that are taken with the lock in hand.
+#[derive(Debug)]
+#[repr(align(128))] // Written by misses: no line with what others load.
+struct Stock {
     state: Mutex<State>,
     returned: Condvar,
     most: usize,
@@ -29,7 +46,7 @@ struct State {
     nr_waiters: usize,
 }
 
-/// The number of frames of one file for which permits are out.
+/// The number of frames of one file for which permits of the stock are out.
 #[derive(Debug, Default)]
 pub(crate) struct OfFile(AtomicUsize);
 
@@ -49,25 +66,76 @@ impl OfFile {
 pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
-    nr_frames: usize,
+    shard: usize,
+    /// How many of the frames are counted in the shard, and how many in the stock.
+    nr_of_shard: usize,
+    nr_of_stock: usize,
 }
 
 impl InFlight {
     /// For a pool of `nr_frames`.
     pub(crate) fn new(nr_frames: usize) -> Self {
+        let shards = Shards::new();
+        let all = nr_frames - nr_frames / 4;
+        let most_of_shard = match all / 2 / shards.iter().len() {
+            most if most < LEAST_OF_SHARD || cfg!(loom) => 0,
+            most => most,
+        };
+        let most = all - most_of_shard * shards.iter().len();
         Self {
-            state: Mutex::default(),
-            returned: Condvar::default(),
-            most: nr_frames - nr_frames / 4,
+            shards,
+            most_of_shard,
+            stock: Stock {
+                state: Mutex::default(),
+                returned: Condvar::default(),
+                most,
+            },
         }
     }
 
     /// How many threads wait for a permit.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn nr_waiters(&self) -> usize {
-        lock(&self.state).nr_waiters
+        lock(&self.stock.state).nr_waiters
     }
 
+    /// All permits there are, when none is out.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn all<'s>(&'s self, of_file: &'s OfFile) -> Vec<Permit<'s>> {
+        let of_shards = (0..self.shards.iter().len()).map(|shard| {
+            let mut permit = Permit {
+                in_flight: self,
+                of_file,
+                shard,
+                nr_of_shard: 0,
+                nr_of_stock: 0,
+            };
+            permit.try_extend_in_shard(self.most_of_shard);
+            permit
+        });
+        let mut all: Vec<_> = of_shards.collect();
+        all.push(self.permit(of_file, self.stock.most));
+        all
+    }
+
+    /// A permit of a file for `nr_frames`; waits until they are within the bounds, or no other permit of the stock is out.
+    pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
+        let mut permit = Permit {
+            in_flight: self,
+            of_file,
+            shard: self.shards.own(),
+            nr_of_shard: 0,
+            nr_of_stock: 0,
+        };
+        if !permit.try_extend_in_shard(nr_frames) {
+            self.stock.take(of_file, nr_frames);
+            permit.nr_of_stock = nr_frames;
+        }
+        permit
+    }
+}
+
+impl Stock {
     /// Whether a file with `of_file` may have `nr_frames` more, besides the first that it has.
     fn fits(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         let free = self.most.saturating_sub(state.nr_frames);
@@ -75,8 +143,8 @@ impl InFlight {
         nr_frames <= free && is_within_share
     }
 
-    /// A permit of a file for `nr_frames`; waits until they are within the bounds, or no other permit is out.
-    pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
+    /// Takes permits for `nr_frames`; waits until there are any.
+    fn take(&self, of_file: &OfFile, nr_frames: usize) {
         let mut state = lock(&self.state);
         while state.nr_frames != 0 && !self.fits(&state, of_file, nr_frames) {
             state.nr_waiters += 1;
@@ -88,10 +156,27 @@ impl InFlight {
         }
         state.nr_frames += nr_frames;
         of_file.set(of_file.nr() + nr_frames);
-        Permit {
-            in_flight: self,
-            of_file,
-            nr_frames,
+    }
+
+    /// Takes permits for `nr_frames`, if they are within the bounds now.
+    fn try_take(&self, of_file: &OfFile, nr_frames: usize) -> bool {
+        let mut state = lock(&self.state);
+        let fits = self.fits(&state, of_file, nr_frames);
+        if fits {
+            state.nr_frames += nr_frames;
+            of_file.set(of_file.nr() + nr_frames);
+        }
+        fits
+    }
+
+    fn give_back(&self, of_file: &OfFile, nr_frames: usize) {
+        let mut state = lock(&self.state);
+        state.nr_frames -= nr_frames;
+        of_file.set(of_file.nr() - nr_frames);
+        let someone_waits = state.nr_waiters != 0;
+        drop(state);
+        if someone_waits {
+            self.returned.notify_all();
         }
     }
 }
@@ -99,26 +184,48 @@ impl InFlight {
 impl Permit<'_> {
     /// Adds `nr_frames` to the permit, if they are within the bounds now.
     pub(crate) fn try_extend(&mut self, nr_frames: usize) -> bool {
-        let mut state = lock(&self.in_flight.state);
-        let fits = self.in_flight.fits(&state, self.of_file, nr_frames);
+        if self.try_extend_in_shard(nr_frames) {
+            return true;
+        }
+        let fits = self.in_flight.stock.try_take(self.of_file, nr_frames);
         if fits {
-            state.nr_frames += nr_frames;
-            self.of_file.set(self.of_file.nr() + nr_frames);
-            self.nr_frames += nr_frames;
+            self.nr_of_stock += nr_frames;
         }
         fits
+    }
+
+    fn try_extend_in_shard(&mut self, nr_frames: usize) -> bool {
+        let (count, most) = (self.count(), self.in_flight.most_of_shard);
+        if most == 0 {
+            return false;
+        }
+        // ORDERING: Relaxed; a bound on a sum, which needs no more than that each change is one.
+        let before = count.fetch_add(nr_frames, Ordering::Relaxed);
+        let fits = before + nr_frames <= most;
+        if fits {
+            self.nr_of_shard += nr_frames;
+        } else {
+            // ORDERING: Relaxed; as above. Another thread of the shard may have found no room meanwhile: it takes from the stock.
+            count.fetch_sub(nr_frames, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// What the frames of this permit's shard are counted in.
+    fn count(&self) -> &AtomicUsize {
+        self.in_flight.shards.get(self.shard)
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.in_flight.state);
-        state.nr_frames -= self.nr_frames;
-        self.of_file.set(self.of_file.nr() - self.nr_frames);
-        let someone_waits = state.nr_waiters != 0;
-        drop(state);
-        if someone_waits {
-            self.in_flight.returned.notify_all();
+        if self.nr_of_shard != 0 {
+            // ORDERING: Relaxed; as in `try_extend_in_shard`.
+            self.count().fetch_sub(self.nr_of_shard, Ordering::Relaxed);
+        }
+        if self.nr_of_stock != 0 {
+            let stock = &self.in_flight.stock;
+            stock.give_back(self.of_file, self.nr_of_stock);
         }
     }
 }
@@ -137,9 +244,9 @@ mod tests {
         assert!(!second.try_extend(3), "more than three quarters");
         drop((first, second));
         let alone = in_flight.permit(&files[0], 100);
-        assert_eq!(lock(&in_flight.state).nr_frames, 100);
+        assert_eq!(lock(&in_flight.stock.state).nr_frames, 100);
         drop(alone);
-        assert_eq!(lock(&in_flight.state).nr_frames, 0);
+        assert_eq!(lock(&in_flight.stock.state).nr_frames, 0);
         assert_eq!(files.map(|file| file.nr()), [0, 0]);
     }
 
@@ -157,6 +264,26 @@ mod tests {
         drop(permits);
     }
 
+    /// Permits of the shards are not divided by file: a file that has all of a shard leaves the stock to others.
+    #[test]
+    fn a_file_that_uses_up_its_shard_leaves_the_stock_to_others() {
+        let in_flight = InFlight::new(1 << 20);
+        let files: [OfFile; 2] = Default::default();
+        let nr_stock = || lock(&in_flight.stock.state).nr_frames;
+        let first = in_flight.permit(&files[0], in_flight.most_of_shard);
+        assert_eq!(nr_stock(), 0, "it was in the shard");
+        let mut most = in_flight.permit(&files[0], 1);
+        while most.try_extend(1024) {}
+        assert_eq!(nr_stock(), files[0].nr());
+        assert!(nr_stock() <= in_flight.stock.most / 2 + 1);
+        let other = in_flight.permit(&files[1], 1000);
+        assert_eq!(files[1].nr(), 1000);
+        drop((first, most, other));
+        assert_eq!(nr_stock(), 0);
+        let again = in_flight.permit(&files[0], 1);
+        assert_eq!((again.nr_of_shard, again.nr_of_stock), (1, 0));
+    }
+
     #[test]
     fn a_permit_that_is_given_back_wakes_who_waits() {
         let in_flight = InFlight::new(4);
@@ -164,7 +291,7 @@ mod tests {
         let first = in_flight.permit(&files[0], 3);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| drop(in_flight.permit(&files[1], 2)));
-            while lock(&in_flight.state).nr_waiters == 0 {
+            while lock(&in_flight.stock.state).nr_waiters == 0 {
                 std::thread::yield_now();
             }
             drop(first);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
-use pagewell_sync::shard::Padded;
+use pagewell_sync::shard::Shards;
 use pagewell_sync::{Condvar, Mutex, lock};
 
 /// A set of the nodes of a pool, a bit each: there are 64 at the most.
@@ -51,9 +51,9 @@ impl NodeSet {
 
 /// How many transfers fill frames of each node.
 #[derive(Debug)]
-#[repr(align(128))] // Misses write it.
+#[repr(align(128))] // Misses look at it; requests that wait write it.
 pub(crate) struct Transfers {
-    of_nodes: Box<[Padded<AtomicUsize>]>,
+    of_nodes: Box<[Shards<AtomicUsize>]>,
     /// How many threads wait for an end.
     nr_waiters: AtomicUsize,
     /// How many transfers have ended while there were any.
@@ -88,12 +88,14 @@ pub(crate) struct Waiter<'t> {
 pub(crate) struct Transfer<'t> {
     transfers: &'t Transfers,
     nodes: NodeSet,
+    /// Where it is counted.
+    shard: usize,
 }
 
 impl Transfers {
     pub(crate) fn new(nr_nodes: usize) -> Self {
         Self {
-            of_nodes: (0..nr_nodes).map(|_| Padded::default()).collect(),
+            of_nodes: (0..nr_nodes).map(|_| Shards::new()).collect(),
             nr_waiters: AtomicUsize::new(0),
             nr_ended: Mutex::new(0),
             ended: Condvar::new(),
@@ -116,13 +118,15 @@ impl Transfers {
 
     /// Counts a transfer to frames of `nodes` until the answer is dropped.
     pub(crate) fn begin(&self, nodes: NodeSet) -> Transfer<'_> {
-        for count in self.counts(nodes) {
+        let shard = self.of_nodes.first().map_or(0, Shards::own);
+        for counts in self.counts(nodes) {
             // ORDERING: Relaxed, here and below; a thread that waits for frames only asks whether waiting on is worthwhile.
-            count.fetch_add(1, Ordering::Relaxed);
+            counts.get(shard).fetch_add(1, Ordering::Relaxed);
         }
         Transfer {
             transfers: self,
             nodes,
+            shard,
         }
     }
 
@@ -131,21 +135,22 @@ impl Transfers {
         // ORDERING: Relaxed; a hint. If a transfer that has just ended is missed, its frame was published or freed
         // meanwhile, and the next round finds it.
         self.counts(nodes)
+            .flat_map(Shards::iter)
             .any(|count| count.load(Ordering::Relaxed) != 0)
     }
 
-    fn counts(&self, nodes: NodeSet) -> impl Iterator<Item = &AtomicUsize> {
+    fn counts(&self, nodes: NodeSet) -> impl Iterator<Item = &Shards<AtomicUsize>> {
         let counts = self.of_nodes.iter().enumerate();
         counts
             .filter(move |(node, _)| nodes.has(*node))
-            .map(|(_, count)| &**count)
+            .map(|(_, counts)| counts)
     }
 }
 
 impl Drop for Transfer<'_> {
     fn drop(&mut self) {
-        for count in self.transfers.counts(self.nodes) {
-            count.fetch_sub(1, Ordering::Relaxed);
+        for counts in self.transfers.counts(self.nodes) {
+            counts.get(self.shard).fetch_sub(1, Ordering::Relaxed);
         }
         // A model has no naps, so nobody may be missed there.
         // ORDERING: Relaxed; see `waiter`.

@@ -70,22 +70,37 @@ impl<S: RefScheme> Allocator<S> {
         {
             return Err(AllocError::NoSuchNode { node, nr_nodes });
         }
-        let frame = self
-            .alloc_from_front(request)
+        let order = request.order;
+        let frame = self.find_near(request).or_else(|| {
+            // What is free may all be in the front caches: of other threads, or as parts of a block.
+            (self.lists.drain() > 0)
+                .then(|| self.alloc_from_nodes(request))
+                .flatten()
+        });
+        self.adopt_found(frame, order)
+            .ok_or(AllocError::Exhausted { order })
+    }
+
+    /// Allocates a block of `order`, but leaves other threads their front caches.
+    #[cold]
+    pub(crate) fn alloc_near(&self, order: Order) -> Option<FrameNr> {
+        self.adopt_found(self.find_near(&AllocRequest::new(order)), order)
+    }
+
+    /// A block from this thread's front cache, or from the nodes.
+    fn find_near(&self, request: &AllocRequest) -> Option<FrameNr> {
+        self.alloc_from_front(request)
             .filter(|frame| self.is_fit(*frame, request.order))
             .or_else(|| self.alloc_from_nodes(request))
-            .or_else(|| {
-                // What is free may all be in the front caches: of other threads, or as parts of a block.
-                (self.lists.drain() > 0)
-                    .then(|| self.alloc_from_nodes(request))
-                    .flatten()
-            });
-        let order = request.order;
-        if let Some(frame) = frame {
+    }
+
+    /// What was found belongs to the caller now; if little is left, who wants to know is told.
+    fn adopt_found(&self, found: Option<FrameNr>, order: Order) -> Option<FrameNr> {
+        if let Some(frame) = found {
             self.lists.adopt(frame, order);
         }
         self.low.tell();
-        frame.ok_or(AllocError::Exhausted { order })
+        found
     }
 
     /// Allocates up to `nr` single frames, and appends a handle of each, as `hold` makes it, to `handles`. Returns how many

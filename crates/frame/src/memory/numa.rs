@@ -1,6 +1,8 @@
 //! The NUMA nodes of the machine.
 
-#![allow(unsafe_code)] // One system call.
+#![allow(unsafe_code)] // One call of the C library.
+
+use std::sync::OnceLock;
 
 /// The NUMA nodes that are online, in ascending order; node 0 alone where the system does not say.
 pub fn online() -> Vec<u32> {
@@ -31,24 +33,44 @@ pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
     Some(online.into_iter().zip(listed).collect())
 }
 
-/// A list of nodes in a file of the system.
+/// A list of nodes, or of processors, in a file of the system.
 fn read_list(path: &str) -> Option<Vec<u32>> {
     parse_list(std::fs::read_to_string(path).ok()?.trim())
 }
 
-/// The NUMA node of the processor that this thread is running on, where the system says.
+/// The NUMA node of the processor that this thread is running on, where the system says. No system call: the C library has the number
+/// of the processor from memory that the kernel keeps up to date.
 pub(crate) fn current() -> Option<u32> {
-    let mut node = 0_u32;
-    // SAFETY: the call writes one number, to a variable of ours; the others may be null.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_getcpu,
-            std::ptr::null_mut::<u32>(),
-            &raw mut node,
-            std::ptr::null_mut::<u8>(),
-        )
-    };
-    (answer == 0).then_some(node)
+    // SAFETY: the call has no preconditions.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let nodes = NODES_OF_CPUS.get_or_init(nodes_of_cpus);
+    *nodes.get(usize::try_from(cpu).ok()?)?
+}
+
+/// The node of each processor. Which node a processor belongs to does not change while the machine runs.
+static NODES_OF_CPUS: OnceLock<Box<[Option<u32>]>> = OnceLock::new();
+
+fn nodes_of_cpus() -> Box<[Option<u32>]> {
+    let lists = read_list("/sys/devices/system/node/online").unwrap_or_default();
+    let of_nodes = lists.into_iter().filter_map(|node| {
+        let cpus = read_list(&format!("/sys/devices/system/node/node{node}/cpulist"))?;
+        Some((node, cpus))
+    });
+    by_cpu(of_nodes)
+}
+
+/// The node of each processor, from the processors of each node.
+fn by_cpu(of_nodes: impl Iterator<Item = (u32, Vec<u32>)>) -> Box<[Option<u32>]> {
+    let mut nodes = Vec::new();
+    for (node, cpus) in of_nodes {
+        for cpu in cpus.into_iter().map(|cpu| cpu as usize) {
+            if nodes.len() <= cpu {
+                nodes.resize(cpu + 1, None);
+            }
+            nodes[cpu] = Some(node);
+        }
+    }
+    nodes.into_boxed_slice()
 }
 
 /// Finds the total in a node's list of sizes: `Node 0 MemTotal:   9398484 kB`.
@@ -59,10 +81,10 @@ fn parse_memory(text: &str) -> Option<u64> {
     kib.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Parses the kernel's list format: `0-1,4`.
+/// Parses the kernel's list format, of nodes or of processors: `0-1,4`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
     /// No machine has more; a longer list is not one of the kernel's.
-    const MOST: u32 = 1024;
+    const MOST: u32 = 1 << 14;
     let mut nodes = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -87,6 +109,25 @@ mod tests {
         assert_eq!(parse_list("3-1"), None);
         assert_eq!(parse_list("0-4000000000"), None);
         assert_eq!(parse_list("x"), None);
+    }
+
+    #[test]
+    fn processors_are_found_by_number() {
+        let nodes = by_cpu([(0, vec![0, 1]), (2, vec![5])].into_iter());
+        assert_eq!(
+            *nodes,
+            [Some(0), Some(0), None, None, None, Some(2)]
+        );
+        assert!(by_cpu(std::iter::empty()).is_empty());
+    }
+
+    #[test]
+    fn this_thread_runs_on_a_node_that_is_online() {
+        // A system may not say.
+        if let Some(node) = current() {
+            let listed = read_list("/sys/devices/system/node/online").unwrap();
+            assert!(listed.contains(&node));
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use pagewell::{Cache, Nodes};
 /// The size of the smallest page, and of a frame.
 pub(crate) const PAGE: usize = 4096;
 
-/// What one frame costs of the capacity: its bytes and its record.
-pub(crate) const FRAME_COST: u64 = PAGE as u64 + 64;
+/// What one frame costs of the capacity: its bytes, its record, and what the eviction policy knows of it.
+pub(crate) const FRAME_COST: u64 = PAGE as u64 + 64 + 12;
 
 /// What buffers are filled with before a read, to see what it has touched.
 pub(crate) const UNTOUCHED: u8 = 0xA5;

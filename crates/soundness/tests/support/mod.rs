@@ -20,7 +20,7 @@ pub(crate) fn pool(nr_frames: usize) -> FramePool {
 
 pub(crate) fn cache(frames: u64) -> Cache {
     Cache::builder()
-        .capacity(frames * (4096 + 64))
+        .capacity(frames * (4096 + 64 + 12))
         .nodes(Nodes::Unbound(1))
         .build()
         .unwrap()

@@ -130,7 +130,7 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     }
     let (evicted, read) = (nr_evicted(&files), files.supply().counters.get(Event::Fill));
     let of_file = OfFile::default();
-    let alone = files.supply().in_flight.permit(&of_file, NR_FRAMES);
+    let all = files.supply().in_flight.all(&of_file);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| drop(pin(&mapping, missing)));
@@ -138,7 +138,7 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
         until("all threads want a permit", || {
             files.supply().in_flight.nr_waiters() == THREADS
         });
-        drop(alone);
+        drop(all);
     });
     drop(neighbour);
     let counts = (

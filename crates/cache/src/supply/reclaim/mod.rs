@@ -5,6 +5,7 @@
 //!
 //! Calls the policy for the next frame, and [`super::evict`] to evict its content.
 
+pub(crate) mod batch;
 mod block;
 pub(crate) mod effort;
 pub(crate) mod nodes;

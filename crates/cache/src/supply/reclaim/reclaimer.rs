@@ -32,6 +32,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::{Among, Marks};
+use crate::supply::reclaim::batch::Batches;
 use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage, has_unmarked};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
@@ -158,7 +159,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
 
     /// Evicts up to `nr` pages, those without marks first; returns how many.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
-        let mut evicted = 0;
+        let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {
             if evicted == nr {
                 break;
@@ -176,6 +177,19 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                     break;
                 }
             }
+        }
+        evicted
+    }
+
+    /// Evicts up to `nr` pages as the queues say, as long as batches find any; returns how many.
+    fn evict_queued(self, nr: usize) -> usize {
+        let mut evicted = 0;
+        while evicted < nr {
+            let batch = Batches(self.0).evict((nr - evicted).min(LOOKS_FOR_MORE));
+            let Some(freed) = batch.filter(|freed| !freed.is_empty()) else {
+                break;
+            };
+            evicted += freed.len();
         }
         evicted
     }

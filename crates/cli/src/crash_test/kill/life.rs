@@ -7,7 +7,7 @@ use pagewell_testkit::Rng;
 use pagewell_testkit::rng::mix;
 
 /// Bytes of a frame with its record, at most.
-const FRAME_COST: u64 = 4096 + 64;
+const FRAME_COST: u64 = 4096 + 64 + 12;
 
 /// A writing process. Both sides make it of the same numbers.
 #[derive(Clone, Debug)]

@@ -1,0 +1,90 @@
+//! Queues: the policy that is used by default ([`pagewell_policy`]), and leaves without pages, which it does not know.
+//!
+//! A leaf whose last page was evicted keeps the ghosts of its pages. It also keeps a frame: so few such leaves stay, those that became
+//! empty last.
+
+use std::collections::{HashSet, VecDeque};
+
+use pagewell_policy::Policy;
+
+/// Which part of the frames leaves without pages may have.
+const SHARE_OF_EMPTY: usize = 64;
+
+/// The queues of pages, and of leaves without pages.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(crate) policy: Policy,
+    pub(crate) empty_leaves: EmptyLeaves,
+}
+
+impl Queues {
+    /// How much memory they take for each frame, in bytes, with the notes: a little more than they ever do.
+    pub(crate) const FRAME_COST: usize = 12;
+
+    /// For a pool of `nr_frames`.
+    pub(crate) fn new(nr_frames: usize) -> Self {
+        Self {
+            policy: Policy::new(nr_frames),
+            empty_leaves: EmptyLeaves {
+                queue: VecDeque::new(),
+                noted: HashSet::new(),
+                most: (nr_frames / SHARE_OF_EMPTY).max(1),
+            },
+        }
+    }
+}
+
+/// Leaves without pages, in the order in which they became empty. They may be in use again, or gone.
+#[derive(Debug)]
+pub(crate) struct EmptyLeaves {
+    queue: VecDeque<u32>,
+    /// Those in the queue: each is there once.
+    noted: HashSet<u32>,
+    most: usize,
+}
+
+impl EmptyLeaves {
+    /// Notes the frame of a leaf that has no page.
+    pub(crate) fn note(&mut self, leaf: u32) {
+        if self.noted.insert(leaf) {
+            self.queue.push_back(leaf);
+        }
+    }
+
+    /// The leaf that became empty longest ago, if there are more than are kept.
+    pub(crate) fn surplus(&mut self) -> Option<u32> {
+        if self.queue.len() <= self.most {
+            return None;
+        }
+        let leaf = self.queue.pop_front()?;
+        self.noted.remove(&leaf);
+        Some(leaf)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_leaves_without_pages_stay_the_last_ones() {
+        let mut leaves = Queues::new(256).empty_leaves;
+        for leaf in [0, 1, 2, 1, 3, 4, 4, 5, 6] {
+            leaves.note(leaf);
+        }
+        let mut surplus = || std::iter::from_fn(|| leaves.surplus()).collect::<Vec<_>>();
+        assert_eq!(surplus(), [0, 1, 2]);
+        leaves.note(0);
+        let mut surplus = || std::iter::from_fn(|| leaves.surplus()).collect::<Vec<_>>();
+        assert_eq!(surplus(), [3]);
+    }
+
+    #[test]
+    fn what_is_charged_for_a_frame_covers_what_the_queues_take() {
+        for nr_frames in [1 << 13, 1 << 16, 1 << 24] {
+            let of_leaves = nr_frames / SHARE_OF_EMPTY * 24;
+            let all = Policy::bytes(nr_frames) + of_leaves;
+            assert!(all <= nr_frames * Queues::FRAME_COST, "{nr_frames}: {all}");
+        }
+    }
+}

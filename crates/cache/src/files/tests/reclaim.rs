@@ -1,6 +1,7 @@
 //! What reclaim finds, what it leaves alone, and when it gives up.
 
 mod nodes;
+mod queues;
 
 use std::collections::HashSet;
 use std::ops::Range;

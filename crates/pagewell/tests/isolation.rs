@@ -230,8 +230,8 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
             _ => Fault::None,
         });
         // Not by `panic!`: where backtraces are printed, that takes as long as a hook that does not return.
-        let panicking = background()
-            .before_write(|_, _| std::panic::resume_unwind(Box::new("made to panic")));
+        let panicking =
+            background().before_write(|_, _| std::panic::resume_unwind(Box::new("made to panic")));
         let (panics, _, _) = open(&cache, &panicking);
         for (file, why) in [
             (&by_hand, "by the program alone"),

@@ -109,10 +109,7 @@ mod tests {
         notes.moved(3, 2);
         notes.moved(2, 0);
         assert_eq!(notes.take(0), Note::MovedFrom(3));
-        assert_eq!(
-            [1, 2, 3].map(|frame| notes.take(frame)),
-            [Note::Nothing; 3]
-        );
+        assert_eq!([1, 2, 3].map(|frame| notes.take(frame)), [Note::Nothing; 3]);
     }
 
     #[test]

@@ -161,7 +161,11 @@ impl<P: Pages> Run<'_, P> {
             if nr_evicted >= nr {
                 break;
             }
-            let effort = if look < easy { Effort::Easy } else { Effort::Hard };
+            let effort = if look < easy {
+                Effort::Easy
+            } else {
+                Effort::Hard
+            };
             let sizes = self.sizes();
             if sizes.window + sizes.main == 0 {
                 break;
@@ -196,7 +200,9 @@ impl<P: Pages> Run<'_, P> {
         let age = self.places.standing(frame).age();
         let is_marked = self.pages.take_mark(frame);
         match self.rules.verdict(queue, age, is_marked) {
-            Verdict::To(queue, age) if effort == Effort::Easy => self.places.push(frame, queue, age, nr_frames),
+            Verdict::To(queue, age) if effort == Effort::Easy => {
+                self.places.push(frame, queue, age, nr_frames)
+            }
             _ => {
                 if self.pages.evict(frame, self.rules.ghost(queue)).is_ok() {
                     self.rules.has_gone(queue, nr_frames);

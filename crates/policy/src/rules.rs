@@ -29,7 +29,9 @@ pub(crate) struct Sizes {
 
 impl Rules {
     pub(crate) fn new() -> Self {
-        Self { evicted: [Epoch::default(); 2] }
+        Self {
+            evicted: [Epoch::default(); 2],
+        }
     }
 
     /// Where a page begins.

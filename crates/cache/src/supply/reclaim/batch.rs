@@ -43,7 +43,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = (nr_frames / SHARE).clamp(1, MOST);
-        let mut freed = self.evict(batch.max(order.frames() as usize))?;
+        let (mut freed, _) = self.evict(batch.max(order.frames() as usize))?;
         let found = take_block(self.0, &mut freed, order);
         // The first is to be filled first, and a front cache gives what came last.
         while let Some(frame) = freed.pop() {
@@ -52,8 +52,9 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         found
     }
 
-    /// Evicts pages of `nr` frames, if there are as many that can go; none if the policy has no queues.
-    pub(crate) fn evict(self, nr: usize) -> Option<Vec<UniqueFrame<'s, S>>> {
+    /// Evicts pages of `nr` frames, if there are as many that can go, and leaves that are not kept; none if the policy has no queues.
+    /// Returns what has become free, and how many pages were evicted.
+    pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let queues = self.0.queues.as_ref()?;
         let freed = Vec::with_capacity(nr);
         let mut queues = lock(queues);
@@ -69,13 +70,14 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         };
         policy.evict(nr, &self.0.claims.notes, &mut hand);
         let mut freed = hand.freed;
-        self.0.counters.add(Event::Eviction, freed.len() as u64);
+        let nr_pages = freed.len();
+        self.0.counters.add(Event::Eviction, nr_pages as u64);
         let surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();
         drop(queues);
         for leaf in surplus {
             freed.extend(evict_leaf(self.0, FrameNr::new(leaf)));
         }
-        Some(freed)
+        Some((freed, nr_pages))
     }
 }
 

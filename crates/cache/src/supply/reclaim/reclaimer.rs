@@ -186,10 +186,10 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let mut evicted = 0;
         while evicted < nr {
             let batch = Batches(self.0).evict((nr - evicted).min(LOOKS_FOR_MORE));
-            let Some(freed) = batch.filter(|freed| !freed.is_empty()) else {
-                break;
-            };
-            evicted += freed.len();
+            match batch {
+                Some((_, nr_pages)) if nr_pages != 0 => evicted += nr_pages,
+                _ => break,
+            }
         }
         evicted
     }

@@ -180,10 +180,8 @@ impl Writes {
 
     /// A dirty page in `pages`, if there is one.
     pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
-        let mut sets = [0, 1]
-            .map(|group| self.sets.set(Which::Dirty(group)))
-            .into_iter();
-        sets.find_map(|set| set.next(pages.start, pages.end))
+        let set = |group| self.sets.set(Which::Dirty(group));
+        (0..2).find_map(|group| set(group).next(pages.start, pages.end))
     }
 
     /// Brings the sets, and the number of unclean frames, into line with a change of the state of a page of `order`. The

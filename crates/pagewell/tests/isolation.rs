@@ -4,7 +4,7 @@
 mod support;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -579,5 +579,75 @@ fn a_reader_that_closes_a_file_is_told_what_is_lost() {
         reader.close().map_err(|(_, error)| error).unwrap();
         assert_eq!(stored(backend).unwrap(), [1; 3 * PAGE]);
         assert_all_free(&cache);
+    });
+}
+
+/// A storage that makes so many bytes durable in a second: a sync takes as long as what was written since the last one needs.
+fn slow_storage(bytes_per_second: u64) -> Arc<FaultBackend<MemoryBackend>> {
+    let nr_unsynced = AtomicU64::new(0);
+    let backend = MemoryBackend::writable(Vec::new());
+    Arc::new(FaultBackend::with_script(backend, move |operation| {
+        match operation {
+            Operation::Write { len, .. } => {
+                nr_unsynced.fetch_add(*len as u64, Ordering::Relaxed);
+            }
+            Operation::SyncData | Operation::SyncAll => {
+                let nr = nr_unsynced.swap(0, Ordering::Relaxed);
+                thread::sleep(Duration::from_secs_f64(nr as f64 / bytes_per_second as f64));
+            }
+            _ => {}
+        }
+        Fault::None
+    }))
+}
+
+/// One sync of a file's share took longer than a storage may hang, and all the while writers got errors.
+#[test]
+fn a_storage_that_needs_long_for_much_makes_writers_slow_and_does_not_fail_them() {
+    bounded_by(LIMIT, "a slow storage", || {
+        let nr_frames = 16 * FRAMES;
+        let cache = cache::<LockBit>(nr_frames);
+        // The share would take 3 s, and what is written back at once, 1 s.
+        let share = nr_frames / 4 * PAGE as u64;
+        let backend = slow_storage(share / 3);
+        let file = cache.open_backend_with(Arc::clone(&backend), "slow", &background());
+        let file = file.unwrap();
+        let nr_pages = nr_frames / 2;
+        for nr in 0..nr_pages {
+            file.append(&content(nr, PAGE))
+                .expect("a storage that works");
+        }
+        file.close().map_err(|(_, error)| error).unwrap();
+        check(&stored(backend).unwrap(), nr_pages as usize);
+    });
+}
+
+/// The same, where the pages are given to the storage in the background, few at a time, and only then writers come to the share.
+#[test]
+fn what_was_written_in_the_background_does_not_make_a_later_sync_long() {
+    bounded_by(LIMIT, "a slow storage", || {
+        let nr_frames = 16 * FRAMES;
+        let cache = cache::<LockBit>(nr_frames);
+        let share = nr_frames / 4 * PAGE as u64;
+        let backend = slow_storage(share / 6);
+        let file = cache.open_backend_with(Arc::clone(&backend), "slow", &background());
+        let file = file.unwrap();
+        let mut nr_pages = 0;
+        // From a third of the share on a flusher makes the file durable.
+        for _ in 0..4 {
+            for _ in 0..nr_frames / 4 / 15 {
+                file.append(&content(nr_pages, PAGE)).unwrap();
+                nr_pages += 1;
+            }
+            let nr_writes = backend.nr_writes();
+            until("it is written back", || backend.nr_writes() > nr_writes);
+        }
+        for _ in 0..nr_frames / 4 {
+            file.append(&content(nr_pages, PAGE))
+                .expect("a storage that works");
+            nr_pages += 1;
+        }
+        file.close().map_err(|(_, error)| error).unwrap();
+        check(&stored(backend).unwrap(), nr_pages as usize);
     });
 }

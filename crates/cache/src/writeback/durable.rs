@@ -59,10 +59,22 @@ impl<S: RefScheme> Durable<'_, S> {
             after: Some(PageState::failed),
         };
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        let given = storage.pace.begin_sync();
+        #[cfg(not(loom))]
+        let began = std::time::Instant::now();
         match what {
             Sync::Data => self.0.backend().sync_data()?,
             Sync::All => self.0.backend().sync_all()?,
         }
+        #[cfg(not(loom))]
+        storage.pace.learn(
+            given,
+            began.elapsed(),
+            self.0.shared().pressure.limits.stall,
+        );
+        // A model has no time.
+        #[cfg(loom)]
+        let _ = given;
         settle.after = Some(PageState::synced);
         storage.is_synced = true;
         storage.may_have_dirty = false;

@@ -29,6 +29,14 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.flush_locked(writes, &mut storage, pages, Next::Nothing)
     }
 
+    /// Gives the dirty pages to the storage, except those that are held, for a sync that will come some time.
+    pub(crate) fn flush_in_background(self) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Flush)?;
+        let mut storage = self.0.lock_storage(writes, Op::Flush)?;
+        self.flush_locked(writes, &mut storage, 0..PageNr::MAX, Next::SyncLater)
+            .map(drop)
+    }
+
     /// Makes all earlier writes durable.
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;

@@ -11,11 +11,12 @@ use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
 use crate::dirty::hook::InHook;
+use crate::dirty::options::Writeback;
 use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::durable::Durable;
+use crate::writeback::durable::{Durable, Sync};
 use crate::writeback::size::StorageSize;
 use crate::writeback::states::States;
 
@@ -27,7 +28,10 @@ const MOST_BYTES: usize = 1 << 20;
 pub(super) enum Next {
     /// Nothing now: pages that are written to until that step need not be written twice.
     Nothing,
-    /// A sync. The storage begins with the pages that it was given while the rest is given to it.
+    /// A sync, some time. The storage is given no more than it makes durable soon ([`crate::dirty::pace`]).
+    SyncLater,
+    /// A sync. The storage begins with the pages that it was given while the rest is given to it, and is synced in between, as for
+    /// one that comes later.
     Sync,
 }
 
@@ -120,7 +124,13 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             if given.is_ok() {
                 nr_taken += batch.outgoing.len();
             }
-            for failure in [gathered, asked, given].into_iter().filter_map(Result::err) {
+            drop(batch);
+            let synced = match next {
+                Next::SyncLater | Next::Sync => self.keep_pace(writes, storage),
+                Next::Nothing => Ok(()),
+            };
+            let results = [gathered, asked, given, synced];
+            for failure in results.into_iter().filter_map(Result::err) {
                 match &first_failure {
                     None => first_failure = Some(failure),
                     Some(first) if first.cause == failure.cause => {}
@@ -133,6 +143,15 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             None => Ok(nr_taken),
             Some(failure) => Err(self.0.write_failed(writes, Op::Flush, failure)),
         }
+    }
+
+    /// Makes durable what the storage was given, if otherwise the next sync would take long.
+    fn keep_pace(self, writes: &Writes, storage: &mut Storage) -> Result<(), Failure> {
+        // Nobody waits for pages that only the program writes back.
+        if writes.mode == Writeback::Background && storage.pace.is_sync_due() {
+            Durable(self.0).sync_storage(writes, storage, Sync::Data)?;
+        }
+        Ok(())
     }
 
     /// Step 1 of the protocol, for dirty pages of `group` from the first of `pages` on without a gap.

@@ -77,6 +77,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.know_size(storage)?;
         storage.is_synced = false;
         storage.is_size_known = false;
+        storage.pace.note_request(end - start);
         // Stays so unless the call succeeds, also if it panics.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);

@@ -1,0 +1,164 @@
+//! How much a file's storage is given between two syncs.
+//!
+//! A sync makes everything durable that the storage was given since the last one, and how long that takes follows from how much it
+//! was. A call that takes too long cannot be told from one that never returns ([`super::service`]). So a file that is written back
+//! without a request is synced each time when the storage was given what it makes durable in [a part](PART) of that time, as far as
+//! earlier syncs tell. Each of these syncs makes pages clean, and lets writers go on.
+//!
+//! What a sync costs depends on the bytes on one storage, on the requests on another (a disk seeks). Both are bounded. A bound
+//! begins low, is doubled as long as syncs that come near to it are fast, and falls at once to what a slow sync would have
+//! allowed. On a fast storage it is soon more than the file's share, and matters no more.
+
+use std::time::Duration;
+
+/// A sync should take this part of the time after which a call counts as one that does not return. So it still returns in time if the
+/// storage has become several times slower since the last one.
+const PART: u32 = 4;
+
+/// What a new file's storage is given before the first sync, at the most. A storage that makes fewer than 300 KB durable in a second, or
+/// fewer than some 70 requests, may be taken for one that hangs at first.
+const FIRST: Amount = Amount {
+    bytes: 256 << 10,
+    requests: 64,
+};
+
+/// Some requests, with their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    bytes: u64,
+    requests: u64,
+}
+
+/// How much the storage was given since the last sync, and how much it is to be given before the next.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    given: Amount,
+    most: Amount,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            given: Amount::default(),
+            most: FIRST,
+        }
+    }
+}
+
+impl Pace {
+    /// The storage is given `bytes`, in one request.
+    pub(crate) fn note_request(&mut self, bytes: u64) {
+        self.given.bytes = self.given.bytes.saturating_add(bytes);
+        self.given.requests = self.given.requests.saturating_add(1);
+    }
+
+    /// Whether the storage is to be synced before it is given more.
+    pub(crate) fn is_sync_due(&self) -> bool {
+        self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
+    }
+
+    /// A sync begins, of what the storage was given so far. If it fails, all of that is given again, and counted again.
+    pub(crate) fn begin_sync(&mut self) -> Amount {
+        std::mem::take(&mut self.given)
+    }
+
+    /// A sync of `given` has taken so long, where a call that takes `stall` counts as one that does not return.
+    pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
+        let target = stall / PART;
+        let adapt = |most: &mut u64, given: u64| {
+            if took > target {
+                let part = target.as_secs_f64() / took.as_secs_f64();
+                // Rounds down, also what is too large for an f64 to be exact.
+                let fits = (given as f64 * part) as u64;
+                *most = fits.clamp(1, (*most).max(1));
+            } else if took < target / 2 && given >= *most / 2 {
+                *most = (*most).max(given).saturating_mul(2);
+            }
+        };
+        adapt(&mut self.most.bytes, given.bytes);
+        adapt(&mut self.most.requests, given.requests);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const STALL: Duration = Duration::from_millis(900);
+
+    /// Gives `pace` requests of `len` bytes until a sync is due, which takes a second for `bytes` bytes or `requests` requests.
+    fn sync(pace: &mut Pace, len: u64, (bytes, requests): (u64, u64)) -> (Amount, Duration) {
+        while !pace.is_sync_due() {
+            pace.note_request(len);
+        }
+        let given = pace.begin_sync();
+        assert!(!pace.is_sync_due());
+        let seconds =
+            (given.bytes as f64 / bytes as f64).max(given.requests as f64 / requests as f64);
+        let took = Duration::from_secs_f64(seconds);
+        pace.learn(given, took, STALL);
+        (given, took)
+    }
+
+    #[test]
+    fn no_sync_takes_long_on_a_slow_storage_and_none_is_tiny() {
+        for len in [4096, 1 << 20] {
+            for speed in [(20 << 20, u64::MAX), (2 << 20, u64::MAX), (u64::MAX, 200)] {
+                let mut pace = Pace::default();
+                let times: Vec<_> = (0..100).map(|_| sync(&mut pace, len, speed).1).collect();
+                assert!(
+                    times.iter().all(|time| *time < STALL),
+                    "{speed:?}: {times:?}"
+                );
+                let long = |time: &Duration| *time >= STALL / 10;
+                assert!(times[20..].iter().all(long), "{speed:?}: {times:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fast_storage_is_soon_synced_by_its_own_needs_only() {
+        let mut pace = Pace::default();
+        let fast = (4 << 30, 1 << 20);
+        let nr = (0..).find(|_| sync(&mut pace, 1 << 20, fast).0.bytes > 256 << 20);
+        assert!(nr.unwrap() < 12, "{nr:?}");
+    }
+
+    #[test]
+    fn a_storage_that_becomes_slower_is_synced_in_time_after_one_sync() {
+        let mut pace = Pace::default();
+        let disk = (100 << 20, 100);
+        for _ in 0..20 {
+            sync(&mut pace, 1 << 20, disk);
+        }
+        // Requests of other sizes are bounded by what the disk has shown.
+        let (_, took) = sync(&mut pace, 4096, disk);
+        assert!(took < STALL, "{took:?}");
+        sync(&mut pace, 1 << 20, (5 << 20, 100));
+        let (_, took) = sync(&mut pace, 1 << 20, (5 << 20, 100));
+        assert!(took < STALL, "{took:?}");
+    }
+
+    #[test]
+    fn a_sync_of_little_says_nothing_of_much() {
+        let mut pace = Pace::default();
+        for _ in 0..100 {
+            pace.note_request(4096);
+            let given = pace.begin_sync();
+            pace.learn(given, Duration::from_micros(1), STALL);
+        }
+        assert_eq!(pace.most, FIRST);
+        pace.note_request(1);
+        let given = pace.begin_sync();
+        pace.learn(given, Duration::from_secs(3600), STALL);
+        assert_eq!(
+            pace.most,
+            Amount {
+                bytes: 1,
+                requests: 1
+            }
+        );
+        pace.learn(Amount::default(), Duration::from_secs(3600), Duration::ZERO);
+        assert!(!pace.is_sync_due(), "what is not given needs no sync");
+    }
+}

@@ -3,13 +3,16 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell::io::{
+    Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation, RacyBytes, RacySource,
+};
 use pagewell::refcount::LockBit;
 use pagewell::{Cache, Error, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_crash::{EIO, Script, errno, stored};
@@ -649,5 +652,93 @@ fn what_was_written_in_the_background_does_not_make_a_later_sync_long() {
         }
         file.close().map_err(|(_, error)| error).unwrap();
         check(&stored(backend).unwrap(), nr_pages as usize);
+    });
+}
+
+/// A storage that notes which pages it was given and not told to begin with, when it is synced.
+#[derive(Debug)]
+struct Begins {
+    inner: MemoryBackend,
+    pages: Mutex<HashSet<u64>>,
+    most_at_sync: AtomicUsize,
+}
+
+impl Begins {
+    fn note_sync(&self) {
+        let nr = std::mem::take(&mut *self.pages.lock().unwrap()).len();
+        self.most_at_sync.fetch_max(nr, Ordering::Relaxed);
+    }
+}
+
+fn pages_of(bytes: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    bytes.start / PAGE as u64..bytes.end / PAGE as u64
+}
+
+impl Backend for Begins {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.inner.read_at(bufs, pos)
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+    fn id(&self) -> FileId {
+        self.inner.id()
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        let len: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let mut pages = self.pages.lock().unwrap();
+        pages.extend(pages_of(pos..pos + len as u64));
+        self.inner.write_at(bufs, pos)
+    }
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.inner.set_size(size)
+    }
+    fn begin_sync(&self, range: std::ops::Range<u64>) -> io::Result<()> {
+        assert!(range.end - range.start <= 1 << 20, "{range:?}");
+        let mut pages = self.pages.lock().unwrap();
+        for page in pages_of(range) {
+            pages.remove(&page);
+        }
+        Ok(())
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.note_sync();
+        self.inner.sync_data()
+    }
+    fn sync_all(&self) -> io::Result<()> {
+        self.note_sync();
+        self.inner.sync_all()
+    }
+}
+
+/// What a program had flushed was left to one long call. A storage that can begin is to begin with all of it first, in pieces.
+#[test]
+fn what_the_program_has_flushed_is_made_durable_in_pieces() {
+    bounded_by(LIMIT, "flushes and syncs", || {
+        let nr_frames = 16 * FRAMES;
+        let cache = cache::<LockBit>(nr_frames);
+        let backend = Arc::new(Begins {
+            inner: MemoryBackend::writable(Vec::new()),
+            pages: Mutex::default(),
+            most_at_sync: AtomicUsize::new(0),
+        });
+        let file = cache.open_backend_with(Arc::clone(&backend), "begins", &background());
+        let file = file.unwrap();
+        for round in 0..5 {
+            // Every other page: each is a piece.
+            for nr in 0..600 {
+                let page = 2 * nr + u64::from(nr > 300);
+                file.write_at(&content(round, PAGE), page * PAGE as u64)
+                    .unwrap();
+            }
+            file.flush(0..u64::MAX).unwrap();
+            file.sync_data().unwrap();
+        }
+        let most = backend.most_at_sync.load(Ordering::Relaxed);
+        assert!(most < 64, "{most} pages");
+        assert_eq!(cache.stats().nr_unclean, 0);
     });
 }

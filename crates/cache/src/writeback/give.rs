@@ -11,17 +11,14 @@ use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
 use crate::dirty::hook::InHook;
-use crate::dirty::options::Writeback;
 use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::most_pages;
 use crate::writeback::size::StorageSize;
 use crate::writeback::states::States;
-
-/// The most bytes that are given to the storage in one request.
-const MOST_BYTES: usize = 1 << 20;
 
 /// The step that follows when pages were given to the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +144,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
 
     /// Makes durable what the storage was given, if otherwise the next sync would take long.
     fn keep_pace(self, writes: &Writes, storage: &mut Storage) -> Result<(), Failure> {
-        // Nobody waits for pages that only the program writes back.
-        if writes.mode == Writeback::Background && storage.pace.is_sync_due() {
+        if Durable(self.0).is_sync_due(writes, storage) {
             Durable(self.0).sync_storage(writes, storage, Sync::Data)?;
         }
         Ok(())
@@ -162,14 +158,13 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         pages: Range<PageNr>,
         group: Group,
     ) -> (Batch<'m, S>, Result<(), Failure>) {
-        let most = (MOST_BYTES / self.0.page_size()).max(1);
         let mut batch = Batch {
             mapping: self.0,
             writes,
             outgoing: Vec::new(),
             is_given: false,
         };
-        for page in pages.take(most) {
+        for page in pages.take(most_pages(self.0.page_size())) {
             match self.take_dirty(writes, storage, page, group) {
                 Ok(Some(outgoing)) => batch.outgoing.push(outgoing),
                 Ok(None) => break,

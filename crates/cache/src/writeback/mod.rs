@@ -42,3 +42,11 @@ pub(crate) mod flush;
 mod give;
 pub(crate) mod size;
 mod states;
+
+/// The most bytes of a request to the storage, if a page is not larger.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The most pages of a request to the storage.
+fn most_pages(page_size: usize) -> usize {
+    (MOST_BYTES / page_size).max(1)
+}

@@ -11,12 +11,12 @@
 
 use std::time::Duration;
 
-/// A sync should take this part of the time after which a call counts as one that does not return. So it still returns in time if the
-/// storage has become several times slower since the last one.
+/// A sync should take this part of the time after which a call counts as one that does not return. So it still returns in time if
+/// the storage has become several times slower since the last one.
 const PART: u32 = 4;
 
-/// What a new file's storage is given before the first sync, at the most. A storage that makes fewer than 300 KB durable in a second, or
-/// fewer than some 70 requests, may be taken for one that hangs at first.
+/// What a new file's storage is given before the first sync, at the most. A storage that makes fewer than 300 KB durable in a
+/// second, or fewer than some 70 requests, may be taken for one that hangs at first.
 const FIRST: Amount = Amount {
     bytes: 256 << 10,
     requests: 64,

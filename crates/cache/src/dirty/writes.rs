@@ -27,8 +27,8 @@ use crate::dirty::storage::Storage;
 
 /// The additional state of a file that is written to.
 ///
-/// A write to a page that is dirty already loads the number of errors and of barriers, which have lines of their own, and fields that
-/// are not written after the file was opened; the others are padded.
+/// A write to a page that is dirty already loads the number of errors and of barriers, which have lines of their own, and fields
+/// that are not written after the file was opened; the others are padded.
 pub(crate) struct Writes {
     /// Which pages are dirty, and which are written.
     sets: PageSets,
@@ -250,12 +250,13 @@ impl Writes {
         let _ = (pressure, self.number, Call::Close);
     }
 
-    /// Has a thread of the cache make the file durable now, as far as it is not held; the number of the last attempt that does not know
-    /// of this call.
+    /// Has a thread of the cache make the file durable now, as far as it is not held; the number of the last attempt that does
+    /// not know of this call.
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A call that waits already may not be taken before those who stop the calls let them go on. One too many finds nothing to do.
+        // A call that waits already may not be taken before those who stop the calls let them go on. One too many finds nothing
+        // to do.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }

@@ -43,7 +43,8 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
     }
 }
 
-/// Gives the dirty pages of a file to the storage; if it has many, or for long, makes them durable.
+/// Gives the dirty pages of a file to the storage; if it has many, or for long, or the storage would need long for a sync of what it
+/// was given, makes them durable.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::writeback::durable::Sync;

@@ -8,7 +8,8 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, is_apart};
 
-/// The parts of the cache that claims need: the frames that slots name, the places to wait, and the version that new leaves begin at.
+/// The parts of the cache that claims need: the frames that slots name, the places to wait, and the version that new leaves begin
+/// at.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,

@@ -76,8 +76,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
     }
 
-    /// Does `work`, and makes a panic of the hook or the storage an error, of which the handles are told. What is under way is put in
-    /// order as for any caller that unwinds.
+    /// Does `work`, and makes a panic of the hook or the storage an error, of which the handles are told. What is under way is
+    /// put in order as for any caller that unwinds.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {

@@ -8,6 +8,9 @@
 //! What a sync costs depends on the bytes on one storage, on the requests on another (a disk seeks). Both are bounded. A bound
 //! begins low, is doubled as long as syncs that come near to it are fast, and falls at once to what a slow sync would have
 //! allowed. On a fast storage it is soon more than the file's share, and matters no more.
+//!
+//! A sync may also take long whatever it makes durable: a journal is committed, and others use the device. If one of less has taken as
+//! long, the bounds do not fall any more, and rise again while there is time enough.
 
 use std::time::Duration;
 
@@ -33,7 +36,10 @@ pub(crate) struct Amount {
 #[derive(Debug)]
 pub(crate) struct Pace {
     given: Amount,
+    /// At least one, each.
     most: Amount,
+    /// How long the sync took for which the bounds were made lower, while syncs are slow.
+    slow: Option<Duration>,
 }
 
 impl Default for Pace {
@@ -41,6 +47,7 @@ impl Default for Pace {
         Self {
             given: Amount::default(),
             most: FIRST,
+            slow: None,
         }
     }
 }
@@ -65,18 +72,49 @@ impl Pace {
     /// A sync of `given` has taken so long, where a call that takes `stall` counts as one that does not return.
     pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
         let target = stall / PART;
-        let adapt = |most: &mut u64, given: u64| {
-            if took > target {
-                let part = target.as_secs_f64() / took.as_secs_f64();
-                // Rounds down, also what is too large for an f64 to be exact.
-                let fits = (given as f64 * part) as u64;
-                *most = fits.clamp(1, (*most).max(1));
-            } else if took < target / 2 && given >= *most / 2 {
+        if took <= target {
+            self.slow = None;
+            if took < target / 4 * 3 {
+                self.most.grow(given);
+            }
+            return;
+        }
+        match self.slow {
+            // One of less took about as long, so it is not for what it is given that the storage needs the time.
+            Some(before) if took > before / 4 * 3 && took < before / 4 * 5 => {
+                if took < stall / 8 * 3 {
+                    self.most.grow(given);
+                }
+            }
+            _ => {
+                self.slow = Some(took);
+                self.most
+                    .shrink(given, target.as_secs_f64() / took.as_secs_f64());
+            }
+        }
+    }
+}
+
+impl Amount {
+    /// As a bound: more, if as much as `given` comes near to it.
+    fn grow(&mut self, given: Self) {
+        let grow = |most: &mut u64, given: u64| {
+            if given >= *most / 2 {
                 *most = (*most).max(given).saturating_mul(2);
             }
         };
-        adapt(&mut self.most.bytes, given.bytes);
-        adapt(&mut self.most.requests, given.requests);
+        grow(&mut self.bytes, given.bytes);
+        grow(&mut self.requests, given.requests);
+    }
+
+    /// As a bound: a part of `given` at the most.
+    fn shrink(&mut self, given: Self, part: f64) {
+        // Rounds down, also what is too large for an f64 to be exact.
+        let shrink = |most: &mut u64, given: u64| {
+            *most = ((given as f64 * part) as u64).clamp(1, *most);
+        };
+        shrink(&mut self.bytes, given.bytes);
+        shrink(&mut self.requests, given.requests);
     }
 }
 
@@ -87,7 +125,17 @@ mod tests {
     const STALL: Duration = Duration::from_millis(900);
 
     /// Gives `pace` requests of `len` bytes until a sync is due, which takes a second for `bytes` bytes or `requests` requests.
-    fn sync(pace: &mut Pace, len: u64, (bytes, requests): (u64, u64)) -> (Amount, Duration) {
+    fn sync(pace: &mut Pace, len: u64, speed: (u64, u64)) -> (Amount, Duration) {
+        sync_after(pace, len, speed, Duration::ZERO)
+    }
+
+    /// The same, for a storage of which every sync takes so much longer.
+    fn sync_after(
+        pace: &mut Pace,
+        len: u64,
+        (bytes, requests): (u64, u64),
+        fixed: Duration,
+    ) -> (Amount, Duration) {
         while !pace.is_sync_due() {
             pace.note_request(len);
         }
@@ -95,7 +143,7 @@ mod tests {
         assert!(!pace.is_sync_due());
         let seconds =
             (given.bytes as f64 / bytes as f64).max(given.requests as f64 / requests as f64);
-        let took = Duration::from_secs_f64(seconds);
+        let took = fixed + Duration::from_secs_f64(seconds);
         pace.learn(given, took, STALL);
         (given, took)
     }
@@ -137,6 +185,31 @@ mod tests {
         sync(&mut pace, 1 << 20, (5 << 20, 100));
         let (_, took) = sync(&mut pace, 1 << 20, (5 << 20, 100));
         assert!(took < STALL, "{took:?}");
+    }
+
+    /// The bounds fell to a page for each sync, on a disk that commits its journal in 0.3 s.
+    #[test]
+    fn a_storage_whose_every_sync_takes_long_is_not_given_ever_less() {
+        for (fixed, least) in [
+            (100, 4 << 20),
+            (300, 1 << 20),
+            (400, 64 << 10),
+            (600, 16 << 10),
+        ] {
+            for len in [4096, 1 << 20] {
+                let mut pace = Pace::default();
+                let syncs: Vec<_> = (0..100)
+                    .map(|_| {
+                        let fixed = Duration::from_millis(fixed);
+                        sync_after(&mut pace, len, (50 << 20, 20_000), fixed)
+                    })
+                    .collect();
+                assert!(syncs.iter().all(|(_, took)| *took < STALL), "{syncs:?}");
+                let given = syncs[20..].iter().map(|(given, _)| given.bytes);
+                let mean = given.sum::<u64>() / 80;
+                assert!(mean >= least, "{fixed} ms, requests of {len} bytes: {mean}");
+            }
+        }
     }
 
     #[test]

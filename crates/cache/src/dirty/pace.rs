@@ -107,14 +107,19 @@ impl Amount {
         grow(&mut self.requests, given.requests);
     }
 
-    /// As a bound: a part of `given` at the most.
+    /// As a bound: a part of `given` at the most. A slow sync of little says only that not all is well: then as for a new file.
     fn shrink(&mut self, given: Self, part: f64) {
-        // Rounds down, also what is too large for an f64 to be exact.
-        let shrink = |most: &mut u64, given: u64| {
-            *most = ((given as f64 * part) as u64).clamp(1, *most);
+        let shrink = |most: &mut u64, given: u64, first: u64| {
+            let least = if given >= *most / 2 {
+                1
+            } else {
+                first.min(*most)
+            };
+            // Rounds down, also what is too large for an f64 to be exact.
+            *most = ((given as f64 * part) as u64).clamp(least, *most);
         };
-        shrink(&mut self.bytes, given.bytes);
-        shrink(&mut self.requests, given.requests);
+        shrink(&mut self.bytes, given.bytes, FIRST.bytes);
+        shrink(&mut self.requests, given.requests, FIRST.requests);
     }
 }
 
@@ -224,14 +229,11 @@ mod tests {
         pace.note_request(1);
         let given = pace.begin_sync();
         pace.learn(given, Duration::from_secs(3600), STALL);
-        assert_eq!(
-            pace.most,
-            Amount {
-                bytes: 1,
-                requests: 1
-            }
-        );
-        pace.learn(Amount::default(), Duration::from_secs(3600), Duration::ZERO);
-        assert!(!pace.is_sync_due(), "what is not given needs no sync");
+        assert_eq!(pace.most, FIRST);
+        // Nor does one of nothing.
+        for (took, stall) in [(3600, STALL), (0, STALL), (3600, Duration::ZERO)] {
+            pace.learn(Amount::default(), Duration::from_secs(took), stall);
+        }
+        assert_eq!(pace.most, FIRST);
     }
 }

@@ -1,5 +1,5 @@
-//! What each kind of operation writes to memory that threads share: stores, read-modify-writes, full fences and locks, counted one by
-//! one. The table is also in `docs/benchmarks.md`: it is the claim about scaling.
+//! What each kind of operation writes to memory that threads share: stores, read-modify-writes, full fences and locks, counted
+//! one by one. The table is also in `docs/benchmarks.md`: it is the claim about scaling.
 //!
 //! Compiled only where atomics note what is done to them: `RUSTFLAGS="--cfg pagewell_counted" cargo test -p pagewell --test
 //! shared_writes`. Everything is done by one thread, on what is warm, so the numbers are exact.
@@ -13,8 +13,8 @@ use pagewell::space::{CacheSpaces as _, Policy, Sharing};
 use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, Writeback};
 use pagewell_sync::counted::{Kind, Note, noted};
 
-/// For each operation how many stores, read-modify-writes, full fences and locks; how many stores to the thread's own slots; and the
-/// places: `s` for stores, `u` for read-modify-writes, `l` for locks.
+/// For each operation how many stores, read-modify-writes, full fences and locks; how many stores to the thread's own slots; and
+/// the places: `s` for stores, `u` for read-modify-writes, `l` for locks.
 const TABLE: &str = "
 | read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
@@ -265,7 +265,8 @@ fn place_of(note: &Note) -> &'static str {
     place
 }
 
-/// A row of the table: how many full fences, which stores, read-modify-writes and locks, and where; stores to what is the thread's own.
+/// A row of the table: how many full fences, which stores, read-modify-writes and locks, and where; stores to what is the
+/// thread's own.
 fn row(name: &str, notes: &[Note]) -> String {
     // A thread announces itself by stores to its own slot, which only visitors look at (`pagewell_sync::per_thread`).
     let is_own = |note: &&Note| note.site.ends_with("sync/src/per_thread.rs");

@@ -38,6 +38,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     /// # Errors
     ///
     /// Why it stays, if it cannot be evicted at once, and the order of its block. If the record says why, nothing is claimed.
+    #[inline]
     pub(crate) fn evict(
         self,
         frame: FrameNr,
@@ -53,6 +54,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         evicted.map_err(|stays| (stays, order))
     }
 
+    #[inline(never)] // The looks at frames that stay have to be fast, all the way round.
     fn evict_page(self, frame: FrameNr, marks: Marks) -> Result<UniqueFrame<'s, S>, Stays> {
         let (leaf, position, slot) = self.slot_of(frame).ok_or(Stays::Raced)?;
         if slot.is_hot() && marks == Marks::Respected {

@@ -49,8 +49,9 @@ pub trait Pages {
 /// How many levels [`Pages::prefetch`] has.
 const NR_LEVELS: u8 = 3;
 
-/// How many frames are loaded ahead.
+/// How many frames are loaded ahead: at most, and in a run for few.
 const GROUP: usize = 16;
+const FEW: usize = 4;
 
 /// How many moves are followed at once.
 const MOST_MOVES: usize = 64;
@@ -97,6 +98,7 @@ impl Policy {
             notes,
             pages,
             nr_ahead: [0; Queue::ALL.len()],
+            group: nr.clamp(FEW, GROUP),
             is_backlog: false,
             nr_challenges: nr.saturating_mul(4).saturating_add(64),
         };
@@ -129,6 +131,8 @@ struct Run<'r, P> {
     pages: &'r mut P,
     /// How many of the first frames of each queue are loaded already.
     nr_ahead: [usize; Queue::ALL.len()],
+    /// How many are loaded at once.
+    group: usize,
     /// Whether more pages have come than room was made for.
     is_backlog: bool,
     /// How many pages of the main queue may be looked at for those that come again.
@@ -358,7 +362,8 @@ impl<P: Pages> Run<'_, P> {
     /// Begins to load what the first frames of a queue will need; returns how many.
     fn load(&mut self, queue: Queue) -> usize {
         let mut frames = [0; GROUP];
-        let nr = self.places.ahead(queue, &mut frames);
+        let frames = &mut frames[..self.group];
+        let nr = self.places.ahead(queue, frames);
         // The loads do not wait for each other.
         let noted = frames[..nr].iter().map(|&frame| self.notes.touch(frame));
         std::hint::black_box(noted.fold(0, |all, note| all | note));

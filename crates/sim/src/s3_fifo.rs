@@ -1,7 +1,8 @@
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023), with the sizes of the paper.
 //!
 //! A small queue of a tenth of the cache, a main queue, and ghosts as many as pages in the main queue. A page that was used twice in
-//! the small queue goes on to the main queue, and so does one that comes again as a ghost. Counts of uses end at 3.
+//! the small queue goes on to the main queue, and so does one that comes again as a ghost. Counts of uses end at 3. Before anything was
+//! evicted, the main queue is filled with what the small one has no room for (as in libCacheSim).
 
 use crate::cache::Cache;
 use crate::lists::Lists;
@@ -19,6 +20,7 @@ pub(crate) struct S3Fifo {
     uses: Vec<u8>,
     nr_frames: usize,
     most_small: usize,
+    has_evicted: bool,
 }
 
 impl S3Fifo {
@@ -28,6 +30,7 @@ impl S3Fifo {
             uses: vec![0; nr_pages],
             nr_frames,
             most_small: (nr_frames / 10).max(1),
+            has_evicted: false,
         }
     }
 
@@ -75,11 +78,17 @@ impl Cache for S3Fifo {
         // Before the ghost is looked at: the eviction may be the end of it.
         self.queues.remove(page);
         if self.queues.len(SMALL) + self.queues.len(MAIN) == self.nr_frames {
+            self.has_evicted = true;
             self.evict();
         }
         self.uses[page as usize] = 0;
-        self.queues
-            .push(if list == Some(GHOSTS) { MAIN } else { SMALL }, page);
+        let is_filling = !self.has_evicted && self.queues.len(SMALL) >= self.most_small;
+        let queue = if is_filling || list == Some(GHOSTS) {
+            MAIN
+        } else {
+            SMALL
+        };
+        self.queues.push(queue, page);
         false
     }
 }

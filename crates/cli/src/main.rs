@@ -29,6 +29,8 @@ mod machine;
 mod output;
 mod progress;
 mod size;
+mod trace;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match args::parse() {
         Task::Bench(settings) => bench::run(&settings),
         Task::BenchWorker(args) => bench::worker_process(&args),
+        Task::WhatIf(settings) => what_if::run(&settings),
         Task::Info(format) => info::run(format),
         Task::CrashTest(settings) => crash_test::run(&settings),
         Task::CrashTestWriter(args) => crash_test::writer_process(&args),

@@ -6,6 +6,7 @@
 
 mod bench;
 mod crash_test;
+mod replay;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -15,11 +16,13 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use self::bench::BenchArgs;
 use self::crash_test::CrashTestArgs;
+use self::replay::ReplayArgs;
 use self::values::Usage;
 use self::what_if::WhatIfArgs;
 use crate::bench::{Settings, WorkerArgs};
 use crate::crash_test::{CrashTestSettings, WriterArgs};
 use crate::output::Format;
+use crate::replay::ReplaySettings;
 use crate::what_if::WhatIfSettings;
 
 /// What the command line asks for, checked.
@@ -29,6 +32,7 @@ pub(crate) enum Task {
     BenchWorker(WorkerArgs),
     Info(Format),
     WhatIf(Box<WhatIfSettings>),
+    Replay(Box<ReplaySettings>),
     CrashTest(CrashTestSettings),
     CrashTestWriter(WriterArgs),
 }
@@ -53,8 +57,9 @@ enum Command {
     /// Compare the cache's fast paths with what they replace, on this machine
     Bench(Box<BenchArgs>),
     /// Show how often caches of several sizes and policies would hit, under the requests of a trace
-    #[command(verbatim_doc_comment)]
     WhatIf(Box<WhatIfArgs>),
+    /// Make the requests of a trace again on a real file, through Pagewell and through what it would replace
+    Replay(Box<ReplayArgs>),
     /// Show what of this machine matters to a page cache
     Info(InfoArgs),
     /// Kill writers and lose power, and check that everything that was synced is there
@@ -88,6 +93,10 @@ fn task(cli: Cli) -> Result<Task, clap::Error> {
                 .settings()
                 .map_err(|usage| error_of("what-if", usage))?;
             Task::WhatIf(Box::new(settings))
+        }
+        Some(Command::Replay(args)) => {
+            let settings = args.settings().map_err(|usage| error_of("replay", usage))?;
+            Task::Replay(Box::new(settings))
         }
         Some(Command::Info(args)) => Task::Info(args.format),
         Some(Command::CrashTest(args)) => {

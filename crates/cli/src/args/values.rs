@@ -73,3 +73,29 @@ pub(super) fn parse_trace_page_size(text: &str) -> Result<u64, String> {
         _ => Err("expected a power of two from 512 to 16M".to_owned()),
     }
 }
+
+/// The pages that a cache can have.
+const PAGE_SIZES: std::ops::RangeInclusive<u64> = 4096..=65_536;
+
+pub(super) fn parse_capacity(text: &str) -> Result<u64, String> {
+    parse_in(text, 1..=u64::MAX)
+}
+
+pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
+    let bytes = size::parse(text)?;
+    if !PAGE_SIZES.contains(&bytes) || !bytes.is_power_of_two() {
+        return Err("a page is 4K, 8K, 16K, 32K or 64K".to_owned());
+    }
+    usize::try_from(bytes).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_in(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
+    let bytes = size::parse(text)?;
+    if range.contains(&bytes) {
+        Ok(bytes)
+    } else if bytes == 0 {
+        Err("it must not be zero".to_owned())
+    } else {
+        Err(format!("at most {} bytes", range.end()))
+    }
+}

@@ -52,19 +52,23 @@ pub(in crate::trace) fn request(record: &[u8; RECORD]) -> Result<Option<Request>
     }))
 }
 
-/// Whether bytes look like records: next requests that can be, and times that do not go back.
+/// Whether bytes look like records: times that do not go back, and next requests, which are counted from the beginning of the trace,
+/// that come later than the record.
 pub(in crate::trace) fn is_likely(beginning: &[u8], whole: Beginning) -> bool {
     let (records, rest) = beginning.as_chunks::<RECORD>();
     if records.is_empty() || (whole == Beginning::All && records.len() < 8 && !rest.is_empty()) {
         return false;
     }
+    let before = std::iter::once(&records[0]).chain(records);
     let nr_good = records
         .iter()
-        .zip(std::iter::once(&records[0]).chain(records))
-        .filter(|(record, before)| {
+        .zip(before)
+        .enumerate()
+        .filter(|(nr, (record, before))| {
             let (record, before) = (decode(record), decode(before));
-            let next = record.next;
-            next >= -1 && (next < 1 << 48 || next == i64::MAX) && record.time >= before.time
+            let is_later = |next: i64| next > *nr as i64 && next < 1 << 48;
+            let is_none = record.next == -1 || record.next == i64::MAX;
+            (is_none || is_later(record.next)) && record.time >= before.time
         })
         .count();
     nr_good * 10 >= records.len() * 9

@@ -21,7 +21,7 @@ pub(super) struct Outcome {
     pub(super) time: Duration,
     /// Nanoseconds of each request: from when it was made, or, at the pace of the trace, from when it should have been.
     pub(super) latencies: Histogram<u64>,
-    /// Of the pages that were requested, those that were not read from the file; None if the engine does not know.
+    /// Of the pages that were requested, those that did not have to be read from the file then; None if the engine does not know.
     pub(super) hit_ratio: Option<f64>,
     pub(super) own_bytes: u64,
     /// What the operating system has of the file in memory at the end, and how that was found out.
@@ -50,7 +50,10 @@ pub(super) fn replay(
     // What is written: not the zeros that a file system might leave out.
     let pattern: Vec<u8> = (0..plan.most).map(|at| (at % 251) as u8 + 1).collect();
     let page = settings.page_size as u64;
-    let (mut nr_writes, mut nr_bytes, mut nr_pages) = (0, 0, 0);
+    let (mut nr_writes, mut nr_bytes, mut nr_pages, mut nr_misses) = (0, 0, 0, 0);
+    let mut nr_fills = engine.nr_fills();
+    // What counting the misses takes is no part of the replay.
+    let mut aside = Duration::ZERO;
     let start = Instant::now();
     for (nr, action) in plan.actions.iter().enumerate() {
         if nr.is_multiple_of(TICK) {
@@ -80,13 +83,24 @@ pub(super) fn replay(
         let took = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
         latencies.saturating_record(took.max(1));
         nr_bytes += u64::from(action.len);
-        nr_pages += (action.offset + u64::from(action.len) - 1) / page - action.offset / page + 1;
+        let pages = (action.offset + u64::from(action.len) - 1) / page - action.offset / page + 1;
+        nr_pages += pages;
+        if let Some(before) = nr_fills {
+            let from = Instant::now();
+            let now = engine.nr_fills().unwrap_or(before);
+            // What was read ahead is no miss: the request did not ask for it.
+            nr_misses += (now - before).min(pages);
+            nr_fills = Some(now);
+            aside += from.elapsed();
+        }
     }
     if nr_writes > 0 {
         engine.sync().map_err(|why| failed("sync", why))?;
     }
-    let time = start.elapsed();
-    let misses = engine.nr_fills();
+    let time = match settings.pace {
+        Pace::Closed => start.elapsed().saturating_sub(aside),
+        Pace::OfTrace { .. } => start.elapsed(),
+    };
     Ok(Outcome {
         engine: name,
         nr_requests: plan.actions.len() as u64,
@@ -94,7 +108,7 @@ pub(super) fn replay(
         nr_bytes,
         time,
         latencies,
-        hit_ratio: misses.map(|misses| (1.0 - misses as f64 / nr_pages as f64).max(0.0)),
+        hit_ratio: nr_fills.map(|_| 1.0 - nr_misses as f64 / nr_pages as f64),
         own_bytes: engine.own_bytes(),
         system_bytes: resident::bytes(&plan.file),
     })

@@ -95,7 +95,7 @@ pub(super) fn format_of(beginning: &[u8], whole: Beginning) -> Result<Format, Tr
     let mut best = None;
     for format in candidates {
         let (nr_good, nr_lines) = good_lines(format, text);
-        if nr_good * 2 > nr_lines && best.is_none_or(|(most, _)| nr_good > most) {
+        if nr_good * 4 > nr_lines && best.is_none_or(|(most, _)| nr_good > most) {
             best = Some((nr_good, format));
         }
     }

@@ -272,7 +272,14 @@ fn record(time: u32, object: u64, size: u32, next: i64) -> Vec<u8> {
 #[test]
 fn records_of_oracle_general_are_read() {
     let trace: Vec<u8> = (0..20)
-        .flat_map(|nr| record(nr, u64::from(nr) << 33, 4096, i64::from(nr) - 1))
+        .flat_map(|nr| {
+            record(
+                nr,
+                u64::from(nr) << 33,
+                4096,
+                if nr == 7 { -1 } else { i64::from(nr) + 5 },
+            )
+        })
         .collect();
     let (requests, report) = parse(&trace, None);
     assert_eq!(report.unwrap().format, Format::OracleGeneral);
@@ -327,9 +334,9 @@ fn what_is_no_trace_is_told() {
     assert!(error_of("\n\n").contains("is empty"));
     assert!(error_of(gzip(b"")).contains("is empty"));
     assert!(error_of("some words\nof a letter\n").contains("no trace that is known"));
-    assert!(
-        error_of(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0\0\0").contains("binary")
-    );
+    let mut program = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0\0\0".to_vec();
+    program.extend((0..2000_u32).flat_map(|nr| nr.wrapping_mul(0x9e37_79b9).to_le_bytes()));
+    assert!(error_of(&program).contains("binary"));
     assert!(error_of(b"\xfd7zXZ\0\0\0").contains("xz"));
     assert!(error_of(b"BZh91AY&SY").contains("bzip2"));
     assert!(error_of("*\n*\n").contains("no reads and no writes"));

@@ -176,7 +176,8 @@ fn a_sample_says_its_error() {
         (estimate - exact).abs() < 4.0 * error.max(0.005),
         "{exact} {record}"
     );
-    let words = what_if(trace.path(), arguments).succeeded().stdout;
+    let text = what_if(trace.path(), arguments).succeeded().stdout;
+    let words = text.split_whitespace().collect::<Vec<&str>>().join(" ");
     assert!(
         words.contains("Expected error:") && words.contains("standard errors"),
         "{words}"

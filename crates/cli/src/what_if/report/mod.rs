@@ -68,20 +68,20 @@ pub(super) fn text(results: &Results<'_>) -> String {
     let mut text = format!("{}\n\n", heading(results));
     let widths: Vec<usize> = curves
         .iter()
-        .map(|curve| curve.policy.to_string().chars().count().max(5) + 2)
+        .map(|curve| curve.policy.to_string().chars().count().max(5) + 1)
         .collect();
-    text.push_str(&format!("{:>10}{:>11}", "pages", "memory"));
+    text.push_str(&format!("{:>9}{:>10}", "pages", "memory"));
     for (curve, width) in curves.iter().zip(&widths) {
         let name = curve.policy.to_string();
         text.push_str(&format!("{name:>width$}"));
     }
     text.push('\n');
-    text.push_str(&"─".repeat(21 + widths.iter().sum::<usize>()));
+    text.push_str(&"─".repeat(19 + widths.iter().sum::<usize>()));
     text.push('\n');
     let first = curves.first().map_or(&[][..], |curve| &curve.points);
     for (row, point) in first.iter().enumerate() {
         let bytes = Bytes(point.pages.saturating_mul(results.workload.page_size));
-        text.push_str(&format!("{:>10}{:>11}", point.pages, bytes));
+        text.push_str(&format!("{:>9}{:>10}", point.pages, bytes));
         for (curve, width) in curves.iter().zip(&widths) {
             let hits = curve
                 .points

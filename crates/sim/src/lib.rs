@@ -56,15 +56,13 @@ pub fn hits(_: Policy, pages: usize, requests: &[u32], tick: &mut dyn FnMut(u64)
         if let Some(then) = last.insert(page, now) {
             by_age.remove(&then);
             hits += 1;
-        } else if last.len() > pages {
-            if let Some((_, oldest)) = by_age.pop_first() {
-                last.remove(&oldest);
-            }
+        } else if last.len() > pages
+            && let Some((_, oldest)) = by_age.pop_first()
+        {
+            last.remove(&oldest);
         }
         by_age.insert(now, page);
-        if now % (1 << 16) == 0 {
-            tick(now as u64);
-        }
     }
+    tick(requests.len() as u64);
     hits
 }

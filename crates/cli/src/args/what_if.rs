@@ -128,7 +128,7 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
         return Ok(Rate::Auto);
     }
     match text.parse::<f64>() {
-        Ok(rate) if rate == 1.0 => Ok(Rate::All),
+        Ok(1.0) => Ok(Rate::All),
         Ok(rate) if (1e-9..1.0).contains(&rate) => Ok(Rate::Part(rate)),
         _ => Err("expected a part between 0.000000001 and 1, or auto".to_owned()),
     }

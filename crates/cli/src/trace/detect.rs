@@ -56,7 +56,7 @@ impl Format {
             Format::Strace => Box::new(Strace::default()),
             Format::Blkparse => Box::new(Blkparse::new(blkparse::action_in(sample(beginning)))),
             Format::Csv => Box::new(Csv::default()),
-            Format::Txt | Format::Lirs => Box::new(Numbers::default()),
+            Format::Txt | Format::Lirs => Box::new(Numbers),
             Format::Arc => Box::new(Arc),
             Format::OracleGeneral => return Ok(None),
         }))

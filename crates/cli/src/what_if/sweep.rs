@@ -180,15 +180,11 @@ fn simulate(
     let ratio = |requests: &[u32], rate: f64| {
         let scaled = (pages as f64 * rate).round().max(1.0);
         let scaled = (scaled as u64).min(u64::from(u32::MAX)) as usize;
-        let mut told = 0;
-        let hits = pagewell_sim::hits(policy, scaled, requests, &mut |now| {
+        let hits = pagewell_sim::hits(policy, scaled, requests, &mut |more| {
             // ORDERING: Relaxed: for the eye alone.
-            done.fetch_add(now.saturating_sub(told), Ordering::Relaxed);
-            told = now;
+            done.fetch_add(more, Ordering::Relaxed);
         });
         let nr = requests.len() as u64;
-        // ORDERING: as above.
-        done.fetch_add(nr.saturating_sub(told), Ordering::Relaxed);
         workload.hit_ratio(nr.saturating_sub(hits), rate)
     };
     let hit_ratio = ratio(&workload.requests, rate);

@@ -187,7 +187,7 @@ fn people_get_a_table() {
         "mmap",
         "requests/s",
         "99.9 %",
-        "98.0 %", 
+        "98.0 %",
         "1 MiB",
         "Memory:",
     ] {

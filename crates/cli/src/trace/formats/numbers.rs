@@ -4,7 +4,6 @@ use super::{LineReader, Stop};
 use crate::trace::files::Files;
 use crate::trace::request::{Op, Request, Span, number};
 
-#[derive(Default)]
 pub(in crate::trace) struct Numbers;
 
 impl LineReader for Numbers {

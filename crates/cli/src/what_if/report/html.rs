@@ -21,7 +21,7 @@ polyline{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}circ
 .limit polyline{stroke-dasharray:5 4}.name{fill:currentColor}.leader{stroke:currentColor;opacity:.35}\
 .reachable{stroke:var(--soft);stroke-dasharray:1 4}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}\
-th,td{text-align:right;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}\
+table{font-size:.88rem}th,td{text-align:right;padding:.25rem .45rem;border-bottom:1px solid var(--line);white-space:nowrap}\
 .best{font-weight:600}footer{color:var(--soft);font-size:.85rem;margin-top:2rem}";
 
 /// Writes the page to `path`.
@@ -74,7 +74,7 @@ fn table(results: &Results<'_>) -> Markup {
         table {
             thead {
                 tr {
-                    th { "pages" } th { "memory" } th { "of what is touched" }
+                    th { "pages" } th { "memory" } th { "of all" }
                     @for curve in curves {
                         th style={ "color:" (colour(curve.policy)) } { (curve.policy) }
                     }

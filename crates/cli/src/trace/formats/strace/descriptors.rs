@@ -226,10 +226,11 @@ pub(super) fn is_regular(path: &[u8]) -> bool {
         return true;
     }
     // `-yy` tells devices and the ends of connections: `/dev/pts/0<char 136:0>`, `TCP:[...]`.
-    !path.contains(&b'<')
-        && !ELSEWHERE.iter().any(|folder| path.starts_with(folder))
-        && !KINDS.iter().any(|kind| path.starts_with(kind))
-        && !(path.ends_with(b"]") && !path.starts_with(b"/") && path.contains(&b':'))
+    let is_connection = path.ends_with(b"]") && !path.starts_with(b"/") && path.contains(&b':');
+    let is_device = path.contains(&b'<');
+    let is_elsewhere = ELSEWHERE.iter().any(|folder| path.starts_with(folder));
+    let is_other = KINDS.iter().any(|kind| path.starts_with(kind));
+    !(is_connection || is_device || is_elsewhere || is_other)
 }
 
 /// The path without what strace adds once the file has been removed.

@@ -1,0 +1,144 @@
+//! Notes: who fills a frame, or moves a page, says so here, without a lock.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::words::{Ghost, How, Note};
+
+/// A word for each frame: what has happened in it since the policy looked at it last.
+///
+/// Written by whoever fills a frame, and read by the policy when it next runs. A note that is late or lost costs the page its place,
+/// and nothing else. Notes for frames that do not exist are dropped.
+#[derive(Debug)]
+pub struct Notes(Box<[AtomicU32]>);
+
+impl Notes {
+    /// The notes of frames `0..nr_frames`.
+    #[must_use]
+    pub fn new(nr_frames: usize) -> Self {
+        Self((0..nr_frames).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// A page was filled into `frame`, because it was asked for. `ghost` is what its slot held, if it did.
+    ///
+    /// To be called when the page is there: the policy may look for it at once.
+    pub fn arrived(&self, frame: u32, ghost: Option<Ghost>) {
+        let how = How::Asked;
+        self.note(frame, Note::Arrived { ghost, how });
+    }
+
+    /// As [`Notes::arrived`], by a scan: by readahead, or by advice that says so.
+    pub fn arrived_by_scan(&self, frame: u32, ghost: Option<Ghost>) {
+        let how = How::Scan;
+        self.note(frame, Note::Arrived { ghost, how });
+    }
+
+    /// The page in frame `from` is in `to` now, and keeps its place.
+    ///
+    /// To be called before `from` can be filled again.
+    pub fn moved(&self, from: u32, to: u32) {
+        let Some(word) = self.0.get(from as usize) else {
+            return;
+        };
+        // What the policy has not read yet goes along. With a swap, either it does or the policy has read it.
+        // ORDERING: Relaxed; as in `note`.
+        let unread = match word.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => word.swap(0, Ordering::Relaxed),
+        };
+        let note = match Note::from_bits(unread) {
+            Note::Nothing => Note::MovedFrom(from),
+            // It is back where the policy knows it.
+            Note::MovedFrom(home) if home == to => Note::Nothing,
+            unread => unread,
+        };
+        self.note(to, note);
+    }
+
+    fn note(&self, frame: u32, note: Note) {
+        if let Some(word) = self.0.get(frame as usize) {
+            // ORDERING: Relaxed; a note publishes nothing. The policy asks the cache about the page before it acts, and a frame whose
+            // note it does not see yet is looked at again.
+            word.store(note.bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the note of a frame, and clears it.
+    pub(crate) fn take(&self, frame: u32) -> Note {
+        let Some(word) = self.0.get(frame as usize) else {
+            return Note::Nothing;
+        };
+        // ORDERING: Relaxed; as in `note`.
+        match word.load(Ordering::Relaxed) {
+            0 => Note::Nothing,
+            _ => Note::from_bits(word.swap(0, Ordering::Relaxed)),
+        }
+    }
+
+    /// Gives a note back that was taken, unless there is a newer one.
+    pub(crate) fn put_back(&self, frame: u32, note: Note) {
+        if let Some(word) = self.0.get(frame as usize) {
+            let (old, new) = (0, note.bits());
+            // ORDERING: Relaxed; as in `note`.
+            let _ = word.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Loads the word of a frame, so that it is near when it is taken.
+    pub(crate) fn touch(&self, frame: u32) -> u32 {
+        let word = self.0.get(frame as usize);
+        // ORDERING: Relaxed; nothing is done with it.
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_taken_once() {
+        let notes = Notes::new(4);
+        notes.arrived(1, None);
+        let arrived = Note::Arrived {
+            ghost: None,
+            how: How::Asked,
+        };
+        assert_eq!(notes.take(1), arrived);
+        assert_eq!(notes.take(1), Note::Nothing);
+        assert_eq!(notes.take(0), Note::Nothing);
+    }
+
+    #[test]
+    fn a_note_that_was_not_read_moves_with_its_page() {
+        let notes = Notes::new(4);
+        let ghost = Some(Ghost::from_bits(77));
+        notes.arrived_by_scan(0, ghost);
+        notes.moved(0, 1);
+        notes.moved(1, 3);
+        let how = How::Scan;
+        assert_eq!(notes.take(3), Note::Arrived { ghost, how });
+        notes.moved(3, 2);
+        notes.moved(2, 0);
+        assert_eq!(notes.take(0), Note::MovedFrom(3));
+        assert_eq!([1, 2, 3].map(|frame| notes.take(frame)), [Note::Nothing; 3]);
+    }
+
+    #[test]
+    fn a_page_that_moves_there_and_back_has_not_moved() {
+        let notes = Notes::new(4);
+        notes.moved(0, 1);
+        notes.moved(1, 2);
+        notes.moved(2, 0);
+        assert_eq!([0, 1, 2].map(|frame| notes.take(frame)), [Note::Nothing; 3]);
+    }
+
+    #[test]
+    fn frames_that_do_not_exist_are_nobodys() {
+        let notes = Notes::new(4);
+        notes.arrived(4, None);
+        notes.moved(9, 1);
+        notes.moved(1, 9);
+        assert_eq!(notes.take(4), Note::Nothing);
+        assert_eq!(notes.take(1), Note::Nothing);
+    }
+}

@@ -1,0 +1,234 @@
+//! The place of each frame: which queue it is in, and where.
+//!
+//! Invariants.
+//! - I1: each frame is in exactly one queue, at one place; the one that is in a hand's hand is in none.
+//! - I2: a queue's size is that of the pages in it, in frames; limbo and the others count entries.
+//!
+//! A page that moves to another frame keeps its place. The entry there still names the old frame: finding it would take a search.
+//! So the place is noted as `taken` by the new frame, and the old frame gets another entry, with the other turn. Few pages move,
+//! so there is room for few such notes; without it, the page gets a new place.
+
+use std::collections::HashMap;
+
+use crate::rings::Rings;
+use crate::words::{Entry, Epoch, Queue, Standing};
+
+/// Where each frame is.
+#[derive(Debug)]
+pub(crate) struct Places {
+    standings: Vec<Standing>,
+    rings: Rings,
+    /// Frames from here on were never looked at. They are the first of limbo, and have no entry yet.
+    fresh: u32,
+    /// By the entry: the frame that it stands for, if that is not the one it names.
+    taken: HashMap<Entry, u32>,
+    /// By the frame: the entry that stands for it, if it names another.
+    seats: HashMap<u32, Entry>,
+    /// The size of each queue.
+    sizes: [u64; Queue::ALL.len()],
+    /// The time.
+    now: Epoch,
+}
+
+/// How many pages may have another's entry.
+const fn most_taken(nr_frames: usize) -> usize {
+    nr_frames / 64 + 16
+}
+
+impl Places {
+    pub(crate) const fn bytes(nr_frames: usize) -> usize {
+        // A table of the standard library has at most 2 * 8 / 7 buckets for each item, of the item and a byte.
+        let item = size_of::<Entry>() + size_of::<u32>() + 1;
+        let tables = 2 * (most_taken(nr_frames) * 16 / 7 + 16) * item;
+        nr_frames * size_of::<Standing>() + Rings::bytes(nr_frames) + tables
+    }
+
+    pub(crate) fn new(nr_frames: usize) -> Self {
+        let most = most_taken(nr_frames);
+        let mut sizes = [0; Queue::ALL.len()];
+        sizes[Queue::Limbo as usize] = nr_frames as u64;
+        Self {
+            standings: vec![Standing::default(); nr_frames],
+            rings: Rings::new(nr_frames),
+            fresh: 0,
+            taken: HashMap::with_capacity(most),
+            seats: HashMap::with_capacity(most),
+            sizes,
+            now: Epoch::default(),
+        }
+    }
+
+    pub(crate) const fn nr_frames(&self) -> usize {
+        self.standings.len()
+    }
+
+    pub(crate) fn standing(&self, frame: u32) -> Standing {
+        self.standings[frame as usize]
+    }
+
+    /// How many entries a queue has.
+    pub(crate) const fn len(&self, queue: Queue) -> u32 {
+        let fresh = match queue {
+            Queue::Limbo => self.standings.len() as u32 - self.fresh,
+            _ => 0,
+        };
+        self.rings.len(queue) + fresh
+    }
+
+    /// The time: how many frames were evicted.
+    pub(crate) const fn now(&self) -> Epoch {
+        self.now
+    }
+
+    /// So many frames were evicted.
+    pub(crate) const fn pass(&mut self, nr_frames: u32) {
+        self.now = self.now.after(nr_frames);
+    }
+
+    /// For how long the first frame of a queue is there, about.
+    pub(crate) fn waited(&self, queue: Queue) -> u32 {
+        self.rings.waited(queue, self.now)
+    }
+
+    /// How many frames the pages of a queue have.
+    pub(crate) const fn size(&self, queue: Queue) -> u64 {
+        self.sizes[queue as usize]
+    }
+
+    /// Takes the first frame out of a queue.
+    pub(crate) fn pop(&mut self, queue: Queue) -> Option<u32> {
+        let frame = if queue == Queue::Limbo && (self.fresh as usize) < self.standings.len() {
+            self.fresh += 1;
+            self.fresh - 1
+        } else {
+            let entry = self.rings.pop(queue)?;
+            self.stands_for(entry, |places, frame| {
+                places.taken.remove(&entry);
+                places.seats.remove(&frame);
+            })
+        };
+        self.sizes[queue as usize] -= u64::from(self.standing(frame).nr_frames());
+        Some(frame)
+    }
+
+    /// Puts a frame that is in no queue at the end of one.
+    pub(crate) fn push(&mut self, frame: u32, queue: Queue, age: u8, nr_frames: u32) {
+        let standing = self.standing(frame).in_queue(queue, age);
+        let standing = standing.of_frames(nr_frames);
+        self.sizes[queue as usize] += u64::from(standing.nr_frames());
+        self.put(frame, standing);
+    }
+
+    fn put(&mut self, frame: u32, standing: Standing) {
+        let mut turn = standing.turn();
+        if !self.taken.is_empty() && self.taken.contains_key(&Entry::new(frame, turn)) {
+            turn = turn.other();
+        }
+        self.standings[frame as usize] = standing.with_turn(turn);
+        self.rings
+            .push(standing.queue(), Entry::new(frame, turn), self.now);
+    }
+
+    /// Gives the place of the page in `from` to `to`, which is in no queue. Then `from` is in none.
+    ///
+    /// False, and nothing is done, if `from` has no page as far as is known, or there is no room to note that.
+    pub(crate) fn hand_over(&mut self, from: u32, to: u32) -> bool {
+        if from == to || from as usize >= self.standings.len() {
+            return false;
+        }
+        let standing = self.standing(from);
+        if !matches!(standing.queue(), Queue::Window | Queue::Main) {
+            return false;
+        }
+        let seat = match self.seats.get(&from) {
+            Some(&seat) => seat,
+            None => {
+                let other = Entry::new(from, standing.turn().other());
+                if self.taken.len() >= most_taken(self.nr_frames())
+                    || self.taken.contains_key(&other)
+                {
+                    return false;
+                }
+                Entry::new(from, standing.turn())
+            }
+        };
+        self.seats.remove(&from);
+        self.taken.insert(seat, to);
+        self.seats.insert(to, seat);
+        // The size of the queue stays: it is the same page.
+        let turn = self.standing(to).turn();
+        self.standings[to as usize] = standing.with_turn(turn);
+        true
+    }
+
+    /// The frame that an entry stands for.
+    fn stands_for<'s>(&'s mut self, entry: Entry, found: impl FnOnce(&'s mut Self, u32)) -> u32 {
+        if self.taken.is_empty() {
+            return entry.frame();
+        }
+        match self.taken.get(&entry) {
+            Some(&frame) => {
+                found(self, frame);
+                frame
+            }
+            None => entry.frame(),
+        }
+    }
+
+    /// The frames that will be popped next; at most `into.len()`, maybe fewer than there are. Returns how many.
+    pub(crate) fn ahead(&self, queue: Queue, into: &mut [u32]) -> usize {
+        if queue == Queue::Limbo && (self.fresh as usize) < self.standings.len() {
+            let nr = into.len().min(self.standings.len() - self.fresh as usize);
+            for (into, frame) in into[..nr].iter_mut().zip(self.fresh..) {
+                *into = frame;
+            }
+            return nr;
+        }
+        let entries = self.rings.ahead(queue, into.len());
+        for (into, entry) in into.iter_mut().zip(entries) {
+            *into = match self.taken.is_empty() {
+                true => entry.frame(),
+                false => self.taken.get(entry).copied().unwrap_or(entry.frame()),
+            };
+        }
+        entries.len()
+    }
+
+    /// The frames of a queue, first to last.
+    #[cfg(test)]
+    pub(crate) fn frames(&self, queue: Queue) -> Vec<u32> {
+        let fresh = match queue {
+            Queue::Limbo => self.fresh..self.standings.len() as u32,
+            _ => 0..0,
+        };
+        let entries = self.rings.iter(queue);
+        fresh
+            .chain(entries.map(|entry| self.taken.get(&entry).copied().unwrap_or(entry.frame())))
+            .collect()
+    }
+
+    /// Panics if an invariant does not hold.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        let mut seen = vec![false; self.nr_frames()];
+        for queue in Queue::ALL {
+            let frames = self.frames(queue);
+            assert_eq!(frames.len(), self.len(queue) as usize);
+            let mut size = 0;
+            for frame in frames {
+                assert!(!seen[frame as usize], "frame {frame} is in two places");
+                seen[frame as usize] = true;
+                let standing = self.standing(frame);
+                assert_eq!(standing.queue(), queue, "frame {frame}");
+                size += u64::from(standing.nr_frames());
+            }
+            assert_eq!(size, self.size(queue), "{queue:?}");
+        }
+        assert!(seen.iter().all(|&seen| seen), "a frame is in no queue");
+        assert_eq!(self.taken.len(), self.seats.len());
+        assert!(self.taken.len() <= most_taken(self.nr_frames()));
+        for (entry, frame) in &self.taken {
+            assert_eq!(self.seats.get(frame), Some(entry));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Queues of frame numbers, first in, first out, in chunks of one store.
+
+use crate::words::{Entry, Epoch, Queue};
+
+/// How many entries a chunk has: a cache line.
+const CHUNK: usize = 16;
+
+/// No chunk.
+const NONE: u32 = u32::MAX;
+
+/// The queues. Together they hold one entry for each frame.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    entries: Vec<Entry>,
+    /// For each chunk the next one in its ring, or in the list of free chunks.
+    next: Vec<u32>,
+    /// For each chunk, when its first entry was pushed.
+    since: Vec<Epoch>,
+    free: u32,
+    /// The first chunk that was never used.
+    unused: u32,
+    rings: [Ring; Queue::ALL.len()],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    head: u32,
+    /// The first entry, in the first chunk.
+    first: u32,
+    tail: u32,
+    /// Behind the last entry, in the last chunk.
+    end: u32,
+    len: u32,
+}
+
+impl Ring {
+    const EMPTY: Self = Self {
+        head: NONE,
+        first: 0,
+        tail: NONE,
+        end: 0,
+        len: 0,
+    };
+}
+
+impl Rings {
+    const fn nr_chunks(nr_frames: usize) -> usize {
+        // The first and the last chunk of each ring may have a single entry.
+        nr_frames / CHUNK + 1 + 2 * Queue::ALL.len()
+    }
+
+    pub(crate) const fn bytes(nr_frames: usize) -> usize {
+        Self::nr_chunks(nr_frames)
+            * (CHUNK * size_of::<Entry>() + size_of::<u32>() + size_of::<Epoch>())
+    }
+
+    pub(crate) fn new(nr_frames: usize) -> Self {
+        let nr_chunks = Self::nr_chunks(nr_frames);
+        Self {
+            // Zeroes of the system's, until they are used.
+            entries: vec![Entry::default(); nr_chunks * CHUNK],
+            next: vec![0; nr_chunks],
+            since: vec![Epoch::default(); nr_chunks],
+            free: NONE,
+            unused: 0,
+            rings: [Ring::EMPTY; Queue::ALL.len()],
+        }
+    }
+
+    pub(crate) const fn len(&self, queue: Queue) -> u32 {
+        self.rings[queue as usize].len
+    }
+
+    /// # Panics
+    ///
+    /// When there are more entries than frames.
+    pub(crate) fn push(&mut self, queue: Queue, entry: Entry, now: Epoch) {
+        let mut ring = self.rings[queue as usize];
+        if ring.tail == NONE || ring.end as usize == CHUNK {
+            let chunk = self.take_chunk();
+            if ring.tail == NONE {
+                ring.head = chunk;
+                ring.first = 0;
+            } else {
+                self.next[ring.tail as usize] = chunk;
+            }
+            self.since[chunk as usize] = now;
+            ring.tail = chunk;
+            ring.end = 0;
+        }
+        self.entries[ring.tail as usize * CHUNK + ring.end as usize] = entry;
+        ring.end += 1;
+        ring.len += 1;
+        self.rings[queue as usize] = ring;
+    }
+
+    pub(crate) fn pop(&mut self, queue: Queue) -> Option<Entry> {
+        let mut ring = self.rings[queue as usize];
+        if ring.len == 0 {
+            return None;
+        }
+        let entry = self.entries[ring.head as usize * CHUNK + ring.first as usize];
+        ring.first += 1;
+        ring.len -= 1;
+        if ring.len == 0 {
+            self.give_chunk(ring.head);
+            ring = Ring::EMPTY;
+        } else if ring.first as usize == CHUNK {
+            let next = self.next[ring.head as usize];
+            self.give_chunk(ring.head);
+            ring.head = next;
+            ring.first = 0;
+        }
+        self.rings[queue as usize] = ring;
+        Some(entry)
+    }
+
+    /// For how long the first entry is there, about: between the first entries of two chunks, time is taken to be even.
+    pub(crate) fn waited(&self, queue: Queue, now: Epoch) -> u32 {
+        let ring = self.rings[queue as usize];
+        if ring.len == 0 {
+            return 0;
+        }
+        let since = self.since[ring.head as usize];
+        let next = if ring.head == ring.tail {
+            now
+        } else {
+            self.since[self.next[ring.head as usize] as usize]
+        };
+        let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
+        now.since(since) - span as u32
+    }
+
+    /// Up to `nr` entries that will be popped next. Fewer, if a chunk ends.
+    pub(crate) fn ahead(&self, queue: Queue, nr: usize) -> &[Entry] {
+        let ring = self.rings[queue as usize];
+        if ring.len == 0 {
+            return &[];
+        }
+        let start = ring.head as usize * CHUNK;
+        let end = if ring.head == ring.tail {
+            ring.end as usize
+        } else {
+            CHUNK
+        };
+        let end = end.min(ring.first as usize + nr);
+        &self.entries[start + ring.first as usize..start + end]
+    }
+
+    fn take_chunk(&mut self) -> u32 {
+        let chunk = self.free;
+        if chunk == NONE {
+            self.unused += 1;
+            return self.unused - 1;
+        }
+        self.free = self.next[chunk as usize];
+        chunk
+    }
+
+    fn give_chunk(&mut self, chunk: u32) {
+        self.next[chunk as usize] = self.free;
+        self.free = chunk;
+    }
+
+    /// All entries of a queue, first to last.
+    #[cfg(test)]
+    pub(crate) fn iter(&self, queue: Queue) -> impl Iterator<Item = Entry> {
+        let ring = self.rings[queue as usize];
+        let mut chunk = ring.head;
+        let mut at = ring.first as usize;
+        (0..ring.len).map(move |_| {
+            if at == CHUNK {
+                chunk = self.next[chunk as usize];
+                at = 0;
+            }
+            at += 1;
+            self.entries[chunk as usize * CHUNK + at - 1]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Turn;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        /// As many entries as there are frames always have room, however they are spread.
+        #[test]
+        fn rings_are_queues(nr_frames in 1..400_usize, steps in prop::collection::vec((0..4_usize, 0..4_usize, 1..100_u32), 1..60)) {
+            let mut rings = Rings::new(nr_frames);
+            let mut twins: [VecDeque<Entry>; 4] = Default::default();
+            for frame in 0..nr_frames as u32 {
+                let entry = Entry::new(frame, Turn::default());
+                rings.push(Queue::Limbo, entry, Epoch::default());
+                twins[0].push_back(entry);
+            }
+            for (from, to, nr) in steps {
+                for _ in 0..nr {
+                    let ahead = rings.ahead(Queue::ALL[from], 16).to_vec();
+                    prop_assert!(ahead.iter().eq(twins[from].iter().take(ahead.len())));
+                    prop_assert_eq!(ahead.is_empty(), twins[from].is_empty());
+                    let popped = rings.pop(Queue::ALL[from]);
+                    prop_assert_eq!(popped, twins[from].pop_front());
+                    let Some(entry) = popped else { break };
+                    rings.push(Queue::ALL[to], entry, Epoch::default());
+                    twins[to].push_back(entry);
+                }
+                for queue in Queue::ALL {
+                    prop_assert!(rings.iter(queue).eq(twins[queue as usize].iter().copied()));
+                    prop_assert_eq!(rings.len(queue) as usize, twins[queue as usize].len());
+                }
+            }
+        }
+    }
+}

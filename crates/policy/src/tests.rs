@@ -1,0 +1,373 @@
+//! Histories of a cache that exists as data only.
+
+use std::collections::{HashMap, VecDeque};
+
+use proptest::prelude::*;
+
+use crate::policy::{Content, Pages, Policy, Stays};
+use crate::words::Queue;
+use crate::{Ghost, Notes};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Free,
+    /// Page `id` begins here.
+    Head {
+        id: u32,
+        nr_frames: u32,
+        is_marked: bool,
+        stays: bool,
+    },
+    Tail,
+    /// In use, for something else.
+    Leaf,
+}
+
+#[derive(Debug)]
+struct Cache {
+    frames: Vec<Frame>,
+    free: VecDeque<u32>,
+    ghosts: HashMap<u32, Ghost>,
+    evicted: Vec<u32>,
+    nr_calls: usize,
+}
+
+impl Cache {
+    fn new(nr_frames: u32) -> Self {
+        Self {
+            frames: vec![Frame::Free; nr_frames as usize],
+            free: (0..nr_frames).collect(),
+            ghosts: HashMap::new(),
+            evicted: Vec::new(),
+            nr_calls: 0,
+        }
+    }
+
+    fn heads(&self) -> Vec<u32> {
+        (0..self.frames.len() as u32)
+            .filter(|&frame| matches!(self.frames[frame as usize], Frame::Head { .. }))
+            .collect()
+    }
+
+    fn page_of(&self, wanted: u32) -> Option<u32> {
+        self.heads().into_iter().find(
+            |&frame| matches!(self.frames[frame as usize], Frame::Head { id, .. } if id == wanted),
+        )
+    }
+
+    /// Fills page `id`, if a block is free.
+    fn fill(&mut self, id: u32, nr_frames: u32, notes: &Notes) -> Option<u32> {
+        let is_block = |first: u32| {
+            first.is_multiple_of(nr_frames)
+                && (first..first + nr_frames)
+                    .all(|frame| self.frames.get(frame as usize) == Some(&Frame::Free))
+        };
+        let head = self.free.iter().copied().find(|&first| is_block(first))?;
+        self.free
+            .retain(|frame| !(head..head + nr_frames).contains(frame));
+        for frame in head..head + nr_frames {
+            self.frames[frame as usize] = Frame::Tail;
+        }
+        self.frames[head as usize] = Frame::Head {
+            id,
+            nr_frames,
+            is_marked: Policy::PUBLISHES_MARKED,
+            stays: false,
+        };
+        notes.arrived(head, self.ghosts.remove(&id));
+        Some(head)
+    }
+
+    fn clear(&mut self, head: u32) -> u32 {
+        let Frame::Head { id, nr_frames, .. } = self.frames[head as usize] else {
+            panic!("frame {head} has no page");
+        };
+        for frame in head..head + nr_frames {
+            self.frames[frame as usize] = Frame::Free;
+            self.free.push_back(frame);
+        }
+        id
+    }
+
+    fn move_page(&mut self, from: u32, notes: &Notes) {
+        let Frame::Head { nr_frames: 1, .. } = self.frames[from as usize] else {
+            return;
+        };
+        let Some(to) = self.free.pop_front() else {
+            return;
+        };
+        self.frames[to as usize] = self.frames[from as usize];
+        notes.moved(from, to);
+        self.frames[from as usize] = Frame::Free;
+        self.free.push_back(from);
+    }
+}
+
+impl Pages for Cache {
+    fn content(&mut self, frame: u32) -> Content {
+        self.nr_calls += 1;
+        match self.frames[frame as usize] {
+            Frame::Head { nr_frames, .. } => Content::Page(nr_frames),
+            Frame::Free => Content::Nothing,
+            Frame::Tail | Frame::Leaf => Content::Other,
+        }
+    }
+
+    fn take_mark(&mut self, frame: u32) -> bool {
+        self.nr_calls += 1;
+        match &mut self.frames[frame as usize] {
+            Frame::Head { is_marked, .. } => std::mem::replace(is_marked, false),
+            other => panic!("no page: {other:?}"),
+        }
+    }
+
+    fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays> {
+        self.nr_calls += 1;
+        match self.frames[frame as usize] {
+            Frame::Head { stays: true, .. } => Err(Stays),
+            Frame::Head { stays: false, .. } => {
+                let id = self.clear(frame);
+                self.ghosts.insert(id, ghost);
+                self.evicted.push(id);
+                Ok(())
+            }
+            other => panic!("no page: {other:?}"),
+        }
+    }
+
+    fn prefetch(&mut self, frame: u32, level: u8) {
+        assert!((frame as usize) < self.frames.len() && level < 3);
+    }
+}
+
+/// How many calls a run may make, but for prefetches.
+fn most_calls(nr: usize) -> usize {
+    // A look at a page takes three calls. Any look may find that a page has come from elsewhere.
+    67 * (nr * 32 + 128) + 65 * (nr * 4 + 64) + 65 * (nr * 4 + 1)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Read { id: u32, order: u32 },
+    Truncate(usize),
+    Move(usize),
+    Stay(usize),
+    Leaf,
+    LeafGone,
+    LoseGhosts,
+    Evict(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (0..120_u32, prop_oneof![6 => Just(0_u32), 1 => 0..3_u32]).prop_map(|(id, order)| Step::Read { id, order }),
+        1 => any::<usize>().prop_map(Step::Truncate),
+        3 => any::<usize>().prop_map(Step::Move),
+        1 => any::<usize>().prop_map(Step::Stay),
+        1 => Just(Step::Leaf),
+        1 => Just(Step::LeafGone),
+        1 => Just(Step::LoseGhosts),
+        3 => (0..20_usize).prop_map(Step::Evict),
+    ]
+}
+
+fn evict(policy: &mut Policy, cache: &mut Cache, notes: &Notes, nr: usize) -> usize {
+    let (before, calls) = (cache.free.len(), cache.nr_calls);
+    let pages = cache.heads().len();
+    let evicted = policy.evict(nr, notes, cache);
+    assert_eq!(cache.free.len() - before, evicted);
+    assert!(evicted < nr + 4, "more than the last page was too many");
+    assert!(cache.nr_calls - calls <= most_calls(nr));
+    assert!(cache.heads().len() <= pages);
+    policy.check();
+    evicted
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_frame_is_in_one_queue_and_pages_go_once(nr_frames in 1..80_u32, steps in prop::collection::vec(step(), 1..300)) {
+        let notes = Notes::new(nr_frames as usize);
+        let mut policy = Policy::new(nr_frames as usize);
+        let mut cache = Cache::new(nr_frames);
+        for step in steps {
+            let heads = cache.heads();
+            let pick = |nr: usize| (!heads.is_empty()).then(|| heads[nr % heads.len()]);
+            match step {
+                Step::Read { id, order } => match cache.page_of(id) {
+                    Some(head) => {
+                        if let Frame::Head { is_marked, .. } = &mut cache.frames[head as usize] {
+                            *is_marked = true;
+                        }
+                    }
+                    None => {
+                        if cache.fill(id, 1 << order, &notes).is_none() {
+                            evict(&mut policy, &mut cache, &notes, 4);
+                            cache.fill(id, 1 << order, &notes);
+                        }
+                    }
+                },
+                Step::Truncate(nr) => {
+                    if let Some(head) = pick(nr) {
+                        cache.clear(head);
+                    }
+                }
+                Step::Move(nr) => {
+                    if let Some(head) = pick(nr) {
+                        cache.move_page(head, &notes);
+                    }
+                }
+                Step::Stay(nr) => {
+                    if let Some(Frame::Head { stays, .. }) = pick(nr).map(|head| &mut cache.frames[head as usize]) {
+                        *stays = !*stays;
+                    }
+                }
+                Step::Leaf => {
+                    if let Some(frame) = cache.free.pop_front() {
+                        cache.frames[frame as usize] = Frame::Leaf;
+                    }
+                }
+                Step::LeafGone => {
+                    if let Some(frame) = cache.frames.iter().position(|&frame| frame == Frame::Leaf) {
+                        cache.frames[frame] = Frame::Free;
+                        cache.free.push_back(frame as u32);
+                    }
+                }
+                Step::LoseGhosts => cache.ghosts.clear(),
+                Step::Evict(nr) => {
+                    evict(&mut policy, &mut cache, &notes, nr);
+                }
+            }
+        }
+        // Whatever has happened: all pages that can go do, and each run ends.
+        for frame in &mut cache.frames {
+            if let Frame::Head { stays, .. } = frame {
+                *stays = false;
+            }
+        }
+        for _ in 0..200 {
+            evict(&mut policy, &mut cache, &notes, 8);
+        }
+        prop_assert_eq!(cache.heads(), Vec::<u32>::new());
+    }
+
+    /// The order in which unused pages go does not depend on the frames that they are in.
+    /// (There is room for 16 that have moved.)
+    #[test]
+    fn a_moved_page_keeps_its_place(moves in prop::collection::vec((0..12_usize, any::<bool>()), 0..40)) {
+        let order = |moves: &[(usize, bool)]| {
+            let notes = Notes::new(32);
+            let mut policy = Policy::new(32);
+            let mut cache = Cache::new(32);
+            for id in 0..24 {
+                cache.fill(id, 1, &notes);
+            }
+            // All are sorted in.
+            evict(&mut policy, &mut cache, &notes, 0);
+            for &(nr, runs) in moves {
+                let from = cache.page_of(nr as u32).unwrap();
+                cache.move_page(from, &notes);
+                if runs {
+                    evict(&mut policy, &mut cache, &notes, 0);
+                }
+            }
+            evict(&mut policy, &mut cache, &notes, 24);
+            cache.evicted
+        };
+        prop_assert_eq!(order(&moves), order(&[]));
+    }
+}
+
+/// Fills, as a cache does that takes frames from a list.
+fn filled(nr_frames: u32) -> (Policy, Cache, Notes) {
+    let notes = Notes::new(nr_frames as usize);
+    let mut cache = Cache::new(nr_frames);
+    for id in 0..nr_frames {
+        cache.fill(id, 1, &notes);
+    }
+    (Policy::new(nr_frames as usize), cache, notes)
+}
+
+#[test]
+fn if_everything_stays_nothing_goes_and_the_run_ends() {
+    let (mut policy, mut cache, notes) = filled(1000);
+    for frame in &mut cache.frames {
+        if let Frame::Head { stays, .. } = frame {
+            *stays = true;
+        }
+    }
+    for _ in 0..50 {
+        assert_eq!(evict(&mut policy, &mut cache, &notes, 16), 0);
+    }
+    assert_eq!(cache.heads().len(), 1000);
+}
+
+#[test]
+fn if_everything_is_marked_again_and_again_pages_go_all_the_same() {
+    let (mut policy, mut cache, notes) = filled(5000);
+    for _ in 0..200 {
+        for frame in &mut cache.frames {
+            if let Frame::Head { is_marked, .. } = frame {
+                *is_marked = true;
+            }
+        }
+        assert_eq!(evict(&mut policy, &mut cache, &notes, 4), 4);
+    }
+}
+
+#[test]
+fn tails_and_leaves_end_up_among_the_others_and_come_back() {
+    let notes = Notes::new(64);
+    let mut policy = Policy::new(64);
+    let mut cache = Cache::new(64);
+    for id in 0..8 {
+        cache.fill(id, 4, &notes).unwrap();
+    }
+    for _ in 0..32 {
+        let frame = cache.free.pop_front().unwrap();
+        cache.frames[frame as usize] = Frame::Leaf;
+    }
+    evict(&mut policy, &mut cache, &notes, 0);
+    assert_eq!(policy.lens(), [0, 8, 56]);
+    for frame in 0..64 {
+        if cache.frames[frame] == Frame::Leaf {
+            cache.frames[frame] = Frame::Free;
+            cache.free.push_back(frame as u32);
+        }
+    }
+    for id in 100..132 {
+        cache.fill(id, 1, &notes).unwrap();
+    }
+    for _ in 0..64 {
+        evict(&mut policy, &mut cache, &notes, 0);
+    }
+    assert_eq!(policy.lens(), [0, 40, 24]);
+}
+
+#[test]
+fn no_frames_need_no_policy() {
+    let notes = Notes::new(0);
+    let mut policy = Policy::new(0);
+    assert_eq!(policy.evict(10, &notes, &mut Cache::new(0)), 0);
+}
+
+#[test]
+fn a_policy_takes_about_ten_bytes_a_frame() {
+    for nr_frames in [1 << 12, 1 << 20, 1 << 24] {
+        let bytes = Policy::bytes(nr_frames);
+        assert!((9 * nr_frames..=11 * nr_frames).contains(&bytes), "{bytes}");
+    }
+}
+
+impl Policy {
+    fn check(&self) {
+        self.places().check();
+    }
+
+    /// How many frames are in limbo, how many pages are in the window or the main queue, and how many others there are.
+    fn lens(&self) -> [u32; 3] {
+        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places().len(queue));
+        [limbo, window + main, others]
+    }
+}

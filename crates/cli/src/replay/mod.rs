@@ -6,7 +6,7 @@
 //! | [`plan`] | the requests as places in the file |
 //! | [`engines`] | ways to read and write |
 //! | [`resident`] | how much of a file the operating system has in memory |
-//! | [`run`] | the requests, in order, timed |
+//! | [`timed`] | the requests, in order, timed |
 //! | [`report`] | a table, or JSON lines |
 //!
 //! - **Owns** the replay and its figures.
@@ -17,8 +17,8 @@ mod engines;
 mod plan;
 mod report;
 mod resident;
-mod run;
 mod settings;
+mod timed;
 
 use self::engines::{Opened, Unusable};
 use self::plan::Plan;
@@ -49,7 +49,7 @@ pub(crate) fn run(settings: &ReplaySettings) -> Result<(), Failure> {
             }
         };
         progress.say(name.to_string());
-        let outcome = run::replay(name, engine, &plan, settings, &mut |at| {
+        let outcome = timed::replay(name, engine, &plan, settings, &mut |at| {
             progress.step_to(done + at);
         })?;
         progress.aside(|| report::each(&outcome, &plan, settings))?;

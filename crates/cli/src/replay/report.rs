@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::plan::Plan;
-use super::run::Outcome;
 use super::settings::{Pace, ReplaySettings};
+use super::timed::Outcome;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::size::Bytes;

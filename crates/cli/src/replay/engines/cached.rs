@@ -2,7 +2,7 @@
 
 use pagewell::{Cache, File, OpenOptions};
 
-use super::Engine;
+use super::engine::Engine;
 use crate::failure::chain;
 use crate::replay::plan::Plan;
 use crate::replay::settings::{ReplaySettings, Target};

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use memmap2::MmapMut;
 use rustix::fs::OFlags;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::replay::plan::Plan;
 use crate::replay::settings::Target;
 

@@ -7,7 +7,7 @@ use std::io;
 
 use memmap2::{Mmap, MmapMut};
 
-use super::Engine;
+use super::engine::Engine;
 use crate::replay::settings::Target;
 
 pub(super) enum Mapped {

@@ -2,34 +2,14 @@
 
 mod cached;
 mod direct;
+mod engine;
 mod mapped;
 mod system;
 
+pub(super) use self::engine::Engine;
 use super::plan::Plan;
 use super::settings::{EngineName, ReplaySettings};
 use crate::failure::Failure;
-
-/// A file that is open in some way.
-pub(super) trait Engine {
-    /// Fills `buf` from the file; it lies inside of it.
-    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<(), String>;
-
-    /// Writes `bytes` to the file, inside of it.
-    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), String>;
-
-    /// Makes what was written durable.
-    fn sync(&mut self) -> Result<(), String>;
-
-    /// Pages that were read from the file so far; None if the engine does not know.
-    fn nr_fills(&self) -> Option<u64> {
-        None
-    }
-
-    /// Bytes of memory that the engine may take for itself.
-    fn own_bytes(&self) -> u64 {
-        0
-    }
-}
 
 /// An engine that is ready.
 pub(super) struct Opened(pub(super) Box<dyn Engine>);

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::replay::settings::Target;
 
 pub(super) struct System(File);

@@ -10,10 +10,14 @@
 //! | `info` | `pagewell info` |
 //! | `bench` | `pagewell bench`: data, crews of workers, plan, cases, report |
 //! | `crash_test` | `pagewell crash-test`: writers that are killed, simulated losses of power |
+//! | `trace` | traces of requests that other tools have written |
+//! | `what_if` | `pagewell what-if`: how often caches would hit under the requests of a trace |
+//! | `replay` | `pagewell replay`: the requests of a trace on a real file |
 //! | `args` | the command line, and what of it is bad usage (exit code 2) |
 //!
 //! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker processes), `bench/data/mapped.rs`
-//! (mappings of files), `bench/cases/fork/process.rs` and `info/io_uring.rs` (system calls), and in `bench/cases/alloc`
+//! (mappings of files), `bench/cases/fork/process.rs` `info/io_uring.rs` and `replay/resident.rs`
+//! (system calls), `replay/engines/mapped.rs` (a mapping), and in `bench/cases/alloc`
 //! those of the allocators whose interface asks for it, and of blocks that threads pass on as numbers.
 
 #![deny(unsafe_code)]
@@ -28,7 +32,10 @@ mod info;
 mod machine;
 mod output;
 mod progress;
+mod replay;
 mod size;
+mod trace;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -39,6 +46,8 @@ fn main() -> ExitCode {
     let outcome = match args::parse() {
         Task::Bench(settings) => bench::run(&settings),
         Task::BenchWorker(args) => bench::worker_process(&args),
+        Task::WhatIf(settings) => what_if::run(&settings),
+        Task::Replay(settings) => replay::run(&settings),
         Task::Info(format) => info::run(format),
         Task::CrashTest(settings) => crash_test::run(&settings),
         Task::CrashTestWriter(args) => crash_test::writer_process(&args),

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 /// How results are printed: for people, or for programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Format {
+    #[value(alias = "text")]
     Table,
     Json,
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
-use super::values::{Usage, parse_seconds};
+use super::values::{Usage, parse_capacity, parse_in, parse_page_size, parse_seconds};
 use crate::bench::{Bench, Case, DEFAULT_PAGE_SIZE, DEFAULT_ROUNDS, Settings, default_seconds};
 use crate::copies::Wanted;
 use crate::output::Format;
-use crate::size;
 
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
@@ -130,7 +129,6 @@ enum Answer {
     No,
 }
 
-const PAGE_SIZES: std::ops::RangeInclusive<u64> = 4096..=65_536;
 const LARGEST_BLOCK: u64 = 64 << 20;
 const LARGEST_FILE: u64 = 1 << 40;
 
@@ -290,27 +288,4 @@ fn parse_block(text: &str) -> Result<u64, String> {
 
 fn parse_file_size(text: &str) -> Result<u64, String> {
     parse_in(text, 1..=LARGEST_FILE)
-}
-
-fn parse_capacity(text: &str) -> Result<u64, String> {
-    parse_in(text, 1..=u64::MAX)
-}
-
-fn parse_page_size(text: &str) -> Result<usize, String> {
-    let bytes = size::parse(text)?;
-    if !PAGE_SIZES.contains(&bytes) || !bytes.is_power_of_two() {
-        return Err("a page is 4K, 8K, 16K, 32K or 64K".to_owned());
-    }
-    usize::try_from(bytes).map_err(|error| error.to_string())
-}
-
-fn parse_in(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
-    let bytes = size::parse(text)?;
-    if range.contains(&bytes) {
-        Ok(bytes)
-    } else if bytes == 0 {
-        Err("it must not be zero".to_owned())
-    } else {
-        Err(format!("at most {} bytes", range.end()))
-    }
 }

@@ -6,18 +6,24 @@
 
 mod bench;
 mod crash_test;
+mod replay;
 #[cfg(test)]
 mod tests;
 mod values;
+mod what_if;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use self::bench::BenchArgs;
 use self::crash_test::CrashTestArgs;
+use self::replay::ReplayArgs;
 use self::values::Usage;
+use self::what_if::WhatIfArgs;
 use crate::bench::{Settings, WorkerArgs};
 use crate::crash_test::{CrashTestSettings, WriterArgs};
 use crate::output::Format;
+use crate::replay::ReplaySettings;
+use crate::what_if::WhatIfSettings;
 
 /// What the command line asks for, checked.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub(crate) enum Task {
     Bench(Box<Settings>),
     BenchWorker(WorkerArgs),
     Info(Format),
+    WhatIf(Box<WhatIfSettings>),
+    Replay(Box<ReplaySettings>),
     CrashTest(CrashTestSettings),
     CrashTestWriter(WriterArgs),
 }
@@ -34,7 +42,7 @@ pub(crate) fn parse() -> Task {
     task(Cli::parse()).unwrap_or_else(|usage| usage.exit())
 }
 
-/// Benchmarks, crash tests and information of Pagewell, a user-space page cache.
+/// Benchmarks, crash tests, simulations and information of Pagewell, a user-space page cache.
 ///
 /// Without a command: `bench all --quick`, which takes less than a minute.
 #[derive(Debug, Parser)]
@@ -48,6 +56,10 @@ struct Cli {
 enum Command {
     /// Compare the cache's fast paths with what they replace, on this machine
     Bench(Box<BenchArgs>),
+    /// Show how often caches of several sizes and policies would hit, under the requests of a trace
+    WhatIf(Box<WhatIfArgs>),
+    /// Make the requests of a trace again on a real file, through Pagewell and through what it would replace
+    Replay(Box<ReplayArgs>),
     /// Show what of this machine matters to a page cache
     Info(InfoArgs),
     /// Kill writers and lose power, and check that everything that was synced is there
@@ -76,6 +88,16 @@ fn task(cli: Cli) -> Result<Task, clap::Error> {
             Task::Bench(Box::new(settings))
         }
         Some(Command::BenchWorker(args)) => Task::BenchWorker(args),
+        Some(Command::WhatIf(args)) => {
+            let settings = args
+                .settings()
+                .map_err(|usage| error_of("what-if", usage))?;
+            Task::WhatIf(Box::new(settings))
+        }
+        Some(Command::Replay(args)) => {
+            let settings = args.settings().map_err(|usage| error_of("replay", usage))?;
+            Task::Replay(Box::new(settings))
+        }
         Some(Command::Info(args)) => Task::Info(args.format),
         Some(Command::CrashTest(args)) => {
             let settings = args.settings();

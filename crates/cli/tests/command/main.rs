@@ -7,7 +7,9 @@ mod files;
 mod info;
 mod json;
 mod processes;
+mod replay;
 mod usage;
+mod what_if;
 
 use std::process::{Command, Output};
 

@@ -50,12 +50,13 @@ const SEED: u64 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
+    let mut out = std::io::stdout();
     if args.format == Format::Text {
-        print!("{:<16}{:>9}", "requests of", "pages");
+        write!(out, "{:<16}{:>9}", "requests of", "pages")?;
         for policy in &args.policies {
-            print!("{policy:>13}");
+            write!(out, "{policy:>13}")?;
         }
-        println!();
+        writeln!(out)?;
     }
     for path in traces(args.folder.as_deref())? {
         let case = trace(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -73,27 +74,29 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn show(args: &Args, case: &Case) -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::stdout();
     for &pages in &case.sizes {
         if args.format == Format::Text {
-            print!("{:<16}{pages:>9}", case.name);
+            write!(out, "{:<16}{pages:>9}", case.name)?;
         }
         for &policy in &args.policies {
             let hits = hits(policy, pages, &case.requests, &mut |_| {});
             let ratio = hits as f64 / case.requests.len().max(1) as f64;
             match args.format {
-                Format::Text => print!("{:>13.2}", 100.0 * ratio),
-                Format::Json => println!(
+                Format::Text => write!(out, "{:>13.2}", 100.0 * ratio)?,
+                Format::Json => writeln!(
+                    out,
                     "{}",
                     serde_json::json!({
                         "table": case.name, "policy": policy.name(), "pages": pages,
                         "requests": case.requests.len(), "hit_ratio": ratio,
                     })
-                ),
+                )?,
             }
-            std::io::stdout().flush()?;
+            out.flush()?;
         }
         if args.format == Format::Text {
-            println!();
+            writeln!(out)?;
         }
     }
     Ok(())
@@ -137,7 +140,10 @@ fn trace(path: &Path) -> Result<Case, Box<dyn Error>> {
     let (plain, bytes): (&str, Box<dyn Read>) = if let Some(plain) = name.strip_suffix(".gz") {
         (plain, Box::new(flate2::read::MultiGzDecoder::new(file)))
     } else if let Some(plain) = name.strip_suffix(".zst") {
-        (plain, Box::new(zstd::Decoder::new(file)?))
+        (
+            plain,
+            Box::new(ruzstd::decoding::StreamingDecoder::new(file)?),
+        )
     } else {
         (&name, Box::new(file))
     };

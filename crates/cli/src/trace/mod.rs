@@ -26,6 +26,7 @@ mod request;
 mod source;
 #[cfg(test)]
 mod tests;
+mod zstd;
 
 pub(crate) use self::detect::Format;
 pub(crate) use self::error::TraceError;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::error::TraceError;
+use super::zstd::Frames;
 
 /// An opened trace: its bytes after unpacking.
 pub(crate) struct Source {
@@ -82,10 +83,10 @@ impl Source {
                 Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(whole))),
                 Some("gzip"),
             ),
-            Packing::Zstd => {
-                let decoder = zstd::stream::read::Decoder::new(whole).map_err(failed)?;
-                (Box::new(decoder), Some("zstd"))
-            }
+            Packing::Zstd => (
+                Box::new(Frames::new(BufReader::with_capacity(LOOKED_AT, whole))),
+                Some("zstd"),
+            ),
         };
         Ok(Source {
             bytes: BufReader::with_capacity(LOOKED_AT, bytes),

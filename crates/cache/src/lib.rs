@@ -62,9 +62,9 @@ pub use mapping::user::FileUser;
 #[cfg(not(loom))]
 pub use read::pin::{OwnedPageGuard, PageGuard};
 pub use spaces::frames::CacheFrames;
+pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 #[cfg(feature = "baselines")]
 pub use supply::policy::Eviction;
-pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 pub use write::moves::PageMove;
 #[cfg(not(loom))]
 pub use write::pin_mut::{DetachedPageGuardMut, PageGuardMut};

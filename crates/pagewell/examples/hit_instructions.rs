@@ -4,10 +4,10 @@
 //!     hit_instructions --list
 //!
 //! `cargo run --release -p pagewell-verify -- instructions` runs it under callgrind with COUNT and with twice as many: the
-//! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so that
-//! the same program can be built against an older checkout. Where the library chooses among variants of the copy, the program has
-//! it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. No kind waits for storage or has work for another thread: files are
-//! bytes in memory, and are written back only when asked.
+//! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so
+//! that the same program can be built against an older checkout. Where the library chooses among variants of the copy, the
+//! program has it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. No
+//! kind waits for storage or has work for another thread: files are bytes in memory, and are written back only when asked.
 
 use std::error::Error;
 use std::hint::black_box;

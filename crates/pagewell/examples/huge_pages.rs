@@ -1,8 +1,10 @@
-//! Whether asking for huge pages helps this machine, and what it costs: `cargo run --release -p pagewell --example huge_pages [MIB]`.
+//! Whether asking for huge pages helps this machine, and what it costs: `cargo run --release -p pagewell --example huge_pages
+//! [MIB]`.
 //!
-//! Several caches of one file with huge pages (`Advise`) and as many without (`Never`) take turns, so that a change of the machine's
-//! speed meets both, and no figure depends on where one cache happens to lie. A figure is the median over caches and turns; the ratio
-//! is of two neighbours in one turn, median again. Then the memory that a cache of the same capacity takes when few pages are in it.
+//! Several caches of one file with huge pages (`Advise`) and as many without (`Never`) take turns, so that a change of the
+//! machine's speed meets both, and no figure depends on where one cache happens to lie. A figure is the median over caches and
+//! turns; the ratio is of two neighbours in one turn, median again. Then the memory that a cache of the same capacity takes when
+//! few pages are in it.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -3,13 +3,16 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell::io::{
+    Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation, RacyBytes, RacySource,
+};
 use pagewell::refcount::LockBit;
 use pagewell::{Cache, Error, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_crash::{EIO, Script, errno, stored};
@@ -229,7 +232,9 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
             Operation::Write { .. } => Fault::Fail(errno(EIO)),
             _ => Fault::None,
         });
-        let panicking = background().before_write(|_, _| panic!("made to panic"));
+        // Not by `panic!`: where backtraces are printed, that takes as long as a hook that does not return.
+        let panicking =
+            background().before_write(|_, _| std::panic::resume_unwind(Box::new("made to panic")));
         let (panics, _, _) = open(&cache, &panicking);
         for (file, why) in [
             (&by_hand, "by the program alone"),
@@ -579,5 +584,163 @@ fn a_reader_that_closes_a_file_is_told_what_is_lost() {
         reader.close().map_err(|(_, error)| error).unwrap();
         assert_eq!(stored(backend).unwrap(), [1; 3 * PAGE]);
         assert_all_free(&cache);
+    });
+}
+
+/// A storage that makes so many bytes durable in a second: a sync takes as long as what was written since the last one needs.
+fn slow_storage(bytes_per_second: u64) -> Arc<FaultBackend<MemoryBackend>> {
+    let nr_unsynced = AtomicU64::new(0);
+    let backend = MemoryBackend::writable(Vec::new());
+    Arc::new(FaultBackend::with_script(backend, move |operation| {
+        match operation {
+            Operation::Write { len, .. } => {
+                nr_unsynced.fetch_add(*len as u64, Ordering::Relaxed);
+            }
+            Operation::SyncData | Operation::SyncAll => {
+                let nr = nr_unsynced.swap(0, Ordering::Relaxed);
+                thread::sleep(Duration::from_secs_f64(nr as f64 / bytes_per_second as f64));
+            }
+            _ => {}
+        }
+        Fault::None
+    }))
+}
+
+/// One sync of a file's share took longer than a storage may hang, and all the while writers got errors.
+#[test]
+fn a_storage_that_needs_long_for_much_makes_writers_slow_and_does_not_fail_them() {
+    bounded_by(LIMIT, "a slow storage", || {
+        let nr_frames = 16 * FRAMES;
+        let cache = cache::<LockBit>(nr_frames);
+        // The share would take 3 s, and what is written back at once, 1 s.
+        let share = nr_frames / 4 * PAGE as u64;
+        let backend = slow_storage(share / 3);
+        let file = cache.open_backend_with(Arc::clone(&backend), "slow", &background());
+        let file = file.unwrap();
+        let nr_pages = nr_frames / 2;
+        for nr in 0..nr_pages {
+            file.append(&content(nr, PAGE))
+                .expect("a storage that works");
+        }
+        file.close().map_err(|(_, error)| error).unwrap();
+        check(&stored(backend).unwrap(), nr_pages as usize);
+    });
+}
+
+/// The same, where the pages are given to the storage in the background, few at a time, and only then writers come to the share.
+#[test]
+fn what_was_written_in_the_background_does_not_make_a_later_sync_long() {
+    bounded_by(LIMIT, "a slow storage", || {
+        let nr_frames = 16 * FRAMES;
+        let cache = cache::<LockBit>(nr_frames);
+        let share = nr_frames / 4 * PAGE as u64;
+        let backend = slow_storage(share / 6);
+        let file = cache.open_backend_with(Arc::clone(&backend), "slow", &background());
+        let file = file.unwrap();
+        let mut nr_pages = 0;
+        // From a third of the share on a flusher makes the file durable.
+        for _ in 0..4 {
+            for _ in 0..nr_frames / 4 / 15 {
+                file.append(&content(nr_pages, PAGE)).unwrap();
+                nr_pages += 1;
+            }
+            let nr_writes = backend.nr_writes();
+            until("it is written back", || backend.nr_writes() > nr_writes);
+        }
+        for _ in 0..nr_frames / 4 {
+            file.append(&content(nr_pages, PAGE))
+                .expect("a storage that works");
+            nr_pages += 1;
+        }
+        file.close().map_err(|(_, error)| error).unwrap();
+        check(&stored(backend).unwrap(), nr_pages as usize);
+    });
+}
+
+/// A storage that notes which pages it was given and not told to begin with, when it is synced.
+#[derive(Debug)]
+struct Begins {
+    inner: MemoryBackend,
+    pages: Mutex<HashSet<u64>>,
+    most_at_sync: AtomicUsize,
+}
+
+impl Begins {
+    fn note_sync(&self) {
+        let nr = std::mem::take(&mut *self.pages.lock().unwrap()).len();
+        self.most_at_sync.fetch_max(nr, Ordering::Relaxed);
+    }
+}
+
+fn pages_of(bytes: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    bytes.start / PAGE as u64..bytes.end / PAGE as u64
+}
+
+impl Backend for Begins {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.inner.read_at(bufs, pos)
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+    fn id(&self) -> FileId {
+        self.inner.id()
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        let len: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let mut pages = self.pages.lock().unwrap();
+        pages.extend(pages_of(pos..pos + len as u64));
+        self.inner.write_at(bufs, pos)
+    }
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.inner.set_size(size)
+    }
+    fn begin_sync(&self, range: std::ops::Range<u64>) -> io::Result<()> {
+        assert!(range.end - range.start <= 1 << 20, "{range:?}");
+        let mut pages = self.pages.lock().unwrap();
+        for page in pages_of(range) {
+            pages.remove(&page);
+        }
+        Ok(())
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.note_sync();
+        self.inner.sync_data()
+    }
+    fn sync_all(&self) -> io::Result<()> {
+        self.note_sync();
+        self.inner.sync_all()
+    }
+}
+
+/// What a program had flushed was left to one long call. A storage that can begin is to begin with all of it first, in pieces.
+#[test]
+fn what_the_program_has_flushed_is_made_durable_in_pieces() {
+    bounded_by(LIMIT, "flushes and syncs", || {
+        let cache = cache::<LockBit>(16 * FRAMES);
+        // Each is a storage of which it is not known yet that it is fast.
+        for round in 0..5 {
+            let backend = Arc::new(Begins {
+                inner: MemoryBackend::writable(Vec::new()),
+                pages: Mutex::default(),
+                most_at_sync: AtomicUsize::new(0),
+            });
+            let file = cache.open_backend_with(Arc::clone(&backend), "begins", &background());
+            let file = file.unwrap();
+            // In the second half each page is a piece.
+            file.write_at(&[round; 300 * PAGE], 0).unwrap();
+            for nr in 150..300 {
+                file.write_at(&content(nr, PAGE), 2 * nr * PAGE as u64)
+                    .unwrap();
+            }
+            file.flush(0..u64::MAX).unwrap();
+            file.sync_data().unwrap();
+            let most = backend.most_at_sync.load(Ordering::Relaxed);
+            assert!(most < 64, "{most} pages");
+            assert_eq!(cache.stats().nr_unclean, 0);
+        }
     });
 }

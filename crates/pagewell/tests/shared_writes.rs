@@ -1,5 +1,5 @@
-//! What each kind of operation writes to memory that threads share: stores, read-modify-writes, full fences and locks, counted one by
-//! one. The table is also in `docs/benchmarks.md`: it is the claim about scaling.
+//! What each kind of operation writes to memory that threads share: stores, read-modify-writes, full fences and locks, counted
+//! one by one. The table is also in `docs/benchmarks.md`: it is the claim about scaling.
 //!
 //! Compiled only where atomics note what is done to them: `RUSTFLAGS="--cfg pagewell_counted" cargo test -p pagewell --test
 //! shared_writes`. Everything is done by one thread, on what is warm, so the numbers are exact.
@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use pagewell::baseline::Eviction;
 use pagewell::io::MemoryBackend;
 use pagewell::space::{CacheSpaces as _, Policy, Sharing};
 use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, Writeback};
 use pagewell_sync::counted::{Kind, Note, noted};
 
-/// For each operation how many stores, read-modify-writes, full fences and locks; how many stores to the thread's own slots; and the
-/// places: `s` for stores, `u` for read-modify-writes, `l` for locks.
+/// For each operation how many stores, read-modify-writes, full fences and locks; how many stores to the thread's own slots; and
+/// the places: `s` for stores, `u` for read-modify-writes, `l` for locks.
 const TABLE: &str = "
 | read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
@@ -71,6 +72,29 @@ fn cached(cache: &Cache) -> File {
 fn second(mut operation: impl FnMut(u64)) -> Vec<Note> {
     operation(0);
     noted(|| operation(1)).1
+}
+
+/// As many misses as a batch of evictions makes room for, in a cache that is full.
+fn misses(eviction: Eviction) -> Vec<Note> {
+    const PAGES: u64 = 1 << 14;
+    let builder = Cache::builder()
+        .capacity(PAGES / 2 * PAGE)
+        .nodes(Nodes::Unbound(1))
+        .huge_pages(HugePages::Never);
+    let cache = builder.eviction(eviction).build().unwrap();
+    let file = open(&cache, (PAGES * PAGE) as usize);
+    let mut buf = vec![0; PAGE as usize];
+    // Not one after the other, which would be read ahead.
+    let mut read = |nr: u64| file.read_at(&mut buf, nr * 7919 % PAGES * PAGE).unwrap();
+    for nr in 0..PAGES {
+        read(nr);
+    }
+    noted(|| {
+        for nr in PAGES..PAGES + 32 {
+            read(nr);
+        }
+    })
+    .1
 }
 
 fn operations() -> Vec<(&'static str, Vec<Note>)> {
@@ -143,6 +167,12 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         second(|_| drop(file.clone())),
     ));
     file.sync_all().unwrap();
+    for (eviction, name) in [
+        (Eviction::Queues, "32 reads of 4 KiB, misses that evict"),
+        (Eviction::Clock, "the same under CLOCK, the baseline"),
+    ] {
+        table.push((name, misses(eviction)));
+    }
 
     let space = cache.space().unwrap();
     let area = space.map(BYTES, Policy::Local).unwrap();
@@ -197,7 +227,7 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
 }
 
 /// What the places are that a source file, or a count, writes to. One that is not named here fails the test.
-const PLACES: [(&str, &str); 18] = [
+const PLACES: [(&str, &str); 24] = [
     ("cache/src/base/page_state.rs", "frame's record"),
     ("cache/src/dirty/groups.rs", "guards of the file"),
     ("cache/src/dirty/page_set.rs", "dirty bits of the file"),
@@ -208,10 +238,16 @@ const PLACES: [(&str, &str); 18] = [
     ("cache/src/mapping/shared.rs", "numbers of guards"),
     ("cache/src/mapping/users.rs", "handles of the file"),
     ("cache/src/read/ahead.rs", "handle's sequence"),
+    ("cache/src/supply/evict.rs", "slot"),
+    ("cache/src/supply/policy/clock.rs", "hand of all"),
+    ("cache/src/supply/reclaim/batch.rs", "queues"),
     ("cache/src/supply/counters.rs", "statistics"),
     ("cache/src/supply/permits.rs", "permits"),
     ("cache/src/supply/transfers.rs", "transfers"),
+    ("frame/src/alloc/allocator.rs", "node"),
+    ("frame/src/alloc/low.rs", "node"),
     ("frame/src/count/", "frame's record"),
+    ("frame/src/lists/", "node"),
     ("frame/src/records/meta.rs", "frame's record"),
     (
         "pagewell_cache::mapping::record::Mapping<",
@@ -229,7 +265,8 @@ fn place_of(note: &Note) -> &'static str {
     place
 }
 
-/// A row of the table: how many full fences, which stores, read-modify-writes and locks, and where; stores to what is the thread's own.
+/// A row of the table: how many full fences, which stores, read-modify-writes and locks, and where; stores to what is the
+/// thread's own.
 fn row(name: &str, notes: &[Note]) -> String {
     // A thread announces itself by stores to its own slot, which only visitors look at (`pagewell_sync::per_thread`).
     let is_own = |note: &&Note| note.site.ends_with("sync/src/per_thread.rs");

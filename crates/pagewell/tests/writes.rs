@@ -236,8 +236,8 @@ fn reads_within_a_page_see_all_of_a_write_or_nothing() {
     cache.verify().unwrap();
 }
 
-/// A page that is pinned moves to another frame when a guard replaces it. A writer that waits for the guard waits at the record of the
-/// frame that the page has left, and has to be woken there.
+/// A page that is pinned moves to another frame when a guard replaces it. A writer that waits for the guard waits at the record
+/// of the frame that the page has left, and has to be woken there.
 #[test]
 fn a_writer_that_waits_for_a_page_goes_on_when_the_page_has_moved() {
     bounded("a writer that waits for a page", || {

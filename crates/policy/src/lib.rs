@@ -1,4 +1,17 @@
 //! Which page goes next: the eviction policy, decided with metadata alone.
+//!
+//! The page cache drives this code, and so does the simulator, with pages that do not exist. It knows frames, whether their pages were
+//! used, and how long pages were away that come again. A hit calls nothing here: it writes the page's mark, if that is not set.
+//! Who fills a frame leaves a [note](Notes) for it; who needs frames calls [`Policy::evict`], under a lock of its own.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`words`] | pure words: ghosts, notes, entries, and what is known of a frame |
+//! | [`notes`] | what those who fill frames say, without a lock |
+//! | [`rings`] | queues of entries, in chunks |
+//! | [`places`] | where each frame is, also when its page came from elsewhere |
+//! | [`rules`] | what becomes of a page: pure decisions |
+//! | [`policy`] | the hands: runs, and the trait of the cache |
 
 #![forbid(unsafe_code)]
 

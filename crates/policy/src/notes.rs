@@ -47,6 +47,8 @@ impl Notes {
         };
         let note = match Note::from_bits(unread) {
             Note::Nothing => Note::MovedFrom(from),
+            // It is back where the policy knows it.
+            Note::MovedFrom(home) if home == to => Note::Nothing,
             unread => unread,
         };
         self.note(to, note);
@@ -69,6 +71,15 @@ impl Notes {
         match word.load(Ordering::Relaxed) {
             0 => Note::Nothing,
             _ => Note::from_bits(word.swap(0, Ordering::Relaxed)),
+        }
+    }
+
+    /// Gives a note back that was taken, unless there is a newer one.
+    pub(crate) fn put_back(&self, frame: u32, note: Note) {
+        if let Some(word) = self.0.get(frame as usize) {
+            let (old, new) = (0, note.bits());
+            // ORDERING: Relaxed; as in `note`.
+            let _ = word.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -109,10 +120,16 @@ mod tests {
         notes.moved(3, 2);
         notes.moved(2, 0);
         assert_eq!(notes.take(0), Note::MovedFrom(3));
-        assert_eq!(
-            [1, 2, 3].map(|frame| notes.take(frame)),
-            [Note::Nothing; 3]
-        );
+        assert_eq!([1, 2, 3].map(|frame| notes.take(frame)), [Note::Nothing; 3]);
+    }
+
+    #[test]
+    fn a_page_that_moves_there_and_back_has_not_moved() {
+        let notes = Notes::new(4);
+        notes.moved(0, 1);
+        notes.moved(1, 2);
+        notes.moved(2, 0);
+        assert_eq!([0, 1, 2].map(|frame| notes.take(frame)), [Note::Nothing; 3]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use crate::rings::Rings;
-use crate::words::{Entry, Queue, Standing};
+use crate::words::{Entry, Epoch, Queue, Standing};
 
 /// Where each frame is.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Places {
     seats: HashMap<u32, Entry>,
     /// The size of each queue.
     sizes: [u64; Queue::ALL.len()],
+    /// The time.
+    now: Epoch,
 }
 
 /// How many pages may have another's entry.
@@ -52,6 +54,7 @@ impl Places {
             taken: HashMap::with_capacity(most),
             seats: HashMap::with_capacity(most),
             sizes,
+            now: Epoch::default(),
         }
     }
 
@@ -70,6 +73,21 @@ impl Places {
             _ => 0,
         };
         self.rings.len(queue) + fresh
+    }
+
+    /// The time: how many frames were evicted.
+    pub(crate) const fn now(&self) -> Epoch {
+        self.now
+    }
+
+    /// So many frames were evicted.
+    pub(crate) const fn pass(&mut self, nr_frames: u32) {
+        self.now = self.now.after(nr_frames);
+    }
+
+    /// For how long the first frame of a queue is there, about.
+    pub(crate) fn waited(&self, queue: Queue) -> u32 {
+        self.rings.waited(queue, self.now)
     }
 
     /// How many frames the pages of a queue have.
@@ -107,10 +125,11 @@ impl Places {
             turn = turn.other();
         }
         self.standings[frame as usize] = standing.with_turn(turn);
-        self.rings.push(standing.queue(), Entry::new(frame, turn));
+        self.rings
+            .push(standing.queue(), Entry::new(frame, turn), self.now);
     }
 
-    /// Gives the place of the page in `from` to `to`, which is in no queue; `from` goes to limbo.
+    /// Gives the place of the page in `from` to `to`, which is in no queue. Then `from` is in none.
     ///
     /// False, and nothing is done, if `from` has no page as far as is known, or there is no room to note that.
     pub(crate) fn hand_over(&mut self, from: u32, to: u32) -> bool {
@@ -136,10 +155,9 @@ impl Places {
         self.seats.remove(&from);
         self.taken.insert(seat, to);
         self.seats.insert(to, seat);
-        // The size of the queue stays: one frame's page is the other's.
+        // The size of the queue stays: it is the same page.
         let turn = self.standing(to).turn();
         self.standings[to as usize] = standing.with_turn(turn);
-        self.push(from, Queue::Limbo, 0, 1);
         true
     }
 

@@ -8,7 +8,7 @@
 
 use crate::notes::Notes;
 use crate::places::Places;
-use crate::rules::{Rules, Sizes, Verdict};
+use crate::rules::{DEMOTED, Rules, Sizes, Verdict};
 use crate::words::{Ghost, How, Note, Queue};
 
 /// A page that cannot be evicted now: it is dirty, being written, pinned, or somebody else works on it.
@@ -52,6 +52,9 @@ const NR_LEVELS: u8 = 3;
 /// How many frames are loaded ahead.
 const GROUP: usize = 16;
 
+/// How many moves are followed at once.
+const MOST_MOVES: usize = 64;
+
 /// The policy of a cache of so many frames.
 #[derive(Debug)]
 pub struct Policy {
@@ -94,6 +97,8 @@ impl Policy {
             notes,
             pages,
             nr_ahead: [0; Queue::ALL.len()],
+            is_backlog: false,
+            nr_challenges: nr.saturating_mul(4).saturating_add(64),
         };
         run.sort_in(nr);
         run.look_at_others(nr);
@@ -124,17 +129,30 @@ struct Run<'r, P> {
     pages: &'r mut P,
     /// How many of the first frames of each queue are loaded already.
     nr_ahead: [usize; Queue::ALL.len()],
+    /// Whether more pages have come than room was made for.
+    is_backlog: bool,
+    /// How many pages of the main queue may be looked at for those that come again.
+    nr_challenges: usize,
 }
 
 impl<P: Pages> Run<'_, P> {
+    /// Sorts in what is in limbo: what has arrived since the last run, as a rule.
     fn sort_in(&mut self, nr: usize) {
-        let most = nr.saturating_mul(4).saturating_add(64);
-        for _ in 0..most.min(self.places.len(Queue::Limbo) as usize) {
+        let len = self.places.len(Queue::Limbo) as usize;
+        let is_backlog = len > nr.saturating_mul(4).saturating_add(8);
+        if is_backlog {
+            self.rules.begin_to_fill();
+        }
+        let most = nr.saturating_mul(8).saturating_add(64).min(len);
+        for done in 0..most {
+            // The last ones are for the window, out of which they can go.
+            self.is_backlog = is_backlog && done + nr < most;
             let Some((frame, note)) = self.pop(Queue::Limbo) else {
-                return;
+                break;
             };
             self.settle(frame, note);
         }
+        self.is_backlog = false;
     }
 
     fn look_at_others(&mut self, nr: usize) {
@@ -161,7 +179,11 @@ impl<P: Pages> Run<'_, P> {
             if nr_evicted >= nr {
                 break;
             }
-            let effort = if look < easy { Effort::Easy } else { Effort::Hard };
+            let effort = if look < easy {
+                Effort::Easy
+            } else {
+                Effort::Hard
+            };
             let sizes = self.sizes();
             if sizes.window + sizes.main == 0 {
                 break;
@@ -194,12 +216,15 @@ impl<P: Pages> Run<'_, P> {
             }
         };
         let age = self.places.standing(frame).age();
-        let is_marked = self.pages.take_mark(frame);
-        match self.rules.verdict(queue, age, is_marked) {
-            Verdict::To(queue, age) if effort == Effort::Easy => self.places.push(frame, queue, age, nr_frames),
+        match self.judge(queue, frame) {
+            Verdict::To(queue, age) if effort == Effort::Easy => {
+                self.places.push(frame, queue, age, nr_frames)
+            }
             _ => {
-                if self.pages.evict(frame, self.rules.ghost(queue)).is_ok() {
-                    self.rules.has_gone(queue, nr_frames);
+                let ghost = Rules::ghost(queue, age, self.places.now());
+                if self.pages.evict(frame, ghost).is_ok() {
+                    self.rules.has_gone(queue, age);
+                    self.places.pass(nr_frames);
                     self.places.push(frame, Queue::Limbo, 0, 1);
                     return nr_frames as usize;
                 }
@@ -211,18 +236,35 @@ impl<P: Pages> Run<'_, P> {
 
     /// Gives a frame of which nothing is known any more its place.
     fn settle(&mut self, frame: u32, note: Note) {
+        let mut next = self.settle_one(frame, note);
+        // The frame out of which a page has moved may have got another that has moved, and so on.
+        for _ in 0..MOST_MOVES {
+            let Some(frame) = next else { return };
+            next = self.settle_one(frame, self.notes.take(frame));
+        }
+        if let Some(frame) = next {
+            self.places.push(frame, Queue::Limbo, 0, 1);
+        }
+    }
+
+    /// As [`Run::settle`]; returns a frame that has lost its place by that.
+    fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,
-            empty => return self.put_empty(frame, empty),
+            empty => {
+                self.put_empty(frame, empty);
+                return None;
+            }
         };
         let (ghost, how) = match note {
-            Note::MovedFrom(from) if self.places.hand_over(from, frame) => return,
+            Note::MovedFrom(from) if self.places.hand_over(from, frame) => return Some(from),
             Note::Arrived { ghost, how } => (ghost, how),
             // Nobody has said so, or not yet.
             Note::MovedFrom(_) | Note::Nothing => (None, How::Asked),
         };
-        let (queue, age) = self.rules.admit(ghost, how, self.sizes());
-        self.places.push(frame, queue, age, nr_frames);
+        let queue = self.admit(ghost, how);
+        self.places.push(frame, queue, 0, nr_frames);
+        None
     }
 
     /// Gives a frame without a page its place.
@@ -234,10 +276,73 @@ impl<P: Pages> Run<'_, P> {
         self.places.push(frame, queue, 0, 1);
     }
 
+    /// Where a page begins that was filled.
+    fn admit(&mut self, ghost: Option<Ghost>, how: How) -> Queue {
+        let sizes = self.sizes();
+        if self.is_backlog && self.rules.has_room(sizes) {
+            return Queue::Main;
+        }
+        let Some(ghost) = ghost else {
+            return Queue::Window;
+        };
+        let now = self.places.now();
+        self.rules.learn(ghost, now, sizes);
+        if how == How::Asked && self.takes_a_place(Rules::distance(ghost, now, sizes)) {
+            Queue::Main
+        } else {
+            Queue::Window
+        }
+    }
+
+    /// Whether a page that comes again after `distance` takes the place of one in the main queue, which was not used for longer.
+    fn takes_a_place(&mut self, distance: u64) -> bool {
+        while self.nr_challenges > 0 {
+            self.nr_challenges -= 1;
+            if !Rules::is_unused_for(self.places.waited(Queue::Main), distance) {
+                return false;
+            }
+            let Some((frame, note)) = self.pop(Queue::Main) else {
+                return false;
+            };
+            if note != Note::Nothing {
+                // What was here has gone; what has come has its turn.
+                self.notes.put_back(frame, note);
+                self.places.push(frame, Queue::Limbo, 0, 1);
+                continue;
+            }
+            let nr_frames = match self.pages.content(frame) {
+                Content::Page(nr_frames) => nr_frames,
+                empty => {
+                    self.put_empty(frame, empty);
+                    continue;
+                }
+            };
+            match self.judge(Queue::Main, frame) {
+                Verdict::Evict => {
+                    self.places.push(frame, Queue::Window, DEMOTED, nr_frames);
+                    return true;
+                }
+                Verdict::To(queue, age) => self.places.push(frame, queue, age, nr_frames),
+            }
+        }
+        false
+    }
+
+    /// Takes the mark off a page, and says what becomes of it.
+    fn judge(&mut self, queue: Queue, frame: u32) -> Verdict {
+        let age = self.places.standing(frame).age();
+        let is_marked = self.pages.take_mark(frame);
+        self.rules.verdict(queue, age, is_marked, self.sizes())
+    }
+
     fn sizes(&self) -> Sizes {
         Sizes {
             window: self.places.size(Queue::Window),
             main: self.places.size(Queue::Main),
+            all: [Queue::Limbo, Queue::Window, Queue::Main]
+                .map(|queue| self.places.size(queue))
+                .iter()
+                .sum(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Queues of frame numbers, first in, first out, in chunks of one store.
 
-use crate::words::{Entry, Queue};
+use crate::words::{Entry, Epoch, Queue};
 
-/// How many entries a chunk has: four cache lines.
-const CHUNK: usize = 64;
+/// How many entries a chunk has: a cache line.
+const CHUNK: usize = 16;
 
 /// No chunk.
 const NONE: u32 = u32::MAX;
@@ -14,6 +14,8 @@ pub(crate) struct Rings {
     entries: Vec<Entry>,
     /// For each chunk the next one in its ring, or in the list of free chunks.
     next: Vec<u32>,
+    /// For each chunk, when its first entry was pushed.
+    since: Vec<Epoch>,
     free: u32,
     /// The first chunk that was never used.
     unused: u32,
@@ -48,7 +50,8 @@ impl Rings {
     }
 
     pub(crate) const fn bytes(nr_frames: usize) -> usize {
-        Self::nr_chunks(nr_frames) * (CHUNK * size_of::<Entry>() + size_of::<u32>())
+        Self::nr_chunks(nr_frames)
+            * (CHUNK * size_of::<Entry>() + size_of::<u32>() + size_of::<Epoch>())
     }
 
     pub(crate) fn new(nr_frames: usize) -> Self {
@@ -57,6 +60,7 @@ impl Rings {
             // Zeroes of the system's, until they are used.
             entries: vec![Entry::default(); nr_chunks * CHUNK],
             next: vec![0; nr_chunks],
+            since: vec![Epoch::default(); nr_chunks],
             free: NONE,
             unused: 0,
             rings: [Ring::EMPTY; Queue::ALL.len()],
@@ -70,7 +74,7 @@ impl Rings {
     /// # Panics
     ///
     /// When there are more entries than frames.
-    pub(crate) fn push(&mut self, queue: Queue, entry: Entry) {
+    pub(crate) fn push(&mut self, queue: Queue, entry: Entry, now: Epoch) {
         let mut ring = self.rings[queue as usize];
         if ring.tail == NONE || ring.end as usize == CHUNK {
             let chunk = self.take_chunk();
@@ -80,6 +84,7 @@ impl Rings {
             } else {
                 self.next[ring.tail as usize] = chunk;
             }
+            self.since[chunk as usize] = now;
             ring.tail = chunk;
             ring.end = 0;
         }
@@ -108,6 +113,22 @@ impl Rings {
         }
         self.rings[queue as usize] = ring;
         Some(entry)
+    }
+
+    /// For how long the first entry is there, about: between the first entries of two chunks, time is taken to be even.
+    pub(crate) fn waited(&self, queue: Queue, now: Epoch) -> u32 {
+        let ring = self.rings[queue as usize];
+        if ring.len == 0 {
+            return 0;
+        }
+        let since = self.since[ring.head as usize];
+        let next = if ring.head == ring.tail {
+            now
+        } else {
+            self.since[self.next[ring.head as usize] as usize]
+        };
+        let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
+        now.since(since) - span as u32
     }
 
     /// Up to `nr` entries that will be popped next. Fewer, if a chunk ends.
@@ -173,7 +194,7 @@ mod tests {
             let mut twins: [VecDeque<Entry>; 4] = Default::default();
             for frame in 0..nr_frames as u32 {
                 let entry = Entry::new(frame, Turn::default());
-                rings.push(Queue::Limbo, entry);
+                rings.push(Queue::Limbo, entry, Epoch::default());
                 twins[0].push_back(entry);
             }
             for (from, to, nr) in steps {
@@ -184,7 +205,7 @@ mod tests {
                     let popped = rings.pop(Queue::ALL[from]);
                     prop_assert_eq!(popped, twins[from].pop_front());
                     let Some(entry) = popped else { break };
-                    rings.push(Queue::ALL[to], entry);
+                    rings.push(Queue::ALL[to], entry, Epoch::default());
                     twins[to].push_back(entry);
                 }
                 for queue in Queue::ALL {

@@ -58,7 +58,7 @@ impl Cache {
     /// Fills page `id`, if a block is free.
     fn fill(&mut self, id: u32, nr_frames: u32, notes: &Notes) -> Option<u32> {
         let is_block = |first: u32| {
-            first % nr_frames == 0
+            first.is_multiple_of(nr_frames)
                 && (first..first + nr_frames)
                     .all(|frame| self.frames.get(frame as usize) == Some(&Frame::Free))
         };
@@ -142,7 +142,8 @@ impl Pages for Cache {
 
 /// How many calls a run may make, but for prefetches.
 fn most_calls(nr: usize) -> usize {
-    3 * (nr * 32 + 128) + (nr * 4 + 64) + (nr * 4 + 1)
+    // A look at a page takes three calls. Any look may find that a page has come from elsewhere.
+    67 * (nr * 32 + 128) + 65 * (nr * 4 + 64) + 65 * (nr * 4 + 1)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -252,8 +253,9 @@ proptest! {
     }
 
     /// The order in which unused pages go does not depend on the frames that they are in.
+    /// (There is room for 16 that have moved.)
     #[test]
-    fn a_moved_page_keeps_its_place(moves in prop::collection::vec((0..24_usize, any::<bool>()), 0..40)) {
+    fn a_moved_page_keeps_its_place(moves in prop::collection::vec((0..12_usize, any::<bool>()), 0..40)) {
         let order = |moves: &[(usize, bool)]| {
             let notes = Notes::new(32);
             let mut policy = Policy::new(32);
@@ -327,7 +329,7 @@ fn tails_and_leaves_end_up_among_the_others_and_come_back() {
         cache.frames[frame as usize] = Frame::Leaf;
     }
     evict(&mut policy, &mut cache, &notes, 0);
-    assert_eq!(policy.lens(), [0, 8, 0, 56]);
+    assert_eq!(policy.lens(), [0, 8, 56]);
     for frame in 0..64 {
         if cache.frames[frame] == Frame::Leaf {
             cache.frames[frame] = Frame::Free;
@@ -340,7 +342,7 @@ fn tails_and_leaves_end_up_among_the_others_and_come_back() {
     for _ in 0..64 {
         evict(&mut policy, &mut cache, &notes, 0);
     }
-    assert_eq!(policy.lens(), [0, 40, 0, 24]);
+    assert_eq!(policy.lens(), [0, 40, 24]);
 }
 
 #[test]
@@ -363,7 +365,9 @@ impl Policy {
         self.places().check();
     }
 
-    fn lens(&self) -> [u32; 4] {
-        Queue::ALL.map(|queue| self.places().len(queue))
+    /// How many frames are in limbo, how many pages are in the window or the main queue, and how many others there are.
+    fn lens(&self) -> [u32; 3] {
+        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places().len(queue));
+        [limbo, window + main, others]
     }
 }

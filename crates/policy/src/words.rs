@@ -61,6 +61,11 @@ impl Epoch {
         Self(epoch & Self::MASK)
     }
 
+    /// How many evictions there were since another epoch.
+    pub(crate) const fn since(self, then: Self) -> u32 {
+        self.0.wrapping_sub(then.0) & Self::MASK
+    }
+
     #[must_use]
     pub(crate) const fn after(self, nr_evicted: u32) -> Self {
         Self(self.0.wrapping_add(nr_evicted) & Self::MASK)
@@ -231,11 +236,6 @@ impl Entry {
 
     pub(crate) const fn frame(self) -> u32 {
         self.0 & !Self::TURN
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn turn(self) -> Turn {
-        Turn((self.0 >> 31) as u8)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Atomics, locks and counted pointers that note what a thread does to memory that others may be using: for the one test that counts
-//! that, which is built with `--cfg pagewell_counted`. No other build has this module.
+//! Atomics, locks and counted pointers that note what a thread does to memory that others may be using: for the one test that
+//! counts that, which is built with `--cfg pagewell_counted`. No other build has this module.
 //!
 //! What is noted: each store and each read-modify-write of an atomic (a compare-and-swap that fails takes the line as well), each
 //! `SeqCst` fence, each lock taken (by [`lock`](crate::lock) and its like; to release it is not noted again), each change of the

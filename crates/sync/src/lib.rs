@@ -46,8 +46,8 @@ pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockW
 /// Locks `mutex`; a panic of another holder does not poison it.
 ///
 /// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind, so a poisoned mutex
-/// carries no information. (Backends and hooks are called with no lock held but those of a file's size, of its writeback and of
-/// a round of the thread that writes back; the data that these guard is consistent before every call.)
+/// carries no information. (Backends and hooks are called with no lock held but those of a file's size and its writeback, and by a
+/// thread that keeps the cache quiet that of the rounds; the data that these guard is consistent before every call.)
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     note_lock();

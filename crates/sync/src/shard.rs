@@ -197,8 +197,8 @@ impl Gap {
     };
 }
 
-/// Whether a field of a `T`, `len` bytes from offset `start` on, shares no line with a [`Padded`] one at `other`, wherever the value
-/// is: for assertions about layouts.
+/// Whether a field of a `T`, `len` bytes from offset `start` on, shares no line with a [`Padded`] one at `other`, wherever the
+/// value is: for assertions about layouts.
 #[must_use]
 pub const fn is_apart<T>(start: usize, len: usize, other: usize) -> bool {
     let is_padded = align_of::<T>().is_multiple_of(LINES) && other.is_multiple_of(LINES);

@@ -108,25 +108,26 @@ impl<S: RefScheme> Builder<S> {
     }
 
     /// After how long the cache makes written data durable by itself, in files that it writes back
-    /// ([`Writeback::Background`](crate::Writeback::Background)), so that their pages can be evicted. Default: 30 seconds, as Linux's
-    /// `dirty_expire_centisecs`. It looks five times a second.
+    /// ([`Writeback::Background`](crate::Writeback::Background)), so that their pages can be evicted. Default: 30 seconds, as
+    /// Linux's `dirty_expire_centisecs`. It looks five times a second.
     #[must_use]
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
         self.max_dirty_age = age;
         self
     }
 
-    /// How long a write to a file that has its share of dirty bytes ([`dirty_limit`](Self::dirty_limit)) waits for a call of that file's
-    /// storage, or of its hook, that does not return; then it fails with [`Throttled`](ErrorKind::Throttled). A storage
-    /// that is slow but answers is waited for as long as it takes. Default: 0.9 seconds.
+    /// How long a write to a file that has its share of dirty bytes ([`dirty_limit`](Self::dirty_limit)) waits for a call of that
+    /// file's storage, or of its hook, that does not return; then it fails with [`Throttled`](ErrorKind::Throttled). A storage
+    /// that is slow but answers is waited for as long as it takes. So that it can answer in time, a file that the cache writes back
+    /// is synced each time when the storage was given what it makes durable in about a quarter of this time. Default: 0.9 seconds.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall_timeout = timeout;
         self
     }
 
-    /// How long the last close of a file, or the drop of its last handle, tries again when the storage, or the hook, has failed. Beside
-    /// that it takes as long as their calls. Default: a second.
+    /// How long the last close of a file, or the drop of its last handle, tries again when the storage, or the hook, has failed.
+    /// Beside that it takes as long as their calls. Default: a second.
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;

@@ -163,12 +163,13 @@ impl<S: RefScheme> Cache<S> {
         self.open_backend_with(backend, path, &OpenOptions::new())
     }
 
-    /// As [`open_backend`](Self::open_backend), with options. Whether the file is to be created or emptied is not asked here: that is
-    /// for whoever makes the backend.
+    /// As [`open_backend`](Self::open_backend), with options. Whether the file is to be created or emptied is not asked here:
+    /// that is for whoever makes the backend.
     ///
     /// # Errors
     ///
-    /// As [`open_with`](Self::open_with), and [`ReadOnly`](ErrorKind::ReadOnly) when it is to be written to, and the backend cannot.
+    /// As [`open_with`](Self::open_with), and [`ReadOnly`](ErrorKind::ReadOnly) when it is to be written to, and the backend
+    /// cannot.
     pub fn open_backend_with(
         &self,
         backend: impl Backend,

@@ -47,8 +47,8 @@ use crate::writeback::flush::Flusher;
 ///   later ([`Cache::quiesce`](crate::Cache::quiesce)).
 /// - Cached pages are as the file was when they were read in. A program that changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
-// What a hit loads is not written while the handle is shared. What misses write is on other lines, wherever the handle lies; and so is
-// the count in front of it, if a program keeps it in an `Arc`.
+// What a hit loads is not written while the handle is shared. What misses write is on other lines, wherever the handle lies; and
+// so is the count in front of it, if a program keeps it in an `Arc`.
 #[repr(C)]
 pub struct File<S: RefScheme = LockBit> {
     _counts: Gap,
@@ -196,19 +196,19 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
-    /// [`Throttled`](crate::ErrorKind::Throttled) when the file has as many dirty pages as it may have, and they cannot be written back
-    /// ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned or cannot be written back, and
-    /// the errors of [`read_at`](Self::read_at), since a write to a part of a page reads the page first.
+    /// [`Throttled`](crate::ErrorKind::Throttled) when the file has as many dirty pages as it may have, and they cannot be
+    /// written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when
+    /// every page is pinned or cannot be written back, and the errors of [`read_at`](Self::read_at), since a write to a part of a
+    /// page reads the page first.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
     }
 
     /// As [`write_at`](Self::write_at), with the log sequence number of the write; 0 for none. Before a page is given to the
-    /// storage, the hook gets the highest number of that page
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)). The number says how far the log has to be durable then: of a
-    /// log that is a file, take the end of the record ([`append`](Self::append)), not its start.
+    /// storage, the hook gets the highest number of that page ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
+    /// The number says how far the log has to be durable then: of a log that is a file, take the end of the record
+    /// ([`append`](Self::append)), not its start.
     ///
     /// # Errors
     ///
@@ -223,9 +223,9 @@ impl<S: RefScheme> File<S> {
     /// The end of that range is a good log sequence number for a record: all bytes of the log before it are durable, so is the
     /// record; and no record has number 0, which stands for none ([`write_at_lsn`](Self::write_at_lsn)).
     ///
-    /// All of it is in the cache before any of it is written back. So the most that one call can append is what may be dirty
-    /// at once of one file, a quarter of the cache's frames ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less what the page
-    /// with the end of the file has already. Larger records are appended in parts.
+    /// All of it is in the cache before any of it is written back. So the most that one call can append is what may be dirty at
+    /// once of one file, a quarter of the cache's frames ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less what the
+    /// page with the end of the file has already. Larger records are appended in parts.
     ///
     /// # Errors
     ///
@@ -260,30 +260,31 @@ impl<S: RefScheme> File<S> {
         self.tells(Grower(&self.mapping).resize(size))
     }
 
-    /// Pins page number `page` to be changed: gives a copy of its bytes, which replaces the page when the guard is
-    /// dropped. Until then readers see the old page, and other threads that want to write to it wait. A call that would
-    /// make the guard's own thread wait for it fails: another `pin_mut` of the page, a write to it by this file or by a memory space
-    /// that shows it, an [`append`](Self::append) or a new size that changes it.
+    /// Pins page number `page` to be changed: gives a copy of its bytes, which replaces the page when the guard is dropped. Until
+    /// then readers see the old page, and other threads that want to write to it wait. A call that would make the guard's own
+    /// thread wait for it fails: another `pin_mut` of the page, a write to it by this file or by a memory space that shows it, an
+    /// [`append`](Self::append) or a new size that changes it.
     ///
     /// # Errors
     ///
     /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has such a guard of the page already,
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Throttled`](crate::ErrorKind::Throttled) as of [`write_at`](Self::write_at), and as
+    /// [`pin`](Self::pin).
     pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))
     }
 
-    /// As [`pin_mut`](Self::pin_mut), but does not wait for another guard of the page, so that a thread that has some pages pinned may
-    /// go for others in any order.
+    /// As [`pin_mut`](Self::pin_mut), but does not wait for another guard of the page, so that a thread that has some pages
+    /// pinned may go for others in any order.
     ///
     /// The storage is waited for, as by `pin_mut`: a page that is not cached is read, and one with bytes from before a
-    /// [`barrier`](Self::barrier) is made durable first.
+    /// [`barrier`](Self::barrier) is made durable first. So are others if the file has its share of dirty pages.
     ///
     /// # Errors
     ///
-    /// [`Locked`](crate::ErrorKind::Locked) if the page is pinned to be changed, by whatever thread;
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and as [`pin`](Self::pin).
+    /// [`Locked`](crate::ErrorKind::Locked) if the page is pinned to be changed, by whatever thread; all but `Deadlock` of
+    /// [`pin_mut`](Self::pin_mut).
     pub fn try_pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Fail))
@@ -405,15 +406,15 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Makes everything durable, and gives the handle up. A handle for reading does so only if it is the file's last: then it closes
-    /// the file, and may be the one to learn that what others have written is lost.
+    /// Makes everything durable, and gives the handle up. A handle for reading does so only if it is the file's last: then it
+    /// closes the file, and may be the one to learn that what others have written is lost.
     ///
     /// If the storage, or the hook, fails, it is tried again for a second
-    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). Beside that, closing takes as long as the calls of the storage and
-    /// of the hook.
+    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). Beside that, closing takes as long as the calls of the
+    /// storage and of the hook.
     ///
-    /// A handle that is dropped instead does the same, and takes as long, but can report an error only on the program's standard error;
-    /// then what was not saved is lost.
+    /// A handle that is dropped instead does the same, and takes as long, but can report an error only on the program's standard
+    /// error; then what was not saved is lost.
     ///
     /// # Errors
     ///

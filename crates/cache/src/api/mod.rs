@@ -1,7 +1,7 @@
 //! What users hold: caches and files.
 //!
-//! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion ([`companion`]), the options of a file ([`options`]), the file ([`mod@file`]),
-//! and a cache without background work ([`quiet`]).
+//! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion ([`companion`]), the options of a file
+//! ([`options`]), the file ([`mod@file`]), and a cache without background work ([`quiet`]).
 //!
 //! Calls every room. It checks the arguments of users, and turns outcomes into errors; the rooms below do the work.
 

@@ -29,17 +29,17 @@ pub struct Quiet<'c, S: RefScheme> {
 }
 
 impl<S: RefScheme> Cache<S> {
-    /// Waits until the threads of the cache have finished their present work, closes the files that were left to them, and keeps them
-    /// from beginning anything new until the answer is dropped. It waits as long as the calls of storages and hooks take that
-    /// are under way.
+    /// Waits until the threads of the cache have finished their present work, closes the files that were left to them, and keeps
+    /// them from beginning anything new until the answer is dropped. It waits as long as the calls of storages and hooks take
+    /// that are under way.
     ///
     /// Call it before counting frames with [`stats`](Self::stats) or verifying the cache ([`verify`](Self::verify)): if the
     /// program's own threads do nothing either, nothing changes. A program that only closes files need not call it: when the
     /// last handle is dropped the file is closed, and its frames are free. Only files whose last handle was dropped in a hook
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)) are left to the threads of the cache.
     ///
-    /// Nothing is written back in the background meanwhile, so a writer reaches its file's share of dirty frames sooner, and then writes
-    /// the file back itself. A call of another thread waits until the answer is dropped.
+    /// Nothing is written back in the background meanwhile, so a writer reaches its file's share of dirty frames sooner, and then
+    /// writes the file back itself. A call of another thread waits until the answer is dropped.
     ///
     /// # Errors
     ///

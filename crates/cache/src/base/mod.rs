@@ -1,7 +1,7 @@
 //! Words, pure types and memory of the system: the vocabulary of all rooms of the cache.
 //!
-//! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition; page numbers and
-//! sizes ([`page`]), extents ([`extent`]); the change that a write makes ([`edit`]); errors ([`error`]); the process that made the cache
+//! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition; page numbers and sizes
+//! ([`page`]), extents ([`extent`]); the change that a write makes ([`edit`]); errors ([`error`]); the process that made the cache
 //! ([`home`]); arrays that use memory only where they are written ([`reserved`]); facts about the machine ([`system`]).
 //!
 //! Calls nothing of the cache. Knows no file and no other cache state: a function here gets what it works on.

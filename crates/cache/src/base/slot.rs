@@ -221,7 +221,10 @@ mod tests {
                 for (after, frame) in changed.into_iter().zip([7, 9]) {
                     assert_eq!(after.state(), State::Present(FrameNr::new(frame)));
                     assert_eq!(after.is_hot(), page.is_hot());
-                    assert_eq!(after.versions_since(0), page.emptied(None).versions_since(0));
+                    assert_eq!(
+                        after.versions_since(0),
+                        page.emptied(None).versions_since(0)
+                    );
                 }
             }
         }

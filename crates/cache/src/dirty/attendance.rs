@@ -1,8 +1,8 @@
 //! Whether a file is called for, and attended: one word.
 //!
-//! Protocol. A caller sets *called*. If the word was empty, it puts a call for the file into the queue. A flusher that takes the call
-//! sets *attended*, and then clears *called*: later callers are for the next attempt. When it is done it clears *attended*, and if
-//! the file was called for meanwhile, puts the next call into the queue.
+//! Protocol. A caller sets *called*. If the word was empty, it puts a call for the file into the queue. A flusher that takes the
+//! call sets *attended*, and then clears *called*: later callers are for the next attempt. When it is done it clears *attended*,
+//! and if the file was called for meanwhile, puts the next call into the queue.
 //!
 //! So there is one call in the queue, or one flusher at the file, or neither; and each call is followed by the begin of an attempt
 //! that sees what the caller has done before. A flusher that hangs keeps no other one: callers find the word not empty.

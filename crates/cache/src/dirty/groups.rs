@@ -26,7 +26,8 @@
 //! - G4: while a page is locked by a [`PageGuardMut`](crate::PageGuardMut) no barrier is made: the bytes that the guard
 //!   will put into it are of no group yet, and dropping the guard cannot fail.
 //!
-//! Proved by: `crates/pagewell/tests/durability/groups.rs` (with losses of power), `loom_write_vs_barrier`, `loom_flush_vs_barrier`.
+//! Proved by: `crates/pagewell/tests/durability/groups.rs` (with losses of power), `loom_write_vs_barrier`,
+//! `loom_flush_vs_barrier`.
 
 use std::collections::HashMap;
 

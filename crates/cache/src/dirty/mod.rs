@@ -1,9 +1,10 @@
 //! What the storage does not have yet: which pages, how many, in which order; and the errors that handles are told.
 //!
-//! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]), the
-//! known state of its storage ([`storage`]), errors ([`errors`]), options ([`options`]), what its write-back is doing
-//! ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty frames ([`pressure`]), and the calls for the
-//! threads of the cache ([`calls`]). And which thread is in a hook ([`hook`]), or has locks of a file ([`order`]).
+//! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]),
+//! the known state of its storage ([`storage`]), how much that is given between syncs ([`pace`]), errors ([`errors`]), options
+//! ([`options`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
+//! frames ([`pressure`]), and the calls for the threads of the cache ([`calls`]). And which thread is in a hook ([`hook`]), or
+//! has locks of a file ([`order`]).
 //!
 //! Calls `base`. It gives nothing to the storage, and claims nothing: writers add to this state, and
 //! writeback takes from it.
@@ -18,6 +19,7 @@ pub(crate) mod groups;
 pub(crate) mod hook;
 pub(crate) mod options;
 pub(crate) mod order;
+pub(crate) mod pace;
 pub(crate) mod page_set;
 pub(crate) mod pressure;
 pub(crate) mod service;

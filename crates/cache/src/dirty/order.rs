@@ -1,8 +1,8 @@
 //! The order of the locks of files, checked in debug builds.
 //!
-//! A thread that has a lock of one file (that of its size, or the writeback lock) waits for those of no other file, except in a hook
-//! that it has entered since (`docs/LOCKING.md`). Otherwise one file's storage or hook would stop another file, and two files
-//! could wait for each other. Each thread notes what it has, and looks before it waits.
+//! A thread that has a lock of one file (that of its size, or the writeback lock) waits for those of no other file, except in a
+//! hook that it has entered since (`docs/LOCKING.md`). Otherwise one file's storage or hook would stop another file, and two
+//! files could wait for each other. Each thread notes what it has, and looks before it waits.
 
 /// A lock of a file that this thread has, or is about to have; a note that is taken back when this is dropped.
 #[derive(Debug)]

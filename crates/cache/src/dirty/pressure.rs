@@ -8,8 +8,8 @@
 //! free is divided among the rest.
 //!
 //! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998),
-//! with a factor of 1. Beyond the limit there is a ceiling, three quarters of the cache. Up to there each file may have a few frames
-//! (*the least*: a sixteenth of what is left), whatever the others have, and in any case one page.
+//! with a factor of 1. Beyond the limit there is a ceiling, three quarters of the cache. Up to there each file may have a few
+//! frames (*the least*: a sixteenth of what is left), whatever the others have, and in any case one page.
 //!
 //! A write that makes a page dirty at its file's share waits until pages of *that file* were made clean; a page that is not clean
 //! already may be written to at any time. From half of the share on the threads of the cache make the file's pages clean, so that
@@ -201,8 +201,8 @@ impl Changed {
 
 #[cfg(not(loom))]
 impl Waiter<'_> {
-    /// Sleeps until a change is told that `look` wants, or it says that it need not wait any more (none). What `look` answers is how
-    /// long to sleep at most before it looks again.
+    /// Sleeps until a change is told that `look` wants, or it says that it need not wait any more (none). What `look` answers is
+    /// how long to sleep at most before it looks again.
     pub(crate) fn wait(&self, mut look: impl FnMut() -> Option<Duration>) {
         let changed = self.0;
         let mut guard = pagewell_sync::lock(&changed.lock);

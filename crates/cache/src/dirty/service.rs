@@ -193,8 +193,8 @@ impl Service {
         self.attendance.forget_call();
     }
 
-    /// Takes the call for file number `number`. Later calls are for the next attempt. None if another thread is at the file: it calls
-    /// again when it is done.
+    /// Takes the call for file number `number`. Later calls are for the next attempt. None if another thread is at the file: it
+    /// calls again when it is done.
     pub(crate) fn begin_attempt<'s>(
         &'s self,
         pressure: &'s Pressure,

@@ -1,6 +1,7 @@
 //! The known state of a file's storage, guarded by the writeback lock.
 
 use crate::base::page::PageNr;
+use crate::dirty::pace::Pace;
 
 /// The known state of a file's storage.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Storage {
     pub(crate) is_split: bool,
     /// A dirty page that was passed over since the last sync began, because it was held.
     pub(crate) passed_over: Option<PageNr>,
+    /// How much it was given since the last sync.
+    pub(crate) pace: Pace,
 }
 
 impl Storage {
@@ -32,6 +35,7 @@ impl Storage {
             may_have_dirty: false,
             is_split: false,
             passed_over: None,
+            pace: Pace::default(),
         }
     }
 }

@@ -27,8 +27,8 @@ use crate::dirty::storage::Storage;
 
 /// The additional state of a file that is written to.
 ///
-/// A write to a page that is dirty already loads the number of errors and of barriers, which have lines of their own, and fields that
-/// are not written after the file was opened; the others are padded.
+/// A write to a page that is dirty already loads the number of errors and of barriers, which have lines of their own, and fields
+/// that are not written after the file was opened; the others are padded.
 pub(crate) struct Writes {
     /// Which pages are dirty, and which are written.
     sets: PageSets,
@@ -180,10 +180,8 @@ impl Writes {
 
     /// A dirty page in `pages`, if there is one.
     pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
-        let mut sets = [0, 1]
-            .map(|group| self.sets.set(Which::Dirty(group)))
-            .into_iter();
-        sets.find_map(|set| set.next(pages.start, pages.end))
+        let set = |group| self.sets.set(Which::Dirty(group));
+        (0..2).find_map(|group| set(group).next(pages.start, pages.end))
     }
 
     /// Brings the sets, and the number of unclean frames, into line with a change of the state of a page of `order`. The
@@ -252,12 +250,13 @@ impl Writes {
         let _ = (pressure, self.number, Call::Close);
     }
 
-    /// Has a thread of the cache make the file durable now, as far as it is not held; the number of the last attempt that does not know
-    /// of this call.
+    /// Has a thread of the cache make the file durable now, as far as it is not held; the number of the last attempt that does
+    /// not know of this call.
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A call that waits already may not be taken before those who stop the calls let them go on. One too many finds nothing to do.
+        // A call that waits already may not be taken before those who stop the calls let them go on. One too many finds nothing
+        // to do.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }

@@ -158,8 +158,9 @@ impl<S: RefScheme> Cleaner<'_, S> {
         })
     }
 
-    /// Makes pages clean that are in frames of `place`, for a caller that has found nothing to evict there: all pages of one file that
-    /// is written back in the background; for a block of several frames, of all those files. Returns whether any were made clean.
+    /// Makes pages clean that are in frames of `place`, for a caller that has found nothing to evict there: all pages of one file
+    /// that is written back in the background; for a block of several frames, of all those files. Returns whether any were made
+    /// clean.
     ///
     /// No lock is held: this waits for storages and hooks. In a hook nothing is done.
     #[cold]
@@ -174,8 +175,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
         self.0.shared.pressure.nr_cleaned() != before
     }
 
-    /// Makes the files with these numbers durable, as far as they are written back in the background, until pages were cleaned beyond
-    /// `before`; returns the first error.
+    /// Makes the files with these numbers durable, as far as they are written back in the background, until pages were cleaned
+    /// beyond `before`; returns the first error.
     #[cfg(loom)]
     fn clean_any(
         self,

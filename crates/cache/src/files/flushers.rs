@@ -2,11 +2,11 @@
 //!
 //! # Which thread does what
 //!
-//! The *watcher* makes a round five times a second, and calls a flusher for each file that is due ([`crate::dirty::calls`]). It calls
-//! neither a storage nor a hook, and waits for no file. A *flusher* takes one call at a time, and may wait for that file's storage
-//! and hook as long as these like. One flusher at most is at a file. When a call has waited for [`DELAY`] since all flushers are
-//! at work, the watcher starts one more, up to [`MOST_FLUSHERS`]; one that has had nothing to do for [`PATIENCE`] ends. So a
-//! file whose storage hangs keeps one flusher, and no other file waits for it.
+//! The *watcher* makes a round five times a second, and calls a flusher for each file that is due ([`crate::dirty::calls`]). It
+//! calls neither a storage nor a hook, and waits for no file. A *flusher* takes one call at a time, and may wait for that file's
+//! storage and hook as long as these like. One flusher at most is at a file. When a call has waited for [`DELAY`] since all
+//! flushers are at work, the watcher starts one more, up to [`MOST_FLUSHERS`]; one that has had nothing to do for [`PATIENCE`]
+//! ends. So a file whose storage hangs keeps one flusher, and no other file waits for it.
 //!
 //! # Who has which lock
 //!

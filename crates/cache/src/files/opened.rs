@@ -1,11 +1,11 @@
 //! Shares and visits: what keeps a file open, and what only looks at it.
 //!
-//! A handle has a *share* of its file ([`Opened`]). When the last share is dropped the file is closed: its pages and its index are
-//! given back, its lock is free. Others look at files without keeping them open: the watcher, a flusher, a
-//! thread that waits for pages to be made clean, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread
-//! that drops the last share waits until all visitors have left. So a file is closed when its last handle has been dropped, and
-//! not later, when a visitor happens to be done. Only a pin that owns a share ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps
-//! it open longer. Such a pin is no handle; the last of them closes the file.
+//! A handle has a *share* of its file ([`Opened`]). When the last share is dropped the file is closed: its pages and its index
+//! are given back, its lock is free. Others look at files without keeping them open: the watcher, a flusher, a thread that waits
+//! for pages to be made clean, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread that drops
+//! the last share waits until all visitors have left. So a file is closed when its last handle has been dropped, and not later,
+//! when a visitor happens to be done. Only a pin that owns a share ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps it open
+//! longer. Such a pin is no handle; the last of them closes the file.
 //!
 //! # Protocol
 //!
@@ -22,9 +22,9 @@
 //! mapping is there at b, since it is let go of after 2. If 1 comes first, and it was the last share, a fails, and so does every
 //! later visit. So a visitor is never the last holder of a mapping, and tears nothing down; it may hold claims and locks.
 //!
-//! A file without a share may still be kept by pins, or by a thread that waits at 2. If it is opened again meanwhile it has a share,
-//! and may get more visitors. The thread at 2 need not wait any more then: another one closes the file. Whoever opens the file
-//! wakes it, since the visitor that it waits for leaves a file with a share, and wakes nobody.
+//! A file without a share may still be kept by pins, or by a thread that waits at 2. If it is opened again meanwhile it has a
+//! share, and may get more visitors. The thread at 2 need not wait any more then: another one closes the file. Whoever opens the
+//! file wakes it, since the visitor that it waits for leaves a file with a share, and wakes nobody.
 //!
 //! # Waits
 //!

@@ -43,10 +43,10 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
     }
 }
 
-/// Gives the dirty pages of a file to the storage; if it has many, or for long, makes them durable.
+/// Gives the dirty pages of a file to the storage; if it has many, or for long, or the storage would need long for a sync of what it
+/// was given, makes them durable.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
-    use crate::base::page::PageNr;
     use crate::writeback::durable::Sync;
     use crate::writeback::flush::Flusher;
 
@@ -73,7 +73,7 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
         if attempt.is_urgent {
             flusher.sync_unless(Sync::Data, || false)
         } else if is_durable() {
-            flusher.flush(0..PageNr::MAX).map(drop)
+            flusher.flush_in_background()
         } else {
             flusher.sync_unless(Sync::Data, is_durable)
         }

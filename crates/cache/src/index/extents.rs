@@ -6,8 +6,8 @@
 //! extents of each part, are counted.
 //!
 //! Protocol. A thread that makes a leaf enters it here before, and a leaf that was taken out leaves here after:
-//! 1. Enter: with the lock held, count the leaf. If it is the first of its extent, or of its part, enough must have been charged for
-//!    these; if not, nothing is counted, and the caller charges and tries again. Charging may evict, and so take out leaves
+//! 1. Enter: with the lock held, count the leaf. If it is the first of its extent, or of its part, enough must have been charged
+//!    for these; if not, nothing is counted, and the caller charges and tries again. Charging may evict, and so take out leaves
 //!    of the same file: that is done without the lock.
 //! 2. Leave: with the lock held, count the leaf no more. If it was the last, discard the memory, and return what was charged.
 //!

@@ -21,7 +21,6 @@
 //! - I5: no word of a slot with a page repeats, even if its leaf was taken out in between: a new leaf's
 //!   slots begin at a version (the *floor* of the cache) that is higher than all versions of slots in leaves
 //!   that were taken out. (The version has 31 bits; see [`crate::base::slot`].)
-//!
 //! - I6: a leaf is made by one thread at a time, which has locked it ([`Index::lock_to_make`]) and entered it ([`Index::enter`]);
 //!   only its maker stores a root entry that is zero. A leaf leaves ([`Index::leave`]) when it was taken out, or could not be made.
 //!
@@ -51,8 +50,8 @@ use crate::index::raw;
 /// How many leaves of a file are made at once, at the most.
 const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// How many rounds a thread watches a claimed slot before it sleeps: the claim of an eviction or of a write ends in a moment, that of a
-/// fill does not.
+/// How many rounds a thread watches a claimed slot before it sleeps: the claim of an eviction or of a write ends in a moment,
+/// that of a fill does not.
 pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 /// The index of one file.
@@ -104,8 +103,8 @@ impl<'i> Seen<'i> {
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
-    /// Waits for the end of the claim of the slot, which was seen busy: watches for the first rounds of `backoff`, and sleeps then. The
-    /// caller looks again.
+    /// Waits for the end of the claim of the slot, which was seen busy: watches for the first rounds of `backoff`, and sleeps
+    /// then. The caller looks again.
     ///
     /// In line, as everything is that has the backoff: callers keep it in a register.
     #[inline(always)]
@@ -149,8 +148,8 @@ impl<S: RefScheme> Index<S> {
     /// An empty index for pages up to `nr_pages`, or none when the system does not give the addresses.
     ///
     /// The pool of `view` must live longer than the index; `Mapping` ensures that. `beside` has [`EXTENT_WORDS`] words for each
-    /// extent; its owner stores to those of an extent only while it holds a claim of a page there, and leaves zeros when the last page
-    /// has gone.
+    /// extent; its owner stores to those of an extent only while it holds a claim of a page there, and leaves zeros when the last
+    /// page has gone.
     pub(crate) fn new(
         nr_pages: u64,
         view: FrameView<S>,

@@ -19,8 +19,8 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
 
     /// Waits until file number `number` has less than its share of the frames that may be not clean. No lock of the file is held.
     ///
-    /// The threads of the cache clean it; if they are kept from it ([`quiesce`](crate::Cache::quiesce)), this thread does. It waits for no
-    /// other file.
+    /// The threads of the cache clean it; if they are kept from it ([`quiesce`](crate::Cache::quiesce)), this thread does. It
+    /// waits for no other file.
     ///
     /// # Errors
     ///

@@ -85,7 +85,7 @@ pub(crate) struct Mapping<S: RefScheme> {
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Hit<S: RefScheme> {
-    // Not at the mapping's own address is what hits load: the compiler would keep that address for it, in a register too many.
+    // First what hits load least: from an index at the mapping's own address, the compiler keeps that address in one more register.
     order: Order,
     page_shift: u32,
     page_size: usize,
@@ -398,8 +398,8 @@ impl<S: RefScheme> Mapping<S> {
         Ok(FileLock::of(self, &self.growth.resize))
     }
 
-    /// As [`lock_size`](Self::lock_size), when the file has less than its share of the frames that may be not clean: for a write that
-    /// dirties pages with the lock in hand. Writers that come together do not exceed the share together.
+    /// As [`lock_size`](Self::lock_size), when the file has less than its share of the frames that may be not clean: for a write
+    /// that dirties pages with the lock in hand. Writers that come together do not exceed the share together.
     ///
     /// # Errors
     ///

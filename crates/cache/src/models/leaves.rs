@@ -135,8 +135,8 @@ fn loom_fill_vs_leaf_reuse() {
     });
 }
 
-/// The only leaf of a part of the root is taken out, and with it the part's memory, while a neighbour is made: the neighbour's entry
-/// is not lost with that memory, nor is a page of its that is dirty.
+/// The only leaf of a part of the root is taken out, and with it the part's memory, while a neighbour is made: the neighbour's
+/// entry is not lost with that memory, nor is a page of its that is dirty.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {

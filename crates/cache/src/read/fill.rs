@@ -32,8 +32,8 @@ use crate::supply::leaves::Leaves;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::transfers::NodeSet;
 
-/// A fill may have to make a leaf: a frame for its record, and at most two that are withheld for what it shares with its neighbours.
-/// (In a model, where pools are tiny, one that is not withheld any more is found at once.)
+/// A fill may have to make a leaf: a frame for its record, and at most two that are withheld for what it shares with its
+/// neighbours. (In a model, where pools are tiny, one that is not withheld any more is found at once.)
 const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// The outcome of a fill.

@@ -46,8 +46,8 @@ impl<S: RefScheme> CacheFrames<S> {
         Allocator(self.files.supply()).alloc_at(order, place).ok()
     }
 
-    /// Has pages in frames of `place` made clean, so that they can be evicted for a block of `order`, and waits for it: pages of files
-    /// that are written back in the background are given to their storages, and made durable, by the threads of the cache.
+    /// Has pages in frames of `place` made clean, so that they can be evicted for a block of `order`, and waits for it: pages of
+    /// files that are written back in the background are given to their storages, and made durable, by the threads of the cache.
     /// Returns whether any page was made clean. If not, the next sync of each file tells why.
     ///
     /// The caller must hold no lock that a hook of the program may want: it waits for storages and hooks that return, and for

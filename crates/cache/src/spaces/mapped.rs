@@ -4,8 +4,9 @@
 //! kept anywhere else, so eviction, writeback, truncation and migration have no entries to look for.
 //!
 //! Protocol. Every access comes in two parts, as a fault of the processor does:
-//! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`], [`MappedFile::try_pin`]): look at the page
-//!    once. A try neither waits nor allocates, and calls neither the storage nor the program. So the locks of a space may be held.
+//! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`], [`MappedFile::try_pin`]): look at the
+//!    page once. A try neither waits nor allocates, and calls neither the storage nor the program. So the locks of a space may be
+//!    held.
 //! 2. If the try says what has to be waited for ([`Tried::NotNow`]): let go of all locks, wait ([`MappedFile::wait`],
 //!    [`MappedFile::hold`]), and try again. Waiting may read from the storage, write pages back, and call the program's hook.
 //!
@@ -209,7 +210,8 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Pins page number `page`, if the file has its first `end` bytes: a reference to its frame, whose bytes do not change while it exists.
+    /// Pins page number `page`, if the file has its first `end` bytes: a reference to its frame, whose bytes do not change while
+    /// it exists.
     ///
     /// # Errors
     ///
@@ -315,8 +317,8 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of a read, or a write, of the file, [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has the page pinned to
-    /// be changed; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the page.
+    /// The errors of a read, or a write, of the file, [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has the page pinned
+    /// to be changed; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the page.
     pub fn wait<'f>(
         &'f self,
         pos: u64,

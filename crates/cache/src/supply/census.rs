@@ -116,6 +116,11 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
+    /// Whether pages have lost their marks, so that another round finds them.
+    pub(crate) fn has_unmarked(&self) -> bool {
+        self.nr(Stays::Marked) != 0
+    }
+
     /// How many frames are on their way in, or set aside for a write.
     fn nr_moving(&self) -> usize {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
@@ -126,7 +131,7 @@ impl Census {
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0
-            || self.nr(Stays::Marked) != 0
+            || self.has_unmarked()
             || self.nr_moving() != 0
             || (1..=READERS).contains(&nr_held)
     }

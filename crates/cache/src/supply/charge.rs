@@ -27,15 +27,10 @@ impl<'s, S: RefScheme> Charges<'s, S> {
     }
 
     /// Takes back a charge of `bytes`, if there are any.
-    pub(crate) fn uncharge_some(self, bytes: usize) {
-        if bytes != 0 {
-            self.uncharge(bytes);
-        }
-    }
-
-    /// Takes back a charge of `bytes`.
     pub(crate) fn uncharge(self, bytes: usize) {
-        self.0.budget.uncharge(&self.0.claims, bytes);
+        if bytes != 0 {
+            self.0.budget.uncharge(&self.0.claims, bytes);
+        }
     }
 }
 

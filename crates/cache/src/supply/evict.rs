@@ -38,6 +38,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     /// # Errors
     ///
     /// Why it stays, if it cannot be evicted at once, and the order of its block. If the record says why, nothing is claimed.
+    #[inline]
     pub(crate) fn evict(
         self,
         frame: FrameNr,
@@ -53,18 +54,22 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         evicted.map_err(|stays| (stays, order))
     }
 
+    #[inline(never)] // The looks at frames that stay have to be fast, all the way round.
     fn evict_page(self, frame: FrameNr, marks: Marks) -> Result<UniqueFrame<'s, S>, Stays> {
         let (leaf, position, slot) = self.slot_of(frame).ok_or(Stays::Raced)?;
         if slot.is_hot() && marks == Marks::Respected {
             unmark(&leaf, position, slot);
             return Err(Stays::Marked);
         }
-        self.evict_from((leaf, position, slot), None)
-            .ok_or(Stays::Raced)
+        let unique = self
+            .evict_from((leaf, position, slot), None)
+            .ok_or(Stays::Raced)?;
+        self.0.counters.add(Event::Eviction, 1);
+        Ok(unique)
     }
 
     /// Evicts the page in `frame`, whatever its mark, if that can be done at once, and leaves its ghost. `seen` is the slot that names
-    /// it, if the caller has just looked. Also gives the frame of its leaf.
+    /// it, if the caller has just looked. Also gives the frame of its leaf. The caller counts it.
     pub(crate) fn evict_unmarked(
         self,
         frame: FrameNr,
@@ -86,9 +91,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         ghost: Option<Ghost>,
     ) -> Option<UniqueFrame<'s, S>> {
         let claim = Claim::try_new(&self.0.claims, leaf, position, slot).ok()?;
-        let unique = claim.evict(ghost)?;
-        self.0.counters.add(Event::Eviction, 1);
-        Some(unique)
+        claim.evict(ghost)
     }
 
     /// The slot that names the page in `frame`: its leaf, its position there, and its word.

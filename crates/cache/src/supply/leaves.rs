@@ -76,12 +76,12 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {
-                    charges.uncharge_some(surplus);
+                    charges.uncharge(surplus);
                     return Ok(());
                 }
                 Err(Missing(more)) => {
                     if let Err(reason) = charges.charge(more) {
-                        charges.uncharge_some(paid);
+                        charges.uncharge(paid);
                         return Err(reason);
                     }
                     paid += more;
@@ -91,7 +91,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     }
 
     fn leave(self, index: &Index<S>, leaf: usize) {
-        Charges(self.0).uncharge_some(index.leave(leaf));
+        Charges(self.0).uncharge(index.leave(leaf));
     }
 
     /// A frame for a leaf's record; the leaf's slots use as much memory elsewhere.

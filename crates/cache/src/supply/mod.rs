@@ -3,7 +3,8 @@
 //! Owns. Everything that decides where a free frame comes from: permits of fills ([`permits`]), transfers that will make frames
 //! evictable ([`transfers`]), memory used outside of frames ([`budget`], [`charge`]), frames for leaves ([`leaf_stock`],
 //! [`leaves`]), eviction of one page or leaf ([`evict`]), the order in which pages go ([`policy`]), rounds until one finds
-//! something ([`reclaim`]), what holds the frames if none does ([`census`], [`out_of_frames`]), and the entry ([`alloc`]). Its state is one value ([`Supply`](parts::Supply)).
+//! something ([`reclaim`]), what holds the frames if none does ([`census`], [`out_of_frames`]), and the entry ([`alloc`]). Its
+//! state is one value ([`Supply`](parts::Supply)).
 //!
 //! Calls `base` and `index`. A leaf belongs to a file, which this room does not know: it asks the owner of the files through
 //! [`LeafOwners`](owners::LeafOwners).

@@ -60,10 +60,7 @@ impl<S: RefScheme> Supply<S> {
     pub(crate) fn new(pool: FramePool<S>, eviction: Eviction) -> Self {
         let (nr_frames, nr_nodes) = (pool.nr_frames(), pool.nr_nodes());
         let (queues, nr_notes) = match eviction {
-            Eviction::Queues => (
-                Some(Padded(Mutex::new(Queues::new(nr_frames)))),
-                nr_frames,
-            ),
+            Eviction::Queues => (Some(Padded(Mutex::new(Queues::new(nr_frames)))), nr_frames),
             Eviction::Clock => (None, 0),
         };
         Self {

@@ -19,7 +19,8 @@
 //!
 //! The lock of the size comes before the writeback lock. A page that is pinned to be changed is waited for without it: the thread
 //! that has the guard may make the file longer first. No writer is throttled with the lock of the size in hand, since a flusher
-//! takes the writeback lock to clean the file, and others want the lock of the size. A hook, which runs with the writeback lock in hand, may write to other files.
+//! takes the writeback lock to clean the file, and others want the lock of the size. A hook, which runs with the writeback lock
+//! in hand, may write to other files.
 //!
 //! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`;
 //! the litmus tests `write-vs-truncate*`, `append-vs-read*`.
@@ -132,8 +133,8 @@ impl<S: RefScheme> Grower<'_, S> {
             )))
     }
 
-    /// Does `what`, which takes the lock of the size, with room; and repeats it when a page was locked that it has to write to. That
-    /// is waited for here, with no lock held.
+    /// Does `what`, which takes the lock of the size, with room; and repeats it when a page was locked that it has to write to.
+    /// That is waited for here, with no lock held.
     fn when_unlocked<T>(
         self,
         writes: &Writes,

@@ -35,8 +35,8 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
     ///
     /// # Errors
     ///
-    /// If the page is locked: [`Locked`](ErrorKind::Locked), or [`Deadlock`](ErrorKind::Deadlock) if it is to be waited for and this
-    /// thread has the guard. The errors of a read of the page.
+    /// If the page is locked: [`Locked`](ErrorKind::Locked), or [`Deadlock`](ErrorKind::Deadlock) if it is to be waited for and
+    /// this thread has the guard. The errors of a read of the page.
     pub(crate) fn lock_page(
         self,
         page: PageNr,

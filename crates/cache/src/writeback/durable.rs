@@ -6,10 +6,12 @@ use std::ops::Range;
 use pagewell_frame::refcount::RefScheme;
 
 use crate::base::page_state::PageState;
+use crate::dirty::options::Writeback;
 use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
+use crate::writeback::most_pages;
 use crate::writeback::states::States;
 
 /// What a sync has to make durable.
@@ -49,6 +51,10 @@ impl<S: RefScheme> Durable<'_, S> {
         storage: &mut Storage,
         what: Sync,
     ) -> io::Result<()> {
+        if self.is_sync_due(writes, storage) {
+            // The program may have flushed much. Throttled writers see that each of these calls returns.
+            self.begin_sync_of_written(writes, storage)?;
+        }
         // Dropped last: who is told that the call has returned finds pages clean.
         let _step = writes
             .service
@@ -59,14 +65,47 @@ impl<S: RefScheme> Durable<'_, S> {
             after: Some(PageState::failed),
         };
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
+        let given = storage.pace.begin_sync();
+        #[cfg(not(loom))]
+        let began = std::time::Instant::now();
         match what {
             Sync::Data => self.0.backend().sync_data()?,
             Sync::All => self.0.backend().sync_all()?,
         }
+        #[cfg(not(loom))]
+        storage.pace.learn(
+            given,
+            began.elapsed(),
+            self.0.shared().pressure.limits.stall,
+        );
+        // A model has no time.
+        #[cfg(loom)]
+        let _ = given;
         settle.after = Some(PageState::synced);
         storage.is_synced = true;
         storage.may_have_dirty = false;
         storage.is_doubtful = was_doubtful;
+        Ok(())
+    }
+
+    /// Whether a sync would take long if the storage were given more. Nobody waits for pages that only the program writes back.
+    pub(super) fn is_sync_due(self, writes: &Writes, storage: &Storage) -> bool {
+        writes.mode == Writeback::Background && storage.pace.is_sync_due()
+    }
+
+    /// Asks the storage to begin with a sync of all that it was given, in pieces: neighbouring pages.
+    fn begin_sync_of_written(self, writes: &Writes, storage: &mut Storage) -> io::Result<()> {
+        let (page_size, end) = (self.0.page_size() as u64, self.0.nr_pages());
+        let most = most_pages(self.0.page_size()) as u64;
+        let written = writes.written();
+        let mut from = 0;
+        while let Some(first) = written.next(from, end) {
+            from = first + 1;
+            while from < end.min(first + most) && written.next(from, from + 1).is_some() {
+                from += 1;
+            }
+            self.begin_sync(writes, storage, first * page_size..from * page_size)?;
+        }
         Ok(())
     }
 

@@ -29,6 +29,14 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.flush_locked(writes, &mut storage, pages, Next::Nothing)
     }
 
+    /// Gives the dirty pages to the storage, except those that are held, for a sync that will come some time.
+    pub(crate) fn flush_in_background(self) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Flush)?;
+        let mut storage = self.0.lock_storage(writes, Op::Flush)?;
+        self.flush_locked(writes, &mut storage, 0..PageNr::MAX, Next::SyncLater)
+            .map(drop)
+    }
+
     /// Makes all earlier writes durable.
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
@@ -68,8 +76,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
     }
 
-    /// Does `work`, and makes a panic of the hook or the storage an error, of which the handles are told. What is under way is put in
-    /// order as for any caller that unwinds.
+    /// Does `work`, and makes a panic of the hook or the storage an error, of which the handles are told. What is under way is
+    /// put in order as for any caller that unwinds.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {

@@ -15,19 +15,20 @@ use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::durable::Durable;
+use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::most_pages;
 use crate::writeback::size::StorageSize;
 use crate::writeback::states::States;
-
-/// The most bytes that are given to the storage in one request.
-const MOST_BYTES: usize = 1 << 20;
 
 /// The step that follows when pages were given to the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing now: pages that are written to until that step need not be written twice.
     Nothing,
-    /// A sync. The storage begins with the pages that it was given while the rest is given to it.
+    /// A sync, some time. The storage is given no more than it makes durable soon ([`crate::dirty::pace`]).
+    SyncLater,
+    /// A sync. The storage begins with the pages that it was given while the rest is given to it, and is synced in between, as for
+    /// one that comes later.
     Sync,
 }
 
@@ -120,7 +121,13 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             if given.is_ok() {
                 nr_taken += batch.outgoing.len();
             }
-            for failure in [gathered, asked, given].into_iter().filter_map(Result::err) {
+            drop(batch);
+            let synced = match next {
+                Next::SyncLater | Next::Sync => self.keep_pace(writes, storage),
+                Next::Nothing => Ok(()),
+            };
+            let results = [gathered, asked, given, synced];
+            for failure in results.into_iter().filter_map(Result::err) {
                 match &first_failure {
                     None => first_failure = Some(failure),
                     Some(first) if first.cause == failure.cause => {}
@@ -135,6 +142,14 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
     }
 
+    /// Makes durable what the storage was given, if otherwise the next sync would take long.
+    fn keep_pace(self, writes: &Writes, storage: &mut Storage) -> Result<(), Failure> {
+        if Durable(self.0).is_sync_due(writes, storage) {
+            Durable(self.0).sync_storage(writes, storage, Sync::Data)?;
+        }
+        Ok(())
+    }
+
     /// Step 1 of the protocol, for dirty pages of `group` from the first of `pages` on without a gap.
     fn gather(
         self,
@@ -143,14 +158,13 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         pages: Range<PageNr>,
         group: Group,
     ) -> (Batch<'m, S>, Result<(), Failure>) {
-        let most = (MOST_BYTES / self.0.page_size()).max(1);
         let mut batch = Batch {
             mapping: self.0,
             writes,
             outgoing: Vec::new(),
             is_given: false,
         };
-        for page in pages.take(most) {
+        for page in pages.take(most_pages(self.0.page_size())) {
             match self.take_dirty(writes, storage, page, group) {
                 Ok(Some(outgoing)) => batch.outgoing.push(outgoing),
                 Ok(None) => break,

@@ -4,7 +4,8 @@
 //! ([`give`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
 //! flushes and syncs ([`flush`]), and dropping unwritten bytes ([`discard`]).
 //!
-//! Calls `base`, `dirty`, `mapping`, and the program's hook. The room above (`files`) decides when to write back, and on which thread.
+//! Calls `base`, `dirty`, `mapping`, and the program's hook. The room above (`files`) decides when to write back, and on which
+//! thread.
 //!
 //! Promises.
 //! - W1: a page that is not clean is in the cache, and is not evicted; it is in the set `dirty`, or `written`, or
@@ -25,7 +26,8 @@
 //!
 //! # Protocol of making durable
 //!
-//! 1. Write back everything that is dirty, with the lock held all along.
+//! 1. Write back everything that is dirty, with the lock held all along. If that is much, steps 3 and 4 are done in between too, so
+//!    that no sync takes long ([`crate::dirty::pace`]).
 //! 2. Tell the storage the file's size, if it does not have that size ([`size`]).
 //! 3. Tell the storage to make everything that it was given durable.
 //! 4. If it succeeds, pages that are *written* become clean, and may be evicted. If it
@@ -42,3 +44,11 @@ pub(crate) mod flush;
 mod give;
 pub(crate) mod size;
 mod states;
+
+/// The most bytes of a request to the storage, if a page is not larger.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The most pages of a request to the storage.
+fn most_pages(page_size: usize) -> usize {
+    (MOST_BYTES / page_size).max(1)
+}

@@ -77,6 +77,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.know_size(storage)?;
         storage.is_synced = false;
         storage.is_size_known = false;
+        storage.pace.note_request(end - start);
         // Stays so unless the call succeeds, also if it panics.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
@@ -146,7 +147,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 self.0.store_fill_size(size);
                 storage.is_size_known = true;
             }
-            // More than fills go by, and its size was unknown before: these bytes were cut off, and the storage still has to cut them.
+            // More than fills go by, and its size was unknown before: these bytes were cut off, and the storage still has to cut
+            // them.
             Some(now) if now > self.0.fill_size() && !was_known => {}
             // More, and its size was known before: zeros. Less, and not the requested size: somebody else has cut the
             // file, and a reader of the missing bytes is told.

@@ -14,7 +14,8 @@ pub enum HugePages {
     /// As the system is set up (`/sys/kernel/mm/transparent_hugepage/enabled`).
     System,
     /// Ask for huge pages, where the system gives them to those who ask (`madvise`, or `always`): fewer misses of the address
-    /// translation at random places of a large pool. Memory is used in steps of 2 MiB, each of which is zeroed when it is first used.
+    /// translation at random places of a large pool. Memory is used in steps of 2 MiB, each of which is zeroed when it is first
+    /// used.
     #[default]
     Advise,
     /// Ask for none: memory is used in steps of 4 KiB.

@@ -114,10 +114,7 @@ mod tests {
     #[test]
     fn processors_are_found_by_number() {
         let nodes = by_cpu([(0, vec![0, 1]), (2, vec![5])].into_iter());
-        assert_eq!(
-            *nodes,
-            [Some(0), Some(0), None, None, None, Some(2)]
-        );
+        assert_eq!(*nodes, [Some(0), Some(0), None, None, None, Some(2)]);
         assert!(by_cpu(std::iter::empty()).is_empty());
     }
 

@@ -220,8 +220,8 @@ impl<S: RefScheme> FramePool<S> {
         lists::poison(self.lists(), frame)
     }
 
-    /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`](crate::UniqueFrame::into_raw), or a frame of a
-    /// split block (then `order` is 0).
+    /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`](crate::UniqueFrame::into_raw), or a
+    /// frame of a split block (then `order` is 0).
     ///
     /// A number that was freed, and is freed again while another thread frees or allocates the same frame, is a misuse
     /// that cannot always be told from a right call: the new owner's block is freed then. Nobody's reference is

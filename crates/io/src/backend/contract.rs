@@ -116,6 +116,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// What was written to the bytes in `range` of the file is about to be made durable by a sync: the storage may
     /// begin with it now, while more is written. Nothing is promised before the sync.
     ///
+    /// Called for one range after the other. A storage that is slow should not return as long as much of earlier ranges is not
+    /// done: so no call, and not the sync at the end, takes so long that the storage seems to hang.
+    ///
     /// # Errors
     ///
     /// Whatever the storage says that keeps it from taking what was written; [nothing may be

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+use super::begun::Begun;
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
@@ -27,6 +28,8 @@ pub struct FileBackend {
     kind: Kind,
     access: Access,
     owner: Owner,
+    /// What is on its way to the device since the last sync.
+    begun: Mutex<Begun>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +161,7 @@ impl FileBackend {
             kind,
             access,
             owner: Owner::this_process(),
+            begun: Mutex::default(),
         })
     }
 
@@ -172,11 +176,17 @@ impl FileBackend {
     /// Syncs the file by `sync`, and its directory if it may not be durable yet.
     fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
+        // The sync waits for them.
+        *self.begun() = Begun::default();
         sync(&self.file)?;
         match self.kind {
             Kind::Regular => self.place()?.sync(),
             Kind::BlockDevice => Ok(()),
         }
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Begun> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this process may write the file.
@@ -306,7 +316,16 @@ impl Backend for FileBackend {
 
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         self.check_writable()?;
-        sync::begin(&self.file, range)
+        sync::begin(&self.file, range.clone())?;
+        self.begun().add(range);
+        loop {
+            // Apart from the wait, in which the lock would be in hand.
+            let surplus = self.begun().take_surplus();
+            match surplus {
+                Some(range) => sync::await_begun(&self.file, range)?,
+                None => return Ok(()),
+            }
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -10,6 +10,7 @@
 //! | `options` | [`FileOptions`]: the treatment of the file when it is opened for writing |
 //! | `transfer` | vectored reads and writes, to their end |
 //! | `sync` | syncs that are not repeated after an interruption |
+//! | `begun` | how much is on its way to the device before a sync |
 //! | `lock` | the lock that keeps a second writer away |
 //! | `place` | the directory and the name by which the file is found, and their durability |
 //! | `owner` | the process that opened the file, and no other |
@@ -30,6 +31,7 @@
 //!
 //! Proved by: `tests/contract.rs`, `tests/file.rs`, and `file/tests.rs` for the directories.
 
+mod begun;
 mod file_backend;
 mod lock;
 mod options;

@@ -13,20 +13,38 @@ use std::os::fd::AsRawFd;
 
 /// Has the system begin to write the bytes in `range` to the device, and does not wait for that.
 ///
-/// It does not take errors of the device off the file, which are for the next sync to tell; what the call itself says
-/// is an error, since the system may have dropped what it could not write.
-#[cfg(target_os = "linux")]
+/// It does not take errors of the device off the file, which are for [`await_begun`] or the next sync to tell; what the call itself
+/// says is an error, since the system may have dropped what it could not write.
 pub(super) fn begin(file: &File, range: Range<u64>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return by_range(file, range, libc::SYNC_FILE_RANGE_WRITE);
+    // Other systems begin when they are told to sync.
+    #[cfg(not(target_os = "linux"))]
+    Ok(())
+}
+
+/// Waits until the device has taken what the system has begun to write of the bytes in `range`. They are not durable then.
+///
+/// An error is one of any write of the system to the file since the last time that one was told; the next sync does not
+/// tell it again.
+pub(super) fn await_begun(file: &File, range: Range<u64>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+    #[cfg(not(target_os = "linux"))]
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn by_range(file: &File, range: Range<u64>, how: libc::c_uint) -> io::Result<()> {
     let (Ok(start), Ok(len)) = (
         libc::off64_t::try_from(range.start),
         libc::off64_t::try_from(range.end.saturating_sub(range.start)),
     ) else {
         return Ok(());
     };
-    let how = libc::SYNC_FILE_RANGE_WRITE;
     // SAFETY: the descriptor is open.
-    let begun = result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) });
-    match begun {
+    let result = result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) });
+    match result {
         // Not every file system, and not every sandbox, has the call; the sync does without it.
         Err(error)
             if matches!(
@@ -36,14 +54,8 @@ pub(super) fn begin(file: &File, range: Range<u64>) -> io::Result<()> {
         {
             Ok(())
         }
-        begun => begun,
+        result => result,
     }
-}
-
-/// Other systems begin when they are told to sync.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn begin(_: &File, _: Range<u64>) -> io::Result<()> {
-    Ok(())
 }
 
 /// Makes the data durable, and of the metadata what is needed to read it.

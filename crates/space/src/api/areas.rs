@@ -36,8 +36,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange) when `len` is 0, [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a page
-    /// size that there is not, [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
+    /// [`InvalidRange`](crate::ErrorKind::InvalidRange) when `len` is 0, [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a
+    /// page size that there is not, [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
     /// [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses).
     pub fn map_with(&self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).map(len, options)
@@ -47,8 +47,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange), [`Misaligned`](crate::ErrorKind::Misaligned) unless it begins and ends where
-    /// pages do, [`Unmapped`](crate::ErrorKind::Unmapped), [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
+    /// [`InvalidRange`](crate::ErrorKind::InvalidRange), [`Misaligned`](crate::ErrorKind::Misaligned) unless it begins and ends
+    /// where pages do, [`Unmapped`](crate::ErrorKind::Unmapped), [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
     /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries) when a table that is shared with a fork has to be copied, since a
     /// part of it stays mapped, and [`Refused`](crate::ErrorKind::Refused) where a file is mapped. Nothing was unmapped then.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
@@ -106,9 +106,9 @@ impl<S: RefScheme> Space<S> {
     /// - [`Sharing::Private`]: reads have the file's bytes as they are, until the first write to a page, which copies it.
     ///   From then on the page is the space's own; its forks have it too. The policy says where copies are.
     ///
-    /// Where the file has no page, accesses fail with [`PastEnd`](crate::ErrorKind::PastEnd). Within its last page, what lies past
-    /// the end reads as zeros; it cannot be written in a shared area, nor pinned, unless it is in a private copy. Who makes the file shorter takes the pages
-    /// past the new end away, private copies too; it may grow again, and has zeros there then.
+    /// Where the file has no page, accesses fail with [`PastEnd`](crate::ErrorKind::PastEnd). Within its last page, what lies
+    /// past the end reads as zeros; it cannot be written in a shared area, nor pinned, unless it is in a private copy. Who makes
+    /// the file shorter takes the pages past the new end away, private copies too; it may grow again, and has zeros there then.
     ///
     /// # Errors
     ///

@@ -3,9 +3,9 @@
 //! Protocol.
 //! 1. Rank the places where such a block may be: those of which nothing but pages is in use, the emptiest first.
 //! 2. Take what is free in the place, so that nobody allocates it meanwhile.
-//! 3. Isolate the pages of spaces in it, found by their frames: with a reference in hand, and if anything still names them.
-//!    Move them to frames elsewhere, by the walks of [`crate::motion::migrate`], up to [`BATCH`] at a time. Pages of files are moved by
-//!    the cache that they are of, dirty or not ([`crate::FrameSource::move_page`]).
+//! 3. Isolate the pages of spaces in it, found by their frames: with a reference in hand, and if anything still names them. Move
+//!    them to frames elsewhere, by the walks of [`crate::motion::migrate`], up to [`BATCH`] at a time. Pages of files are moved
+//!    by the cache that they are of, dirty or not ([`crate::FrameSource::move_page`]).
 //! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
 //!    place useless: everything is given back, and the next one is tried.
 //!

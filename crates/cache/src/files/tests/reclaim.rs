@@ -1,6 +1,7 @@
 //! What reclaim finds, what it leaves alone, and when it gives up.
 
 mod nodes;
+mod queues;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -106,8 +107,8 @@ fn sixteen() -> Order {
     Order::new(4).unwrap()
 }
 
-/// How many pages are evicted when 64 threads miss one page of a full cache at once, and how many are read. All of them have found the
-/// page missing before one goes on; it is read when all have gone on.
+/// How many pages are evicted when 64 threads miss one page of a full cache at once, and how many are read. All of them have
+/// found the page missing before one goes on; it is read when all have gone on.
 fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     const THREADS: usize = 64;
     let files = files();
@@ -151,8 +152,8 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     counts
 }
 
-/// Each of 64 threads that missed one page evicted another page for it, and 63 found then that the page was being read. Now a thread
-/// looks for a frame when it knows that it is the one that reads the page.
+/// Each of 64 threads that missed one page evicted another page for it, and 63 found then that the page was being read. Now a
+/// thread looks for a frame when it knows that it is the one that reads the page.
 #[test]
 fn threads_that_miss_one_page_evict_one() {
     assert_eq!(evicted_by_64_misses(true), (1, 1));
@@ -351,8 +352,8 @@ impl Drop for Stuck {
     }
 }
 
-/// When nothing could be evicted, 64 rounds over all frames were made, with pauses, before that was an error; and each claimed every
-/// page to find out that it stays, so that hits on it went the slow way. Now one round says so, which reads records alone.
+/// When nothing could be evicted, 64 rounds over all frames were made, with pauses, before that was an error; and each claimed
+/// every page to find out that it stays, so that hits on it went the slow way. Now one round says so, which reads records alone.
 #[test]
 fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
     let stuck = Stuck::new();

@@ -80,6 +80,7 @@ impl Clock {
             passed_over,
             marks,
             start: None,
+            place: 0,
             taken: 0..0,
             hand_after: 0,
             nr_visited: 0,
@@ -106,6 +107,8 @@ pub(crate) struct Lap<'c> {
     marks: Marks,
     /// The step with which it began.
     start: Option<usize>,
+    /// The place of the next step.
+    place: usize,
     /// The steps that are taken and not used yet.
     taken: Range<usize>,
     /// Where the hand was when they were taken.
@@ -126,48 +129,51 @@ impl Lap<'_> {
         self.nr_visited == self.nr_places && (is_alone || self.marks == Marks::Ignored)
     }
 
-    /// The next step; none when the round is over.
-    fn step(&mut self) -> Option<usize> {
-        if self.is_over {
-            return None;
-        }
-        if let Some(step) = self.taken.next() {
-            return Some(step);
-        }
+    /// Takes steps of the hand, and uses the first; false when the round is over.
+    #[cold]
+    fn take_steps(&mut self) -> bool {
         let nr_left = self.nr_places - self.nr_visited;
         let nr = (self.nr_visited / 8).clamp(1, MOST_STEPS).min(nr_left);
         if nr == 0 {
-            return None;
+            return false;
         }
         // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of
         // it, by atomicity, but for steps that were given back.
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
+        // With marks ignored the lap goes on from its first place on, whatever others take.
+        if self.marks == Marks::Respected || self.start.is_none() {
+            self.place = step % self.nr_places;
+        }
         let end = *self.start.get_or_insert(step) + self.nr_places;
         if self.marks == Marks::Respected && step >= end {
             // Others have taken the rest of this round.
             self.taken = step..step + nr;
             self.is_over = true;
-            return None;
+            return false;
         }
         self.taken = step + 1..step + nr;
-        Some(step)
+        true
     }
 }
 
 impl Iterator for Lap<'_> {
     type Item = FrameNr;
 
+    #[inline]
     fn next(&mut self) -> Option<FrameNr> {
         loop {
-            let step = self.step()?;
-            let place = match self.marks {
-                Marks::Respected => step,
-                Marks::Ignored => self.start.unwrap_or(step) + self.nr_visited,
-            };
+            if self.is_over || (self.taken.next().is_none() && !self.take_steps()) {
+                return None;
+            }
+            let frame = (self.first + self.place * self.len) as u32;
+            // A division for each place would take longer than the look at its record.
+            self.place += 1;
+            if self.place == self.nr_places {
+                self.place = 0;
+            }
             self.nr_visited += 1;
-            let frame = (self.first + place % self.nr_places * self.len) as u32;
             if !self.passed_over.contains(&frame) {
                 return Some(FrameNr::new(frame));
             }

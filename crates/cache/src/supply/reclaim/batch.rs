@@ -20,6 +20,7 @@ use pagewell_policy::{Content, Ghost, Pages, Stays as KeptBack};
 use pagewell_sync::lock;
 use pagewell_sync::prefetch::prefetch;
 
+use crate::supply::counters::Event;
 use crate::supply::evict::{Evictor, SeenSlot, unmark};
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
@@ -42,7 +43,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = (nr_frames / SHARE).clamp(1, MOST);
-        let mut freed = self.evict(batch.max(order.frames() as usize))?;
+        let (mut freed, _) = self.evict(batch.max(order.frames() as usize))?;
         let found = take_block(self.0, &mut freed, order);
         // The first is to be filled first, and a front cache gives what came last.
         while let Some(frame) = freed.pop() {
@@ -51,9 +52,12 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         found
     }
 
-    /// Evicts pages of `nr` frames, if there are as many that can go; none if the policy has no queues.
-    pub(crate) fn evict(self, nr: usize) -> Option<Vec<UniqueFrame<'s, S>>> {
-        let mut queues = lock(self.0.queues.as_ref()?);
+    /// Evicts pages of `nr` frames, if there are as many that can go, and leaves that are not kept; none if the policy has no queues.
+    /// Returns what has become free, and how many pages were evicted.
+    pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+        let queues = self.0.queues.as_ref()?;
+        let freed = Vec::with_capacity(nr);
+        let mut queues = lock(queues);
         let Queues {
             policy,
             empty_leaves,
@@ -62,14 +66,18 @@ impl<'s, S: RefScheme> Batches<'s, S> {
             supply: self.0,
             seen: None,
             empty_leaves,
-            freed: Vec::with_capacity(nr),
+            freed,
         };
         policy.evict(nr, &self.0.claims.notes, &mut hand);
         let mut freed = hand.freed;
-        while let Some(leaf) = empty_leaves.surplus() {
+        let nr_pages = freed.len();
+        self.0.counters.add(Event::Eviction, nr_pages as u64);
+        let surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();
+        drop(queues);
+        for leaf in surplus {
             freed.extend(evict_leaf(self.0, FrameNr::new(leaf)));
         }
-        Some(freed)
+        Some((freed, nr_pages))
     }
 }
 
@@ -174,7 +182,10 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         }
         // A hint, as all that the record says here: it is looked at again, and checked, when the page's turn comes.
         let (leaf, position) = record.owner();
-        let Some(leaf) = u32::try_from(leaf).ok().filter(|leaf| (*leaf as usize) < pool.nr_frames()) else {
+        let Some(leaf) = u32::try_from(leaf)
+            .ok()
+            .filter(|leaf| (*leaf as usize) < pool.nr_frames())
+        else {
             return;
         };
         let record = pool.meta(FrameNr::new(leaf));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_sync::thread::Backoff;
 
-use crate::supply::census::{Census, Stays};
+use crate::supply::census::Census;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::policy::clock::Marks;
 
@@ -156,9 +156,4 @@ impl Patience {
     fn is_moment_over(&self) -> bool {
         true
     }
-}
-
-/// Whether pages have lost their marks, so that another round finds them.
-pub(super) fn has_unmarked(census: &Census) -> bool {
-    census.nr(Stays::Marked) != 0
 }

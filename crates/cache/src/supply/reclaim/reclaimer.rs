@@ -5,24 +5,23 @@
 //! too. For a block of several frames the hand goes by blocks ([`super::block`]); for a certain node it stays on that node
 //! ([`super::nodes`]).
 //!
-//! Rounds. A request makes rounds of one look at each frame, until it has its block. The first
-//! two respect the marks, and simultaneous requests share them: each step of the hand belongs to
-//! one request. Later rounds ignore the marks, and go over every frame themselves, wherever the
-//! shared hand is. So a request that reports that every frame is in use has looked at every frame.
+//! Rounds. A request makes rounds of one look at each frame, until it has its block. The first two respect the marks, and
+//! simultaneous requests share them: each step of the hand belongs to one request. Later rounds ignore the marks, and go over every
+//! frame themselves, wherever the shared hand is. So a request that reports that every frame is in use has looked at every frame.
 //!
 //! Progress and failure. A round that finds nothing has counted why each frame stays ([`crate::supply::census`]), and answers
 //! by that:
 //! 1. If it has passed frames over, which others looked at, or has taken marks, or a harder round may find more: the next round.
 //! 2. If frames are on their way in from the storage, their pages can be evicted once they are there: the request sleeps until a
-//!    transfer ends. How long that takes depends on the storage; if none ends for 0.9 s, it waits no more. For a block that holds only if such frames are all that
-//!    is missing somewhere.
+//!    transfer ends. How long that takes depends on the storage; if none ends for 0.9 s, it waits no more. For a block this holds
+//!    only if such frames are all that is missing somewhere.
 //! 3. If a frame was held, claimed, or set aside, maybe for a moment: a bounded number of rounds more, without a pause
 //!    ([`Patience`]).
-//! 4. Otherwise at once: every frame has a page that is dirty, not yet durable, pinned, or of a space. None of
-//!    these becomes free by waiting. What the reason says of the numbers is what the last round has counted.
+//! 4. Otherwise at once: every frame has a page that is dirty, not yet durable, pinned, or of a space. None of these becomes free by
+//!    waiting. What the reason says of the numbers is what the last round has counted.
 //!
-//! So if nothing can be evicted, one round says so, or two if requests share it: a load for each frame. No page is claimed for that, and
-//! hits go on. Nothing here waits for a claim. (`docs/adr/0019-*`)
+//! So if nothing can be evicted, one round says so, or two if requests share it: a load for each frame. No page is claimed for
+//! that, and hits go on. Nothing here waits for a claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
@@ -34,7 +33,7 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::batch::Batches;
 use crate::supply::reclaim::block::BlockFinder;
-use crate::supply::reclaim::effort::{Effort, Patience, Shortage, has_unmarked};
+use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
 /// How many frames more are evicted on a node for a request that can use no other. The next requests for the node find them free, and
@@ -152,7 +151,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             block: None,
             is_raced: false,
             until_transfers_end: true,
-            may_try_harder: has_unmarked(&counted),
+            may_try_harder: counted.has_unmarked(),
             census: Box::new(census_among(self.0, among).and(&counted)),
         })
     }
@@ -186,10 +185,10 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let mut evicted = 0;
         while evicted < nr {
             let batch = Batches(self.0).evict((nr - evicted).min(LOOKS_FOR_MORE));
-            let Some(freed) = batch.filter(|freed| !freed.is_empty()) else {
-                break;
-            };
-            evicted += freed.len();
+            match batch {
+                Some((_, nr_pages)) if nr_pages != 0 => evicted += nr_pages,
+                _ => break,
+            }
         }
         evicted
     }

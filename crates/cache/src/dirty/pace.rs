@@ -1,0 +1,239 @@
+//! How much a file's storage is given between two syncs.
+//!
+//! A sync makes everything durable that the storage was given since the last one, and how long that takes follows from how much it
+//! was. A call that takes too long cannot be told from one that never returns ([`super::service`]). So a file that is written back
+//! without a request is synced each time when the storage was given what it makes durable in [a part](PART) of that time, as far as
+//! earlier syncs tell. Each of these syncs makes pages clean, and lets writers go on.
+//!
+//! What a sync costs depends on the bytes on one storage, on the requests on another (a disk seeks). Both are bounded. A bound
+//! begins low, is doubled as long as syncs that come near to it are fast, and falls at once to what a slow sync would have
+//! allowed. On a fast storage it is soon more than the file's share, and matters no more.
+//!
+//! A sync may also take long whatever it makes durable: a journal is committed, and others use the device. If one of less has taken as
+//! long, the bounds do not fall any more, and rise again while there is time enough.
+
+use std::time::Duration;
+
+/// A sync should take this part of the time after which a call counts as one that does not return. So it still returns in time if
+/// the storage has become several times slower since the last one.
+const PART: u32 = 4;
+
+/// What a new file's storage is given before the first sync, at the most. A storage that makes fewer than 300 KB durable in a
+/// second, or fewer than some 70 requests, may be taken for one that hangs at first.
+const FIRST: Amount = Amount {
+    bytes: 256 << 10,
+    requests: 64,
+};
+
+/// Some requests, with their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    bytes: u64,
+    requests: u64,
+}
+
+/// How much the storage was given since the last sync, and how much it is to be given before the next.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    given: Amount,
+    /// At least one, each.
+    most: Amount,
+    /// How long the sync took for which the bounds were made lower, while syncs are slow.
+    slow: Option<Duration>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            given: Amount::default(),
+            most: FIRST,
+            slow: None,
+        }
+    }
+}
+
+impl Pace {
+    /// The storage is given `bytes`, in one request.
+    pub(crate) fn note_request(&mut self, bytes: u64) {
+        self.given.bytes = self.given.bytes.saturating_add(bytes);
+        self.given.requests = self.given.requests.saturating_add(1);
+    }
+
+    /// Whether the storage is to be synced before it is given more.
+    pub(crate) fn is_sync_due(&self) -> bool {
+        self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
+    }
+
+    /// A sync begins, of what the storage was given so far. If it fails, all of that is given again, and counted again.
+    pub(crate) fn begin_sync(&mut self) -> Amount {
+        std::mem::take(&mut self.given)
+    }
+
+    /// A sync of `given` has taken so long, where a call that takes `stall` counts as one that does not return.
+    pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
+        let target = stall / PART;
+        if took <= target {
+            self.slow = None;
+            if took < target / 4 * 3 {
+                self.most.grow(given);
+            }
+            return;
+        }
+        match self.slow {
+            // One of less took about as long, so it is not for what it is given that the storage needs the time.
+            Some(before) if took > before / 4 * 3 && took < before / 4 * 5 => {
+                if took < stall / 8 * 3 {
+                    self.most.grow(given);
+                }
+            }
+            _ => {
+                self.slow = Some(took);
+                self.most
+                    .shrink(given, target.as_secs_f64() / took.as_secs_f64());
+            }
+        }
+    }
+}
+
+impl Amount {
+    /// As a bound: more, if as much as `given` comes near to it.
+    fn grow(&mut self, given: Self) {
+        let grow = |most: &mut u64, given: u64| {
+            if given >= *most / 2 {
+                *most = (*most).max(given).saturating_mul(2);
+            }
+        };
+        grow(&mut self.bytes, given.bytes);
+        grow(&mut self.requests, given.requests);
+    }
+
+    /// As a bound: a part of `given` at the most. A slow sync of little says only that not all is well: then as for a new file.
+    fn shrink(&mut self, given: Self, part: f64) {
+        let shrink = |most: &mut u64, given: u64, first: u64| {
+            let least = if given >= *most / 2 {
+                1
+            } else {
+                first.min(*most)
+            };
+            // Rounds down, also what is too large for an f64 to be exact.
+            *most = ((given as f64 * part) as u64).clamp(least, *most);
+        };
+        shrink(&mut self.bytes, given.bytes, FIRST.bytes);
+        shrink(&mut self.requests, given.requests, FIRST.requests);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const STALL: Duration = Duration::from_millis(900);
+
+    /// Gives `pace` requests of `len` bytes until a sync is due, which takes a second for `bytes` bytes or `requests` requests.
+    fn sync(pace: &mut Pace, len: u64, speed: (u64, u64)) -> (Amount, Duration) {
+        sync_after(pace, len, speed, Duration::ZERO)
+    }
+
+    /// The same, for a storage of which every sync takes so much longer.
+    fn sync_after(
+        pace: &mut Pace,
+        len: u64,
+        (bytes, requests): (u64, u64),
+        fixed: Duration,
+    ) -> (Amount, Duration) {
+        while !pace.is_sync_due() {
+            pace.note_request(len);
+        }
+        let given = pace.begin_sync();
+        assert!(!pace.is_sync_due());
+        let seconds =
+            (given.bytes as f64 / bytes as f64).max(given.requests as f64 / requests as f64);
+        let took = fixed + Duration::from_secs_f64(seconds);
+        pace.learn(given, took, STALL);
+        (given, took)
+    }
+
+    #[test]
+    fn no_sync_takes_long_on_a_slow_storage_and_none_is_tiny() {
+        for len in [4096, 1 << 20] {
+            for speed in [(20 << 20, u64::MAX), (2 << 20, u64::MAX), (u64::MAX, 200)] {
+                let mut pace = Pace::default();
+                let times: Vec<_> = (0..100).map(|_| sync(&mut pace, len, speed).1).collect();
+                assert!(
+                    times.iter().all(|time| *time < STALL),
+                    "{speed:?}: {times:?}"
+                );
+                let long = |time: &Duration| *time >= STALL / 10;
+                assert!(times[20..].iter().all(long), "{speed:?}: {times:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fast_storage_is_soon_synced_by_its_own_needs_only() {
+        let mut pace = Pace::default();
+        let fast = (4 << 30, 1 << 20);
+        let nr = (0..).find(|_| sync(&mut pace, 1 << 20, fast).0.bytes > 256 << 20);
+        assert!(nr.unwrap() < 12, "{nr:?}");
+    }
+
+    #[test]
+    fn a_storage_that_becomes_slower_is_synced_in_time_after_one_sync() {
+        let mut pace = Pace::default();
+        let disk = (100 << 20, 100);
+        for _ in 0..20 {
+            sync(&mut pace, 1 << 20, disk);
+        }
+        // Requests of other sizes are bounded by what the disk has shown.
+        let (_, took) = sync(&mut pace, 4096, disk);
+        assert!(took < STALL, "{took:?}");
+        sync(&mut pace, 1 << 20, (5 << 20, 100));
+        let (_, took) = sync(&mut pace, 1 << 20, (5 << 20, 100));
+        assert!(took < STALL, "{took:?}");
+    }
+
+    /// The bounds fell to a page for each sync, on a disk that commits its journal in 0.3 s.
+    #[test]
+    fn a_storage_whose_every_sync_takes_long_is_not_given_ever_less() {
+        for (fixed, least) in [
+            (100, 4 << 20),
+            (300, 1 << 20),
+            (400, 64 << 10),
+            (600, 16 << 10),
+        ] {
+            for len in [4096, 1 << 20] {
+                let mut pace = Pace::default();
+                let syncs: Vec<_> = (0..100)
+                    .map(|_| {
+                        let fixed = Duration::from_millis(fixed);
+                        sync_after(&mut pace, len, (50 << 20, 20_000), fixed)
+                    })
+                    .collect();
+                assert!(syncs.iter().all(|(_, took)| *took < STALL), "{syncs:?}");
+                let given = syncs[20..].iter().map(|(given, _)| given.bytes);
+                let mean = given.sum::<u64>() / 80;
+                assert!(mean >= least, "{fixed} ms, requests of {len} bytes: {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sync_of_little_says_nothing_of_much() {
+        let mut pace = Pace::default();
+        for _ in 0..100 {
+            pace.note_request(4096);
+            let given = pace.begin_sync();
+            pace.learn(given, Duration::from_micros(1), STALL);
+        }
+        assert_eq!(pace.most, FIRST);
+        pace.note_request(1);
+        let given = pace.begin_sync();
+        pace.learn(given, Duration::from_secs(3600), STALL);
+        assert_eq!(pace.most, FIRST);
+        // Nor does one of nothing.
+        for (took, stall) in [(3600, STALL), (0, STALL), (3600, Duration::ZERO)] {
+            pace.learn(Amount::default(), Duration::from_secs(took), stall);
+        }
+        assert_eq!(pace.most, FIRST);
+    }
+}

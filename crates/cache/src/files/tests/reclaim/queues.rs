@@ -1,0 +1,179 @@
+//! What goes first under the default policy, in a cache with real slots, leaves and frames.
+
+use std::sync::Arc;
+
+use super::{Zeros, nr_evicted, pin};
+use crate::base::page::PageSize;
+use crate::dirty::options::Access;
+use crate::dirty::pressure::Limits;
+use crate::files::opened::Opened;
+use crate::files::setup::files_with;
+use crate::files::state::Files;
+use crate::index::leaf::Leaf;
+use crate::mapping::record::Mapping;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::supply::counters::Event;
+use crate::supply::policy::Eviction;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, PoolConfig};
+use pagewell_sync::atomic::Ordering;
+use pagewell_testkit::Seed;
+
+use crate::base::slot::Slot;
+
+const NR_FRAMES: usize = 1024;
+
+fn files(eviction: Eviction) -> Arc<Files<LockBit>> {
+    let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
+    files_with(pool, Limits::of_cache(NR_FRAMES), eviction)
+}
+
+fn open(files: &Arc<Files<LockBit>>, nr_pages: u64, page_size: usize) -> Opened<LockBit> {
+    let backend = Box::new(Zeros(nr_pages * page_size as u64));
+    let page_size = PageSize::checked(page_size, crate::base::error::Op::Open).unwrap();
+    Opened::of_backend(files, backend, "zeros".into(), page_size, Access::Read)
+        .unwrap()
+        .0
+}
+
+fn nr_filled(files: &Files<LockBit>) -> u64 {
+    files.supply().counters.get(Event::Fill)
+}
+
+/// Reads a page of which the readers are not interested in its neighbours.
+fn read(mapping: &Mapping<LockBit>, page: u64) {
+    drop(pin(mapping, page));
+}
+
+/// Which part of the reads of `pages` found their page.
+fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) -> f64 {
+    let before = nr_filled(files);
+    for page in pages {
+        read(mapping, *page);
+    }
+    1.0 - (nr_filled(files) - before) as f64 / pages.len() as f64
+}
+
+/// A loop over twice the cache finds nothing under CLOCK, which evicts each page just before it is wanted again. With ghosts, some
+/// of them stay for the next time round.
+#[test]
+fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
+    let pages: Vec<u64> = (0..20 * NR_FRAMES as u64)
+        .map(|nr| nr % (2 * NR_FRAMES as u64))
+        .collect();
+    let [queues, clock] = [Eviction::Queues, Eviction::Clock].map(|eviction| {
+        let files = files(eviction);
+        let mapping = open(&files, 1 << 20, 4096);
+        let ratio = hit_ratio(&files, &mapping, &pages);
+        drop(mapping);
+        files.supply().pool().verify().unwrap();
+        assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+        ratio
+    });
+    assert!(clock < 0.01, "{clock}");
+    assert!(queues > 0.35, "{queues}");
+}
+
+/// Pages that are used again and again are there after a scan over ten times the cache.
+#[test]
+fn a_scan_leaves_what_is_used() {
+    let files = files(Eviction::Queues);
+    let mapping = open(&files, 1 << 20, 4096);
+    let used: Vec<u64> = (0..NR_FRAMES as u64 / 2).collect();
+    let mut scan = 10_000..;
+    // The pages that are used are read again while others come and go.
+    for _ in 0..8 {
+        for page in &used {
+            read(&mapping, *page);
+            for other in scan.by_ref().take(2) {
+                read(&mapping, other);
+            }
+        }
+    }
+    for other in scan.take(10 * NR_FRAMES) {
+        read(&mapping, other);
+    }
+    let ratio = hit_ratio(&files, &mapping, &used);
+    assert!(ratio > 0.75, "{ratio}");
+}
+
+/// Each page of a sparse file has a leaf for itself. A leaf without pages keeps a ghost, and a frame: few do.
+#[test]
+fn leaves_that_have_nothing_but_ghosts_are_few() {
+    let files = files(Eviction::Queues);
+    let pages = 1 << 14;
+    let mapping = open(&files, pages * FRAME_WORDS as u64, 4096);
+    for page in 0..pages {
+        read(&mapping, page * FRAME_WORDS as u64);
+    }
+    let pool = files.supply().pool();
+    let kinds = (0..NR_FRAMES as u32).map(|nr| pool.meta(FrameNr::new(nr)));
+    let nr_empty = kinds
+        .filter(|record| record.kind().0 == FrameKind::Leaf && record.count() == 1)
+        .count();
+    assert!(nr_empty <= NR_FRAMES / 64 + 1, "{nr_empty}");
+    assert!(nr_evicted(&files) > 0);
+    drop(mapping);
+    pool.verify().unwrap();
+    assert_eq!(pool.stats().nr_available(), NR_FRAMES);
+}
+
+/// How many slots of the first pages have a ghost.
+fn nr_ghosts(files: &Files<LockBit>, mapping: &Mapping<LockBit>, nr_pages: u64) -> usize {
+    let of = |page| {
+        let leaf = mapping.index().leaf(&files.supply().claims, page)?;
+        let slot = leaf.slot(Leaf::<LockBit>::slot_of(page));
+        Slot::from_bits(slot.load(Ordering::Relaxed)).ghost()
+    };
+    (0..nr_pages).filter_map(of).count()
+}
+
+/// A page that is cut off and comes back is another page.
+#[test]
+fn taking_pages_out_takes_their_ghosts() {
+    let files = files(Eviction::Queues);
+    let nr_pages = 4 * NR_FRAMES as u64;
+    let mapping = open(&files, nr_pages, 4096);
+    for page in 0..nr_pages {
+        read(&mapping, page);
+    }
+    let before = nr_ghosts(&files, &mapping, nr_pages);
+    assert!(before > NR_FRAMES, "{before}");
+    Remover(&mapping).remove(nr_pages / 2, nr_pages, Unclean::Drop);
+    let after = nr_ghosts(&files, &mapping, nr_pages);
+    assert!(after > 0 && after <= nr_pages as usize / 2, "{after}");
+    Remover(&mapping).remove(0, nr_pages, Unclean::Drop);
+    assert_eq!(nr_ghosts(&files, &mapping, nr_pages), 0);
+}
+
+/// Pages of sixteen frames and of one, in one cache: an evicted page of sixteen is a place for the next one.
+#[test]
+fn large_pages_and_small_ones_share_the_cache() {
+    let files = files(Eviction::Queues);
+    let small = open(&files, 1 << 20, 4096);
+    let large = open(&files, 1 << 17, 65536);
+    let seed = Seed::of_run();
+    let mut rng = seed.part(0);
+    for _ in 0..20_000 {
+        match rng.next_u64() {
+            nr if nr % 4 == 0 => read(&large, nr / 4 % 200),
+            nr => read(&small, nr / 4 % 2000),
+        }
+    }
+    let cached = |mapping: &Mapping<LockBit>, nr_pages| {
+        (0..nr_pages)
+            .filter(|page| {
+                let seen = mapping.index().look(*page);
+                seen.is_some_and(|seen| seen.slot.ghost().is_none() && seen.slot.is_hot())
+            })
+            .count()
+    };
+    // Neither drives the other out, and the cache is full.
+    let nr_frames = cached(&small, 2000) + 16 * cached(&large, 200);
+    assert!(nr_frames <= NR_FRAMES);
+    let stats = files.supply().pool().stats();
+    assert!(stats.nr_available() < NR_FRAMES / 4, "{stats:?}");
+    drop((small, large));
+    files.supply().pool().verify().unwrap();
+    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+}

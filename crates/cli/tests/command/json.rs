@@ -456,12 +456,13 @@ fn reads_that_miss_are_of_a_file_that_is_large_enough_for_a_cache() {
 }
 
 #[test]
-fn a_loop_has_no_hits_with_a_clock_and_many_with_the_default() {
+fn a_loop_has_no_hits_with_a_clock_and_many_with_the_policy_and_its_rival() {
     for (line, record) in records("bench eviction --quick --case loop") {
         let value = number(&record, "value");
         match text(&record, "engine") {
-            "clock" => assert_eq!(value, 0.0, "{line}"),
-            _ => assert!((0.3..0.5).contains(&value), "{line}"),
+            "clock" => assert!(value < 0.01, "{line}"),
+            "simulated" | "quick_cache" => assert!((0.4..0.5).contains(&value), "{line}"),
+            _ => assert!((0.0..0.5).contains(&value), "{line}"),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! seed.
 //!
 //! Workers take the requests in runs of neighbours, so that together they go through them in order. Hits write nothing, so none are
-//! counted in the cache: what is no hit was read in, and that is. Pages that were read ahead count as misses.
+//! counted in the cache: what is no hit was read in, and that is. Pages that were read ahead count as misses, so that nothing is won by reading ahead.
 
 use std::io;
 use std::ops::Range;

@@ -92,6 +92,8 @@ enum What {
     Write,
     /// A file of a cache in which another file's storage hangs
     Isolation,
+    /// How many reads are hits, of workloads larger than the cache: by Zipf's law, with scans, in loops, in trees
+    Eviction,
     /// Contiguous ranges of frames: freed as large blocks, or one by one
     Contig,
     /// Frames and large blocks: allocated and freed by Pagewell's pool, and by its peers
@@ -113,6 +115,7 @@ impl What {
             What::Read => vec![Bench::Read],
             What::Write => vec![Bench::Write],
             What::Isolation => vec![Bench::Isolation],
+            What::Eviction => vec![Bench::Eviction],
             What::Contig => vec![Bench::Contig],
             What::Alloc => vec![Bench::Alloc],
             What::Space => vec![Bench::Space],

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::cases::{
-    alloc, contig, engines, fork, isolation, migrate, read, refcount, space, write,
+    alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
-use super::plan::{Case, Cell, Limits, Plan, Settings};
+use super::plan::{Bench, Case, Cell, Limits, Plan, Settings};
 use super::report::{self, Measured};
 use crate::copies;
 use crate::failure::Failure;
@@ -61,6 +61,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
         measured.extend(cells);
     }
     measured.extend(run.each(&plan.isolation, isolation::run)?);
+    measured.extend(run.each(&plan.eviction, |cell, _, _, _| {
+        eviction::run(cell, settings)
+    })?);
     measured.extend(run.each(&plan.contig, |cell, schedule, cpus, watch| {
         contig::run(cell, settings, schedule, cpus, watch)
     })?);
@@ -89,6 +92,7 @@ fn planned_duration(cell: &Cell, settings: &Settings) -> Duration {
     match cell.case {
         // They have a number of steps, or of bytes, and take what they take: little, as a rule.
         Case::Fragmentation | Case::Writeback => Duration::ZERO,
+        case if case.bench() == Bench::Eviction => Duration::ZERO,
         _ => schedule_for(cell, settings).duration(),
     }
 }

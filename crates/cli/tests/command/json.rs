@@ -37,6 +37,27 @@ const COMPARISON: [&str; 11] = [
     "processor",
 ];
 
+/// The case in which the processor time is measured.
+const WITH_CPU_TIME: &str = "miss-buffered";
+
+/// The engines of that case, and what is compared.
+const MISS: [&str; 5] = [
+    "optimistic",
+    "pread",
+    "quick_cache",
+    "optimistic/pread",
+    "optimistic/quick_cache",
+];
+const EVICTION: [&str; 4] = ["queues", "clock", "quick_cache", "simulated"];
+/// The cases of `eviction`, and how many pages of their files the quick run chooses from.
+const WORKLOADS: [(&str, u64); 5] = [
+    ("zipf-0.99", 26_214),
+    ("zipf-0.7", 26_214),
+    ("zipf-scan", 26_214),
+    ("loop", 2 * 1613),
+    ("tree", 26_214),
+];
+
 const CONTIG: [&str; 9] = [
     "chunked",
     "merged",
@@ -132,11 +153,18 @@ fn lines_name_the_variant_of_the_copy_that_was_asked_for() {
 #[test]
 fn lines_have_exactly_the_stable_fields_in_their_order() {
     for (line, record) in records("bench all --quick --size 64K") {
-        let fields: &[&str] = if record.get("engine").is_some() {
-            &FIGURE
+        let (fields, more, after) = if record.get("engine").is_some() {
+            (&FIGURE[..], "cpu_ns", "rounds")
         } else {
-            &COMPARISON
+            (&COMPARISON[..], "cpu_ratio", "high")
         };
+        let mut fields = fields.to_vec();
+        if text(&record, "case") == WITH_CPU_TIME {
+            let at = fields.iter().position(|field| *field == after).unwrap();
+            fields.insert(at + 1, more);
+            let cpu = number(&record, more);
+            assert!(cpu > 0.0 && cpu.is_finite(), "{line}");
+        }
         assert_eq!(
             record.as_object().map(|object| object.len()),
             Some(fields.len()),
@@ -153,6 +181,7 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
                 "writeback" => "MiB/s",
                 case if case.starts_with("second-walk") => "share",
                 _ if text(&record, "bench") == "migrate" => "pages/s",
+                _ if text(&record, "bench") == "eviction" => "hit_ratio",
                 _ => "ops/s",
             };
             assert_eq!(text(&record, "unit"), unit);
@@ -162,7 +191,11 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             ("low", "high")
         };
         let value = number(&record, "value");
-        assert!(value > 0.0 && value.is_finite(), "{line}");
+        if text(&record, "bench") == "eviction" {
+            assert!((0.0..1.0).contains(&value), "{line}");
+        } else {
+            assert!(value > 0.0 && value.is_finite(), "{line}");
+        }
         assert!(
             number(&record, low) <= value && value <= number(&record, high),
             "{line}"
@@ -225,6 +258,21 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                     );
                     expected.insert(row);
                 }
+            }
+        }
+    }
+    for threads in [1, 2] {
+        for what in MISS {
+            // The smallest file of which a quarter is a cache.
+            let case = WITH_CPU_TIME.to_owned();
+            let row = ("read".into(), what.into(), case, 4096, 1 << 20, threads);
+            expected.insert(row);
+        }
+        for (case, nr_pages) in WORKLOADS {
+            for what in EVICTION {
+                let (what, case) = (what.to_owned(), case.to_owned());
+                let row = ("eviction".into(), what, case, 4096, nr_pages << 12, threads);
+                expected.insert(row);
             }
         }
     }
@@ -393,6 +441,33 @@ fn shares_of_free_memory_are_compared_with_none() {
 }
 
 #[test]
+fn reads_that_miss_are_of_a_file_that_is_large_enough_for_a_cache() {
+    let mut found = BTreeSet::new();
+    let arguments = "bench read --case miss-buffered --size 4K,1M,2M --block 64,4K,64K";
+    for (_, record) in records(arguments) {
+        found.insert((
+            number(&record, "file_bytes") as u64,
+            number(&record, "block") as u64,
+        ));
+    }
+    let sizes = [1 << 20, 2 << 20];
+    let expected = sizes.map(|size| [64, 4096, 65_536].map(|block| (size, block)));
+    assert_eq!(Vec::from_iter(found), expected.as_flattened());
+}
+
+#[test]
+fn a_loop_has_no_hits_with_a_clock_and_many_with_the_policy_and_its_rival() {
+    for (line, record) in records("bench eviction --quick --case loop") {
+        let value = number(&record, "value");
+        match text(&record, "engine") {
+            "clock" => assert!(value < 0.01, "{line}"),
+            "simulated" | "quick_cache" => assert!((0.4..0.5).contains(&value), "{line}"),
+            _ => assert!((0.0..0.5).contains(&value), "{line}"),
+        }
+    }
+}
+
+#[test]
 fn a_full_run_leaves_out_blocks_that_are_larger_than_the_file() {
     let mut blocks = BTreeSet::new();
     for (_, record) in records("bench read --size 4K --case same-random") {
@@ -486,6 +561,9 @@ fn tables_are_plain_text_without_a_progress_bar_in_a_pipe() {
         "fragmentation",
         "order-9-mixed",
         "buddy-system",
+        "miss-buffered",
+        "zipf-0.99",
+        "simulated",
     ] {
         assert!(finished.stdout.contains(word), "{word}");
     }

@@ -1,16 +1,18 @@
 //! Which engines a case has, and which of them are compared.
 
-use super::{alloc, contig, fork, isolation, migrate, read, refcount, space, write};
+use super::{alloc, contig, eviction, fork, isolation, migrate, read, refcount, space, write};
 use crate::bench::plan::{Bench, Case};
 
 /// The engines of a case, in the order of their lanes. The last ones may not have been there to be measured.
 pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
     match case.bench() {
         Bench::Refcount => &refcount::ENGINES,
+        Bench::Read if case == Case::MissBuffered => &read::MISS_ENGINES,
         Bench::Read => &read::ENGINES,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_ENGINES,
         Bench::Write => &write::ENGINES,
         Bench::Isolation => &isolation::ENGINES,
+        Bench::Eviction => &eviction::ENGINES,
         Bench::Contig if case == Case::Fragmentation => &contig::STRATEGIES,
         Bench::Contig => &contig::ENGINES,
         Bench::Alloc => &alloc::ENGINES,
@@ -25,11 +27,13 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
 pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
     match case.bench() {
         Bench::Refcount => &refcount::RATIOS,
+        Bench::Read if case == Case::MissBuffered => &read::MISS_RATIOS,
         Bench::Read => &read::RATIOS,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_RATIOS,
         Bench::Write => &write::RATIOS,
         Bench::Isolation => &isolation::RATIOS,
         // Shares are no speeds.
+        Bench::Eviction => &[],
         Bench::Contig if case == Case::Fragmentation => &[],
         Bench::Contig => &contig::RATIOS,
         Bench::Alloc => &alloc::RATIOS,
@@ -47,6 +51,7 @@ pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'stati
         Bench::Read => &read::LEGEND,
         Bench::Write => &write::LEGEND,
         Bench::Isolation => &isolation::LEGEND,
+        Bench::Eviction => &eviction::LEGEND,
         Bench::Contig => &contig::LEGEND,
         Bench::Alloc => &alloc::LEGEND,
         Bench::Space => &space::LEGEND,

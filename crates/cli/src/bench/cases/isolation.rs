@@ -82,7 +82,7 @@ pub(in crate::bench) fn run(
     if let Some(hung) = hung {
         hung.end()?;
     }
-    Ok(Speeds { of_lanes })
+    Ok(Speeds::of(of_lanes))
 }
 
 /// A file whose storage hangs as long as this exists.

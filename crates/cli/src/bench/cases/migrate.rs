@@ -101,7 +101,7 @@ pub(in crate::bench) fn run(
         watch(done);
     }
     stage.check()?;
-    Ok((Speeds { of_lanes: speeds }, Speeds { of_lanes: shares }))
+    Ok((Speeds::of(speeds), Speeds::of(shares)))
 }
 
 /// How long a migration took, and its second walks.

@@ -7,6 +7,7 @@
 //! | [`read`] | ways to get bytes of a cached file |
 //! | [`write`] | ways to change them, and to get them to the storage |
 //! | [`isolation`] | a cache with a file whose storage hangs, and one without |
+//! | [`eviction`] | which pages a cache keeps |
 //! | [`contig`], [`alloc`] | ways to free contiguous frames; allocators |
 //! | [`space`], [`mod@fork`], [`migrate`] | reads, snapshots and moves of a memory space |
 //!
@@ -17,6 +18,7 @@
 pub(in crate::bench) mod alloc;
 mod catalogue;
 pub(in crate::bench) mod contig;
+pub(in crate::bench) mod eviction;
 pub(in crate::bench) mod fork;
 pub(in crate::bench) mod isolation;
 pub(in crate::bench) mod migrate;

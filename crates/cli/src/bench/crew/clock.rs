@@ -13,6 +13,13 @@ pub(in crate::bench) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Nanoseconds of processor time that all threads of this process have taken so far, in user and in system mode: what `getrusage` counts
+/// too, in microseconds.
+pub(super) fn process_cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// A duration in nanoseconds; 584 years at most.
 pub(in crate::bench) fn to_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -32,12 +32,19 @@ pub(in crate::bench) struct Span {
 pub(in crate::bench) struct Tally {
     pub(super) ops: u64,
     pub(super) ns: u64,
+    /// Processor time of the whole process meanwhile; 0 where it was not asked for.
+    pub(super) cpu_ns: u64,
 }
 
 impl Tally {
     pub(super) fn per_second(&self) -> f64 {
         // At least one batch was run, but the clock may not have moved.
         self.ops as f64 * 1e9 / self.ns.max(1) as f64
+    }
+
+    /// How many processors the process kept busy.
+    pub(super) fn nr_busy(&self) -> f64 {
+        self.cpu_ns as f64 / self.ns.max(1) as f64
     }
 }
 
@@ -54,6 +61,23 @@ pub(in crate::bench) struct Timed<O> {
     batch: u32,
     /// How many times a slice does the operation at the least.
     least: u64,
+    cpu_time: CpuTime,
+}
+
+/// Whether the processor time of the process is measured too: two system calls a slice.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum CpuTime {
+    Unasked,
+    Measured,
+}
+
+impl CpuTime {
+    fn now_ns(self) -> u64 {
+        match self {
+            CpuTime::Unasked => 0,
+            CpuTime::Measured => clock::process_cpu_ns(),
+        }
+    }
 }
 
 impl<O: Op> Timed<O> {
@@ -62,6 +86,15 @@ impl<O: Op> Timed<O> {
             op,
             batch: 1,
             least: 1,
+            cpu_time: CpuTime::Unasked,
+        }
+    }
+
+    /// As [`new`](Timed::new), with the processor time of the whole process.
+    pub(in crate::bench) fn with_cpu_time(op: O) -> Timed<O> {
+        Timed {
+            cpu_time: CpuTime::Measured,
+            ..Timed::new(op)
         }
     }
 
@@ -104,6 +137,7 @@ impl<O: Op> Lane for Timed<O> {
         let begin = self.warm_up(span.start_ns + span.warm_ns)?;
         // Workers that share a processor may come late; they still do a batch.
         let end = span.start_ns + span.warm_ns + span.slice_ns;
+        let cpu_begin = self.cpu_time.now_ns();
         let mut times = 0;
         loop {
             self.op.batch(self.batch)?;
@@ -113,6 +147,7 @@ impl<O: Op> Lane for Timed<O> {
                 return Ok(Tally {
                     ops: times * self.op.size(),
                     ns: now.saturating_sub(begin),
+                    cpu_ns: self.cpu_time.now_ns().saturating_sub(cpu_begin),
                 });
             }
         }
@@ -189,6 +224,22 @@ mod tests {
             .unwrap();
         assert!(tally.ops >= 1);
         assert!(tally.per_second() > 0.0);
+    }
+
+    #[test]
+    fn the_processor_time_is_that_of_the_process_and_only_where_it_was_asked_for() {
+        let counter = || Counter {
+            done: 0,
+            fails_at: 0,
+        };
+        assert_eq!(Timed::new(counter()).run(&span()).unwrap().cpu_ns, 0);
+        // Long enough for a clock that the system moves by its ticks.
+        let longer = Span {
+            slice_ns: 30_000_000,
+            ..span()
+        };
+        let tally = Timed::with_cpu_time(counter()).run(&longer).unwrap();
+        assert!(tally.cpu_ns > 0 && tally.nr_busy() > 0.0, "{tally:?}");
     }
 
     #[test]

@@ -164,6 +164,8 @@ impl Shared {
                 // ORDERING: Relaxed, both; the writer has ended.
                 ops: words.ops.load(Ordering::Relaxed),
                 ns: words.ns.load(Ordering::Relaxed),
+                // Not measured where workers are processes.
+                cpu_ns: 0,
             })
             .collect()
     }
@@ -223,7 +225,15 @@ mod tests {
         let ours = Shared::create(&file, 2, &schedule).unwrap();
         let theirs = Shared::open(&file).unwrap();
         assert_eq!((theirs.crew(), theirs.schedule()), (2, &schedule));
-        theirs.record(1, 11, Tally { ops: 7, ns: 8 });
+        theirs.record(
+            1,
+            11,
+            Tally {
+                ops: 7,
+                ns: 8,
+                cpu_ns: 0,
+            },
+        );
         let tallies = ours.worker_tallies(1);
         assert_eq!(tallies.len(), 12);
         assert_eq!((tallies[11].ops, tallies[11].ns), (7, 8));

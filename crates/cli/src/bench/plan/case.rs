@@ -10,6 +10,7 @@ pub(crate) enum Bench {
     Read,
     Write,
     Isolation,
+    Eviction,
     Contig,
     Alloc,
     Space,
@@ -18,11 +19,12 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 9] = [
+    pub(crate) const ALL: [Bench; 10] = [
         Bench::Refcount,
         Bench::Read,
         Bench::Write,
         Bench::Isolation,
+        Bench::Eviction,
         Bench::Contig,
         Bench::Alloc,
         Bench::Space,
@@ -37,6 +39,7 @@ impl Bench {
             Bench::Read => "read",
             Bench::Write => "write",
             Bench::Isolation => "isolation",
+            Bench::Eviction => "eviction",
             Bench::Contig => "contig",
             Bench::Alloc => "alloc",
             Bench::Space => "space",
@@ -49,7 +52,12 @@ impl Bench {
     pub(in crate::bench) const fn cases(self) -> &'static [Case] {
         match self {
             Bench::Refcount => &[Case::OneCount, Case::OwnCount, Case::OneCountProcesses],
-            Bench::Read => &[Case::SameHot, Case::DiffHot, Case::SameRandom],
+            Bench::Read => &[
+                Case::SameHot,
+                Case::DiffHot,
+                Case::SameRandom,
+                Case::MissBuffered,
+            ],
             Bench::Write => &[
                 Case::WriteHot,
                 Case::WriteRandom,
@@ -65,6 +73,13 @@ impl Bench {
                 Case::IsolatedAppend,
                 Case::IsolatedSync,
                 Case::IsolatedClose,
+            ],
+            Bench::Eviction => &[
+                Case::Zipf99,
+                Case::Zipf70,
+                Case::ZipfScan,
+                Case::Loop,
+                Case::Tree,
             ],
             Bench::Contig => &[Case::Order9, Case::Lengths, Case::Fragmentation],
             Bench::Alloc => &[
@@ -103,6 +118,8 @@ pub(crate) enum Case {
     DiffHot,
     /// All threads read blocks at random positions of one file
     SameRandom,
+    /// All threads read blocks at random positions of a file four times as large as the cache
+    MissBuffered,
     /// Each thread writes the block at the beginning of a part of its own of one file
     WriteHot,
     /// Each thread writes blocks at random positions of its part of one file
@@ -131,6 +148,18 @@ pub(crate) enum Case {
     IsolatedSync,
     /// A file is opened, gets a page, and is closed
     IsolatedClose,
+    /// Pages are read by Zipf's law with exponent 0.99
+    #[value(name = "zipf-0.99")]
+    Zipf99,
+    /// Pages are read by Zipf's law with exponent 0.7
+    #[value(name = "zipf-0.7")]
+    Zipf70,
+    /// As zipf-0.99, and a third of the reads are scans: pages in order, each once
+    ZipfScan,
+    /// Twice as many pages as the cache has are read in order, again and again
+    Loop,
+    /// A root, an inner page and a leaf are read for each lookup; leaves by Zipf's law with exponent 0.7
+    Tree,
     /// A block of 2 MiB is allocated, split, and freed as a range of 512 frames
     #[value(name = "order-9")]
     Order9,
@@ -192,6 +221,7 @@ impl Case {
             Case::SameHot => "same-hot",
             Case::DiffHot => "diff-hot",
             Case::SameRandom => "same-random",
+            Case::MissBuffered => "miss-buffered",
             Case::WriteHot => "write-hot",
             Case::WriteRandom => "write-random",
             Case::WriteCommit1 => "write-commit-1",
@@ -204,6 +234,11 @@ impl Case {
             Case::IsolatedAppend => "isolated-append",
             Case::IsolatedSync => "isolated-sync",
             Case::IsolatedClose => "isolated-close",
+            Case::Zipf99 => "zipf-0.99",
+            Case::Zipf70 => "zipf-0.7",
+            Case::ZipfScan => "zipf-scan",
+            Case::Loop => "loop",
+            Case::Tree => "tree",
             Case::Order9 => "order-9",
             Case::Lengths => "lengths",
             Case::Fragmentation => "fragmentation",
@@ -236,6 +271,9 @@ impl Case {
             Case::SameHot => "all threads read the block at offset 0 of one file",
             Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
             Case::SameRandom => "all threads read blocks at random positions of one file",
+            Case::MissBuffered => {
+                "blocks read at random of a file four times as large as the cache"
+            }
             Case::WriteHot => {
                 "each thread writes the block at the beginning of its part of one file"
             }
@@ -258,6 +296,11 @@ impl Case {
             }
             Case::IsolatedSync => "4 KiB written, and synced",
             Case::IsolatedClose => "a file opened, 4 KiB appended, and closed",
+            Case::Zipf99 => "pages by Zipf's law with exponent 0.99",
+            Case::Zipf70 => "pages by Zipf's law with exponent 0.7",
+            Case::ZipfScan => "as zipf-0.99, and a third of the reads are scans of 8192 pages",
+            Case::Loop => "twice as many pages as the cache has, in order, again and again",
+            Case::Tree => "a root, an inner page and a leaf; leaves as in zipf-0.7",
             Case::Order9 => "2 MiB allocated, split, and freed as a range of 512 frames",
             Case::Lengths => "a range freed that begins at an odd frame (only that is timed)",
             Case::Fragmentation => {
@@ -287,7 +330,7 @@ impl Case {
     pub(crate) const fn bench(self) -> Bench {
         match self {
             Case::OneCount | Case::OwnCount | Case::OneCountProcesses => Bench::Refcount,
-            Case::SameHot | Case::DiffHot | Case::SameRandom => Bench::Read,
+            Case::SameHot | Case::DiffHot | Case::SameRandom | Case::MissBuffered => Bench::Read,
             Case::WriteHot
             | Case::WriteRandom
             | Case::WriteCommit1
@@ -300,6 +343,9 @@ impl Case {
             | Case::IsolatedAppend
             | Case::IsolatedSync
             | Case::IsolatedClose => Bench::Isolation,
+            Case::Zipf99 | Case::Zipf70 | Case::ZipfScan | Case::Loop | Case::Tree => {
+                Bench::Eviction
+            }
             Case::Order9 | Case::Lengths | Case::Fragmentation => Bench::Contig,
             Case::Order0Private
             | Case::Order9Private
@@ -376,10 +422,21 @@ impl Case {
         }
     }
 
+    /// Whether the processor time of the whole process is measured beside the speed: of what other threads do for the workers too.
+    pub(in crate::bench) const fn has_cpu_time(self) -> bool {
+        matches!(self, Case::MissBuffered)
+    }
+
+    /// Whether its figures are parts of a whole, from 0 to 1, and no speeds.
+    pub(in crate::bench) fn is_share(self) -> bool {
+        matches!(self.unit(), "share" | "hit_ratio")
+    }
+
     /// What is measured: operations per second as a rule.
     pub(in crate::bench) const fn unit(self) -> &'static str {
         match self {
             Case::Fragmentation | Case::SecondWalk => "share",
+            Case::Zipf99 | Case::Zipf70 | Case::ZipfScan | Case::Loop | Case::Tree => "hit_ratio",
             Case::Writeback => "MiB/s",
             Case::Forks | Case::Mapped4 | Case::Mapped32 => "pages/s",
             _ => "ops/s",

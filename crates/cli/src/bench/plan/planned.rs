@@ -5,6 +5,7 @@ use pagewell_frame::{FRAME_BYTES, Order};
 use super::case::{Bench, Case};
 use super::cell::{Cell, Stage, part_of, without_file};
 use super::settings::Settings;
+use super::trace::Trace;
 use crate::size::Bytes;
 
 /// What limits a plan besides the settings.
@@ -25,6 +26,7 @@ pub(in crate::bench) struct Plan {
     pub(in crate::bench) read: Vec<Stage>,
     pub(in crate::bench) write: Vec<Stage>,
     pub(in crate::bench) isolation: Vec<Cell>,
+    pub(in crate::bench) eviction: Vec<Cell>,
     pub(in crate::bench) contig: Vec<Cell>,
     pub(in crate::bench) alloc: Vec<Cell>,
     pub(in crate::bench) space: Vec<Cell>,
@@ -36,6 +38,10 @@ pub(in crate::bench) struct Plan {
 
 const FULL_BLOCKS: [u64; 7] = [1, 32, 64, 256, 1024, 4096, 32_768];
 const QUICK_BLOCKS: [u64; 2] = [64, 4096];
+/// Bytes of the reads that miss.
+const MISS_BLOCKS: [u64; 1] = [4096];
+/// The smallest file of which a quarter is a cache.
+const LEAST_MISS_SIZE: u64 = 1 << 20;
 const FULL_SIZES: [u64; 3] = [4 << 10, 1 << 20, 256 << 20];
 const QUICK_HOT_SIZE: u64 = 1 << 20;
 /// The file for random reads: larger than the processor's caches. The next ones
@@ -58,8 +64,8 @@ const FULL_LENGTHS: [u64; 14] = [
     1, 2, 3, 7, 8, 63, 64, 511, 512, 513, 4095, 4096, 16_384, 65_536,
 ];
 const QUICK_LENGTHS: [u64; 4] = [1, 63, 513, 4096];
-/// The operating system's pages of a file, and two caches with some room.
-const MEMORY_PER_FILE_BYTE: u64 = 4;
+/// The operating system's pages of a file, two caches with some room, and three times a quarter of the file.
+const MEMORY_PER_FILE_BYTE: u64 = 5;
 /// The operating system's pages of a file for each engine, and a cache that may hold all of it dirty.
 const MEMORY_PER_WRITTEN_BYTE: u64 = 6;
 
@@ -109,6 +115,15 @@ impl Plan {
             plan.isolation
                 .extend(cases.map(|case| without_file(case, 0, 1)));
         }
+        if settings.asks_for(Bench::Eviction) {
+            for case in wanted(settings, Bench::Eviction) {
+                let cells = threads.iter().map(|&threads| Cell {
+                    file_bytes: Trace::of(settings).file_bytes(case),
+                    ..without_file(case, FRAME_BYTES as u64, threads)
+                });
+                plan.eviction.extend(cells);
+            }
+        }
         if settings.asks_for(Bench::Contig) {
             plan.plan_contig(settings, &threads);
         }
@@ -137,6 +152,7 @@ impl Plan {
             .iter()
             .chain(files)
             .chain(&self.isolation)
+            .chain(&self.eviction)
             .chain(frames)
             .chain(spaces)
     }
@@ -267,6 +283,10 @@ impl Plan {
         for (file_bytes, cases) in self.files(settings, limits) {
             let mut cells = Vec::new();
             for case in cases {
+                let blocks = match case {
+                    Case::MissBuffered if settings.blocks.is_empty() => &MISS_BLOCKS,
+                    _ => blocks,
+                };
                 for &block in blocks.iter().filter(|&&block| block <= file_bytes) {
                     cells.extend(threads.iter().map(|&threads| Cell {
                         case,
@@ -335,25 +355,37 @@ impl Plan {
                 self.notes
                     .push("diff-hot is left out: it needs a file for each thread".to_owned());
             }
-            let cases = cases
-                .into_iter()
-                .filter(|case| !case.needs_own_files())
-                .collect();
-            return vec![(bytes, cases)];
+            let misses = cases.contains(&Case::MissBuffered);
+            if misses && bytes < LEAST_MISS_SIZE {
+                self.notes.push(format!(
+                    "miss-buffered is left out: it needs a file of {}",
+                    Bytes(LEAST_MISS_SIZE)
+                ));
+            }
+            let is_possible = |case: &Case| {
+                !case.needs_own_files() && (*case != Case::MissBuffered || bytes >= LEAST_MISS_SIZE)
+            };
+            return vec![(bytes, cases.into_iter().filter(is_possible).collect())];
         }
+        let (misses, cases): (Vec<Case>, Vec<Case>) = cases
+            .into_iter()
+            .partition(|&case| case == Case::MissBuffered);
         if !settings.sizes.is_empty() {
-            return settings
-                .sizes
-                .iter()
-                .map(|&size| (size, cases.clone()))
-                .collect();
+            let sizes = settings.sizes.iter();
+            let mut files = sizes.clone().map(|&size| (size, cases.clone())).collect();
+            for size in sizes.map(|&size| size.max(LEAST_MISS_SIZE)) {
+                add_cases(&mut files, size, &misses);
+            }
+            return files;
         }
         let large = self.size_that_fits(limits.memory, MEMORY_PER_FILE_BYTE, RANDOM_SIZES[0]);
         if settings.quick {
             let (random, hot): (Vec<Case>, Vec<Case>) = cases
                 .into_iter()
                 .partition(|&case| case == Case::SameRandom);
-            return vec![(QUICK_HOT_SIZE, hot), (large, random)];
+            let mut files = vec![(QUICK_HOT_SIZE, hot), (large, random)];
+            add_cases(&mut files, large, &misses);
+            return files;
         }
         let mut files: Vec<(u64, Vec<Case>)> = Vec::new();
         for size in FULL_SIZES.map(|size| size.min(large)) {
@@ -361,6 +393,8 @@ impl Plan {
                 files.push((size, cases.clone()));
             }
         }
+        // Larger than the processor's caches.
+        add_cases(&mut files, large, &misses);
         files
     }
 
@@ -380,6 +414,23 @@ impl Plan {
             ));
         }
         size
+    }
+}
+
+/// Adds cases that read a file of this size, each once.
+fn add_cases(files: &mut Vec<(u64, Vec<Case>)>, size: u64, cases: &[Case]) {
+    let at = match files.iter().position(|&(planned, _)| planned == size) {
+        Some(at) => at,
+        None => {
+            files.push((size, Vec::new()));
+            files.len() - 1
+        }
+    };
+    let (_, planned) = &mut files[at];
+    for case in cases {
+        if !planned.contains(case) {
+            planned.push(*case);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagewell::HugePages;
+
 use super::case::{Bench, Case};
 use crate::copies::Wanted;
 use crate::output::Format;
@@ -72,6 +74,15 @@ impl Settings {
             dir: None,
             forks: None,
             mib: None,
+        }
+    }
+
+    /// Whether caches ask for huge pages.
+    pub(in crate::bench) fn huge_pages(&self) -> HugePages {
+        if self.huge_pages {
+            HugePages::Advise
+        } else {
+            HugePages::Never
         }
     }
 

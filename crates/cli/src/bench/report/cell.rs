@@ -32,7 +32,7 @@ pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
         }
         Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
         Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
-        Bench::Refcount | Bench::Isolation | Bench::Contig | Bench::Alloc => {
+        Bench::Refcount | Bench::Isolation | Bench::Eviction | Bench::Contig | Bench::Alloc => {
             format!("{name}, {workers}")
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
     match bench {
         Bench::Read | Bench::Write => &[Column::Block, Column::File],
         Bench::Contig => &[Column::Frames],
-        Bench::Space => &[Column::File],
+        Bench::Eviction | Bench::Space => &[Column::File],
         Bench::Fork => &[Column::Memory],
         Bench::Migrate => &[Column::Forks, Column::Memory],
         Bench::Refcount | Bench::Isolation | Bench::Alloc => &[],

@@ -18,7 +18,10 @@ pub(super) fn cell_table(case: Case, measured: &[Measured]) -> Table {
     let mut header: Vec<String> = Vec::new();
     header.extend(columns.iter().map(|column| column.name().to_owned()));
     header.push(workers.to_owned());
-    header.extend(engines.iter().map(|engine| (*engine).to_owned()));
+    for engine in engines {
+        header.push((*engine).to_owned());
+        header.extend(case.has_cpu_time().then(|| "cpu".to_owned()));
+    }
     let mut table = new_table(header);
     for measured in measured
         .iter()
@@ -27,7 +30,13 @@ pub(super) fn cell_table(case: Case, measured: &[Measured]) -> Table {
         let cell = &measured.cell;
         let mut row: Vec<String> = columns.iter().map(|column| column.text(cell)).collect();
         row.push(cell.threads.to_string());
-        row.extend(engines.iter().map(|engine| in_table(measured, engine)));
+        for engine in engines {
+            row.push(in_table(measured, engine));
+            if case.has_cpu_time() {
+                let cpu_ns = measured.cpu_ns(engine);
+                row.push(cpu_ns.map_or_else(String::new, |cpu_ns| time(cpu_ns.median)));
+            }
+        }
         table.add_row(row);
     }
     align_right(&mut table);
@@ -40,7 +49,7 @@ fn in_table(measured: &Measured, engine: &str) -> String {
     let Some(figure) = measured.figure(engine) else {
         return String::new();
     };
-    if case.unit() == "share" {
+    if case.is_share() {
         return format!("{:.1} %", 100.0 * figure.median);
     }
     let time = match case {

@@ -11,6 +11,8 @@ pub(in crate::bench) struct Measured {
     pub(in crate::bench) cell: Cell,
     /// In the case's unit, `[engine][round]`.
     figures: Vec<Vec<f64>>,
+    /// Nanoseconds of processor time an operation, `[engine][round]`; empty where they were not measured.
+    cpu_ns: Vec<Vec<f64>>,
 }
 
 impl Measured {
@@ -18,29 +20,51 @@ impl Measured {
         Measured {
             cell,
             figures: speeds.of_lanes,
+            cpu_ns: speeds.cpu_ns,
         }
     }
 
     /// What an engine did: operations per second, summed over the workers, or what the case's unit says.
     pub(in crate::bench) fn figure(&self, engine: &str) -> Option<Spread> {
-        Spread::of(self.rounds(engine)?.iter().copied())
+        Spread::of(rounds(&self.figures, self.lane(engine)?)?.iter().copied())
+    }
+
+    /// The processor time of the whole process an operation, in nanoseconds, where the case asks for it.
+    pub(in crate::bench) fn cpu_ns(&self, engine: &str) -> Option<Spread> {
+        Spread::of(self.cpu_rounds(engine)?.iter().copied())
+    }
+
+    /// How many times less processor time `a` takes than `b`.
+    pub(in crate::bench) fn cpu_ratio(&self, a: &str, b: &str) -> Option<Spread> {
+        Spread::of_ratio(self.cpu_rounds(b)?, self.cpu_rounds(a)?)
     }
 
     /// How many times faster `a` is than `b`.
     pub(in crate::bench) fn ratio(&self, a: &str, b: &str) -> Option<Spread> {
-        Spread::of_ratio(self.rounds(a)?, self.rounds(b)?)
+        let of = |engine| rounds(&self.figures, self.lane(engine)?);
+        Spread::of_ratio(of(a)?, of(b)?)
     }
 
     pub(in crate::bench) fn nr_rounds(&self) -> usize {
         self.figures.first().map_or(0, Vec::len)
     }
 
-    fn rounds(&self, engine: &str) -> Option<&[f64]> {
-        let lane = engines(self.cell.case)
-            .iter()
-            .position(|name| *name == engine)?;
-        self.figures.get(lane).map(Vec::as_slice)
+    fn cpu_rounds(&self, engine: &str) -> Option<&[f64]> {
+        if self.cell.case.has_cpu_time() {
+            rounds(&self.cpu_ns, self.lane(engine)?)
+        } else {
+            None
+        }
     }
+
+    fn lane(&self, engine: &str) -> Option<usize> {
+        let engines = engines(self.cell.case);
+        engines.iter().position(|name| *name == engine)
+    }
+}
+
+fn rounds(of_lanes: &[Vec<f64>], lane: usize) -> Option<&[f64]> {
+    of_lanes.get(lane).map(Vec::as_slice)
 }
 
 #[cfg(test)]
@@ -57,9 +81,7 @@ mod tests {
             threads: 2,
             forks: 0,
         };
-        let speeds = Speeds {
-            of_lanes: vec![vec![30.0, 20.0], vec![10.0, 10.0], vec![30.0, 40.0]],
-        };
+        let speeds = Speeds::of(vec![vec![30.0, 20.0], vec![10.0, 10.0], vec![30.0, 40.0]]);
         let measured = Measured::new(cell, speeds);
         assert_eq!(measured.nr_rounds(), 2);
         assert_eq!(measured.figure("cas-loop").unwrap().median, 10.0);

@@ -32,6 +32,9 @@ struct Figure {
     min: f64,
     max: f64,
     rounds: usize,
+    /// Processor time of the whole process an operation, in nanoseconds; the median of the rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ns: Option<f64>,
     /// The variant that Pagewell copies by.
     copy: &'static str,
     /// What the processor calls itself.
@@ -53,6 +56,9 @@ struct Comparison {
     value: f64,
     low: f64,
     high: f64,
+    /// How many times less processor time A takes; the median of the rounds' ratios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ratio: Option<f64>,
     copy: &'static str,
     processor: Option<&'static str>,
 }
@@ -81,6 +87,7 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             min: figure.min,
             max: figure.max,
             rounds: measured.nr_rounds(),
+            cpu_ns: measured.cpu_ns(engine).map(|cpu_ns| cpu_ns.median),
             copy: copies::variant(),
             processor: processor(),
         })?;
@@ -99,6 +106,7 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             value: ratio.median,
             low: ratio.min,
             high: ratio.max,
+            cpu_ratio: measured.cpu_ratio(a, b).map(|ratio| ratio.median),
             copy: copies::variant(),
             processor: processor(),
         })?;

@@ -6,7 +6,7 @@ use super::cell::{cases, columns};
 use super::format::{align_right, new_table, times};
 use super::measured::Measured;
 use crate::bench::cases::engines;
-use crate::bench::plan::{Bench, Cell};
+use crate::bench::plan::{Bench, Case, Cell};
 
 /// Two engines whose scaling is compared, and what to call that.
 fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'static str)> {
@@ -16,22 +16,45 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Write => Some(("pagewell", "mmap", "pagewell/mmap")),
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
-        Bench::Isolation | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
+        Bench::Isolation | Bench::Eviction | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
     }
 }
 
-/// From the least to the greatest number of workers, for each block and file.
-pub(super) fn scaling_table(measured: &[Measured]) -> Option<Table> {
-    let bench = measured.first()?.cell.case.bench();
-    let engines = engines(measured.first()?.cell.case);
-    let compared = compared_scaling(bench);
+/// From the least to the greatest number of workers, for each block and file: a table for the cases that have their engines in common.
+pub(super) fn scaling_tables(measured: &[Measured]) -> Vec<Table> {
+    let mut tables = Vec::new();
+    // What is no speed does not scale.
+    let mut cases = cases(measured);
+    cases.retain(|case| !case.is_share());
+    while let Some(&first) = cases.first() {
+        let is_of_table = |case: Case| engines(case) == engines(first);
+        tables.extend(scaling_table(
+            first,
+            scaling_pairs(measured)
+                .into_iter()
+                .filter(|(one, _)| is_of_table(one.cell.case)),
+        ));
+        cases.retain(|&case| !is_of_table(case));
+    }
+    tables
+}
+
+/// The table of pairs whose cases have the engines of `case`.
+fn scaling_table<'m>(
+    case: Case,
+    pairs: impl Iterator<Item = (&'m Measured, &'m Measured)>,
+) -> Option<Table> {
+    let bench = case.bench();
+    let engines = engines(case);
+    let compared = compared_scaling(bench)
+        .filter(|(ours, peer, _)| engines.contains(ours) && engines.contains(peer));
     let mut header = vec!["case".to_owned()];
     header.extend(columns(bench).iter().map(|column| column.name().to_owned()));
     header.push("thr".to_owned());
     header.extend(engines.iter().map(|engine| (*engine).to_owned()));
     header.extend(compared.iter().map(|(_, _, name)| (*name).to_owned()));
     let mut table = new_table(header);
-    for (one, all) in scaling_pairs(measured) {
+    for (one, all) in pairs {
         let cell = &all.cell;
         let mut row = vec![cell.case.name().to_owned()];
         row.extend(columns(bench).iter().map(|column| column.text(cell)));
@@ -92,7 +115,6 @@ fn scaling_pairs(measured: &[Measured]) -> Vec<(&Measured, &Measured)> {
 mod tests {
     use super::super::sample::measured;
     use super::*;
-    use crate::bench::plan::Case;
 
     #[test]
     fn scaling_pairs_the_fewest_workers_with_the_most() {
@@ -100,8 +122,26 @@ mod tests {
         let pairs = scaling_pairs(&cells);
         assert_eq!(pairs.len(), 1);
         assert_eq!((pairs[0].0.cell.threads, pairs[0].1.cell.threads), (1, 8));
-        let text = scaling_table(&cells).unwrap().to_string();
+        let tables = scaling_tables(&cells);
+        assert_eq!(tables.len(), 1);
+        let text = tables[0].to_string();
         assert!(text.contains("8.00x"), "{text}");
-        assert!(scaling_table(&cells[..1]).is_none());
+        assert!(scaling_tables(&cells[..1]).is_empty());
+    }
+
+    #[test]
+    fn cases_with_other_engines_have_a_table_of_their_own_and_shares_have_none() {
+        let both = |case| [1, 2].map(|threads| measured(case, 4096, threads));
+        let mut cells = Vec::from(both(Case::SameRandom));
+        cells.extend(both(Case::MissBuffered));
+        cells.extend(both(Case::DiffHot));
+        let tables: Vec<String> = scaling_tables(&cells)
+            .iter()
+            .map(Table::to_string)
+            .collect();
+        assert_eq!(tables.len(), 2);
+        assert!(tables[0].contains("diff-hot") && tables[0].contains("opt./mmap"));
+        assert!(tables[1].contains("quick_cache") && !tables[1].contains("mmap"));
+        assert!(scaling_tables(&both(Case::Loop)).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use super::cell::{cases, cell_name};
 use super::cell_table::cell_table;
 use super::format::{times, wrap};
 use super::measured::Measured;
-use super::scaling::scaling_table;
+use super::scaling::scaling_tables;
 use super::stats::Spread;
 use crate::bench::cases::{engines, legend, ratios};
 use crate::bench::plan::{Bench, Case};
@@ -24,20 +24,34 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     for (engine, meaning) in legend(bench) {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
     }
-    let _ = writeln!(
-        text,
-        "  Beside each time: how many times faster {} is than that engine.",
-        engines(first.cell.case)[0]
-    );
+    if !ratios(first.cell.case).is_empty() {
+        let _ = writeln!(
+            text,
+            "  Beside each time: how many times faster {} is than that engine.",
+            engines(first.cell.case)[0]
+        );
+    }
+    if measured
+        .iter()
+        .any(|measured| measured.cell.case.has_cpu_time())
+    {
+        let _ = writeln!(
+            text,
+            "  cpu: processor time of the whole process per read, the cache's own threads included."
+        );
+    }
     for case in cases(measured) {
         let _ = writeln!(text, "\n{}: {}", case.name(), case.meaning());
         let _ = writeln!(text, "{}", cell_table(case, measured));
     }
-    if let Some(table) = scaling_table(measured) {
+    let tables = scaling_tables(measured);
+    if !tables.is_empty() {
         let _ = writeln!(
             text,
             "\nscaling: operations per second with all workers, as multiples of one"
         );
+    }
+    for table in tables {
         let _ = writeln!(text, "{table}");
     }
     if let Some(noise) = noise(measured) {
@@ -60,6 +74,10 @@ fn title(bench: Bench, files: &str) -> String {
             "ISOLATION: a cache in which another file's storage hangs, time per operation"
                 .to_owned()
         }
+        Bench::Eviction => {
+            "EVICTION: the share of reads that are hits, of pages of 4 KiB made on the fly"
+                .to_owned()
+        }
         Bench::Contig => {
             "CONTIG: single frames freed as contiguous ranges, time per range and thread".to_owned()
         }
@@ -78,8 +96,15 @@ fn title(bench: Bench, files: &str) -> String {
 
 /// The main ratios once more, in words.
 pub(in crate::bench) fn summary(measured: &[Measured]) -> String {
+    let mut telling = measured
+        .iter()
+        .filter(|measured| is_telling(measured))
+        .peekable();
+    if telling.peek().is_none() {
+        return String::new();
+    }
     let mut text = String::from("\nIn short (\"A: 2x B\" says that A was twice as fast as B)\n");
-    for measured in measured.iter().filter(|measured| is_telling(measured)) {
+    for measured in telling {
         let _ = writeln!(text, "  {}", cell_name(&measured.cell));
         let ratios = ratios(measured.cell.case);
         for (at, &(faster, _)) in ratios.iter().enumerate() {
@@ -103,6 +128,7 @@ fn is_telling(measured: &Measured) -> bool {
     match measured.cell.case {
         Case::OneCount | Case::Order9 | Case::Order0Private | Case::Order9Private => true,
         Case::SameHot | Case::SameRandom | Case::WriteRandom => measured.cell.block == 64,
+        Case::MissBuffered => measured.cell.block == 4096,
         Case::WriteCommit64 | Case::Writeback => true,
         Case::SpaceHot | Case::SpaceRandom | Case::FileRandom | Case::Fork | Case::Forks => true,
         _ => false,
@@ -119,7 +145,7 @@ fn noise(measured: &[Measured]) -> Option<String> {
     // The rounds of shares are different histories.
     let speeds = measured
         .iter()
-        .filter(|measured| measured.cell.case.unit() != "share");
+        .filter(|measured| !measured.cell.case.is_share());
     for measured in speeds {
         for engine in engines(measured.cell.case) {
             let Some(speed) = measured.figure(engine) else {

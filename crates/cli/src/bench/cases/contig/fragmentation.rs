@@ -39,7 +39,7 @@ pub(super) fn run(rounds: u32) -> Result<Speeds, Failure> {
         }
         shares.push(of_rounds);
     }
-    Ok(Speeds { of_lanes: shares })
+    Ok(Speeds::of(shares))
 }
 
 /// What is allocated at a moment.

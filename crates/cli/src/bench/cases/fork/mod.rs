@@ -72,7 +72,7 @@ pub(in crate::bench) fn run(
     for huge_pages in [false, true] {
         of_lanes.push(rounds.run(process_forked(cell, huge_pages)?)?);
     }
-    Ok(Speeds { of_lanes })
+    Ok(Speeds::of(of_lanes))
 }
 
 /// The rounds of one engine after the other.

@@ -9,6 +9,14 @@ const REFERENCED: &str = "referenced";
 const REFERENCED_CAS: &str = "referenced-cas";
 const PREAD: &str = "pread";
 const MMAP: &str = "mmap";
+const QUICK_CACHE: &str = "quick_cache";
+
+/// The engines of `miss-buffered`.
+pub(in crate::bench) const MISS_ENGINES: [&str; 3] = [OPTIMISTIC, PREAD, QUICK_CACHE];
+
+/// Which of them are compared.
+pub(in crate::bench) const MISS_RATIOS: [(&str, &str); 2] =
+    [(OPTIMISTIC, PREAD), (OPTIMISTIC, QUICK_CACHE)];
 
 /// Which engine is compared with which.
 pub(in crate::bench) const RATIOS: [(&str, &str); 5] = [
@@ -20,7 +28,7 @@ pub(in crate::bench) const RATIOS: [(&str, &str); 5] = [
 ];
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 5] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 6] = [
     (
         OPTIMISTIC,
         "Pagewell, read_at: copies without a reference, and checks afterwards",
@@ -40,5 +48,9 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 5] = [
     (
         MMAP,
         "memcpy from a mapping of the file: no cache can be faster than that",
+    ),
+    (
+        QUICK_CACHE,
+        "the crate, with boxed pages that pread fills; miss-buffered only",
     ),
 ];

@@ -53,12 +53,12 @@ impl<R: Reader, P: Positions> Op for ReadOp<R, P> {
 }
 
 #[cold]
-fn wrong_length(wanted: usize, offset: u64, got: usize) -> String {
+pub(super) fn wrong_length(wanted: usize, offset: u64, got: usize) -> String {
     format!("a read of {wanted} bytes at offset {offset} gave {got} bytes")
 }
 
 #[cold]
-fn failed(wanted: usize, offset: u64, error: &dyn Display) -> String {
+pub(super) fn failed(wanted: usize, offset: u64, error: &dyn Display) -> String {
     format!("a read of {wanted} bytes at offset {offset} failed: {error}")
 }
 

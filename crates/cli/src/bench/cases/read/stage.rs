@@ -4,13 +4,13 @@
 //! measured: that brings the bytes into memory, and they are compared with what
 //! `pread` gives.
 
-use std::fs::File;
-
+use pagewell::Cache;
 use pagewell::baseline::CasLoop;
-use pagewell::refcount::{LockBit, RefScheme};
-use pagewell::{Cache, HugePages};
+use pagewell::refcount::LockBit;
 
+use super::miss::Misses;
 use super::mmap::Mmap;
+use super::open::{open_in, reopen};
 use super::optimistic::Optimistic;
 use super::pread::Pread;
 use super::reader::{ReadOp, Reader};
@@ -28,6 +28,8 @@ pub(in crate::bench) struct Stage {
     shared: Option<Subject>,
     /// A file for each worker.
     own: Vec<Subject>,
+    /// Small caches of the shared file.
+    misses: Option<Misses>,
 }
 
 /// A file that all engines have open.
@@ -68,7 +70,8 @@ impl Stage {
         } else {
             0
         };
-        let needs_shared = plan.has(Case::SameHot) || plan.has(Case::SameRandom);
+        let of_shared = [Case::SameHot, Case::SameRandom, Case::MissBuffered];
+        let needs_shared = of_shared.into_iter().any(|case| plan.has(case));
         let hot_bytes = plan.largest_block();
         let caches = Caches::new(plan, nr_own, settings)?;
 
@@ -100,10 +103,15 @@ impl Stage {
             let data = scratch.make(plan.file_bytes, filled, seed, &mut note)?;
             own.push(Subject::open(data, &caches, settings, hot_bytes)?);
         }
+        let misses = match &shared {
+            Some(subject) if plan.has(Case::MissBuffered) => Some(subject.misses(settings)?),
+            _ => None,
+        };
         Ok(Stage {
             caches,
             shared,
             own,
+            misses,
         })
     }
 
@@ -130,7 +138,12 @@ impl Stage {
                 };
                 let subject = subject
                     .ok_or_else(|| Failure::Run(format!("{} has no file", cell.case.name())))?;
-                subject.lanes(&self.caches, cell, worker)
+                match &self.misses {
+                    Some(misses) if cell.case == Case::MissBuffered => {
+                        misses.lanes(&subject.data, cell, worker)
+                    }
+                    _ => subject.lanes(&self.caches, cell, worker),
+                }
             })
             .collect()
     }
@@ -141,15 +154,10 @@ impl Caches {
         let capacity = settings
             .capacity
             .unwrap_or_else(|| capacity_for(plan, nr_own, settings.page_size));
-        let huge_pages = if settings.huge_pages {
-            HugePages::Advise
-        } else {
-            HugePages::Never
-        };
         let builder = Cache::builder()
             .capacity(capacity)
             .page_size(settings.page_size)
-            .huge_pages(huge_pages);
+            .huge_pages(settings.huge_pages());
         let cannot = |error| Failure::because("cannot make a cache", chain(&error));
         Ok(Caches {
             lock_bit: builder.clone().build().map_err(cannot)?,
@@ -189,7 +197,7 @@ impl Subject {
             data,
         };
         let touched = touched.min(subject.data.bytes);
-        subject.verify("pread", &Pread(subject.reopen()?), touched)?;
+        subject.verify("pread", &Pread(reopen(&subject.data)?), touched)?;
         subject.verify("mmap", &Mmap(subject.mapped.bytes()), touched)?;
         subject.verify("optimistic", &Optimistic(subject.cached.clone()), touched)?;
         subject.verify("referenced", &Referenced(subject.cached.clone()), touched)?;
@@ -201,9 +209,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// One lane for each engine. Every worker opens the file for itself, as
-    /// separate tasks would: a descriptor that threads share has a count that they
-    /// would write to with each `pread`.
+    /// One lane for each engine. Every worker opens the file for itself.
     fn lanes<'a>(
         &'a self,
         caches: &Caches,
@@ -215,15 +221,18 @@ impl Subject {
             cell.lane(Optimistic(open_in(&caches.lock_bit, &self.data)?)),
             cell.lane(Referenced(open_in(&caches.lock_bit, &self.data)?)),
             cell.lane(Referenced(open_in(&caches.cas_loop, &self.data)?)),
-            cell.lane(Pread(self.reopen()?)),
+            cell.lane(Pread(reopen(&self.data)?)),
             cell.lane(Mmap(self.mapped.bytes())),
         ])
     }
 
-    fn reopen(&self) -> Result<File, Failure> {
-        File::open(&self.data.path).map_err(|error| {
-            Failure::because(format_args!("cannot open {} again", self.data.label), error)
-        })
+    /// Caches that hold a part of it, each checked.
+    fn misses(&self, settings: &Settings) -> Result<Misses, Failure> {
+        let misses = Misses::new(&self.data, settings)?;
+        let touched = self.data.bytes;
+        self.verify("optimistic", &misses.optimistic(&self.data)?, touched)?;
+        self.verify("quick_cache", &misses.quick_cache(&self.data)?, touched)?;
+        Ok(misses)
     }
 
     /// Compares what `reader` gives with the file: all of the first `touched`
@@ -311,13 +320,4 @@ impl Buffers {
         }
         (&mut self.expected[..len], &mut self.got[..len])
     }
-}
-
-fn open_in<S: RefScheme>(cache: &Cache<S>, data: &DataFile) -> Result<pagewell::File<S>, Failure> {
-    cache.open(&data.path).map_err(|error| {
-        Failure::because(
-            format_args!("cannot open {} in a cache", data.label),
-            chain(&error),
-        )
-    })
 }

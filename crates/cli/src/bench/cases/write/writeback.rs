@@ -95,7 +95,7 @@ impl Throughput {
                 speeds.push(self.turn(WRITEBACK_ENGINES[step.lane as usize], block)?);
             }
         }
-        Ok(Speeds { of_lanes })
+        Ok(Speeds::of(of_lanes))
     }
 
     /// Has `engine` write the file once; MiB a second.

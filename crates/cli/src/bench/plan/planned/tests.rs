@@ -70,13 +70,23 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     // Write: two cases with two blocks and three with one, each with two numbers of threads, and one more.
     // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
     // with two numbers of threads, two mixed ones with one.
+    // Eviction: five cases with two numbers of threads. Reads that miss: one block with two numbers of threads.
     // Space: five cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
     let nr_writes = (2 * 2 + 3) * 2 + 1;
     let nr_spaces = 5 * 2 + 2 + 3;
     let nr_isolation = 4;
+    let nr_evictions = 5 * 2;
+    let nr_misses = 2;
     assert_eq!(
         plan.cells().count(),
-        6 + 12 + nr_writes + nr_isolation + (2 + 4 + 1) + (4 + 2) + nr_spaces
+        6 + 12
+            + nr_misses
+            + nr_writes
+            + nr_isolation
+            + nr_evictions
+            + (2 + 4 + 1)
+            + (4 + 2)
+            + nr_spaces
     );
     assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
     assert!(plan.notes.is_empty());
@@ -95,7 +105,8 @@ fn the_full_plan_has_every_block_that_fits_in_its_file() {
     // Cases x blocks x numbers of threads (1, 2, 4, 6).
     assert_eq!(cells_of(4 << 10), 3 * 6 * 4);
     assert_eq!(cells_of(1 << 20), 3 * 7 * 4);
-    assert_eq!(cells_of(256 << 20), 3 * 7 * 4);
+    // And the reads that miss, of one block.
+    assert_eq!(cells_of(256 << 20), 3 * 7 * 4 + 4);
 }
 
 #[test]
@@ -136,6 +147,32 @@ fn a_users_file_is_read_as_it_is() {
     assert!(!plan.read[0].has(Case::DiffHot));
     assert!(plan.notes[0].contains("diff-hot"));
     assert!(plan.write.is_empty(), "a user's file is not written to");
+}
+
+#[test]
+fn reads_that_miss_are_of_files_that_are_large_enough() {
+    let misses = |sizes: &[u64], users_file| {
+        let settings = Settings {
+            cases: vec![Case::MissBuffered, Case::SameHot],
+            sizes: sizes.to_vec(),
+            threads: vec![1],
+            ..full()
+        };
+        let limits = Limits {
+            users_file,
+            ..ROOMY
+        };
+        let plan = Plan::new(&settings, limits);
+        let cells = plan.cells().filter(|c| c.case == Case::MissBuffered);
+        let cells: Vec<_> = cells.map(|c| (c.file_bytes, c.block)).collect();
+        (cells, plan.notes)
+    };
+    assert_eq!(misses(&[], None), (vec![(256 << 20, 4096)], vec![]));
+    let two = vec![(8 << 20, 4096), (1 << 20, 4096)];
+    assert_eq!(misses(&[4096, 8 << 20, 65_536], None), (two, vec![]));
+    assert_eq!(misses(&[], Some(3 << 20)).0, [(3 << 20, 4096)]);
+    let (cells, notes) = misses(&[], Some(5000));
+    assert!(cells.is_empty() && notes[0].contains("miss-buffered"));
 }
 
 #[test]

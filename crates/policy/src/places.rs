@@ -13,6 +13,9 @@ use std::collections::HashMap;
 use crate::rings::Rings;
 use crate::words::{Entry, Epoch, Queue, Standing};
 
+/// The age of a frame in limbo that had no page when it was looked at.
+pub(crate) const IDLE: u8 = 1;
+
 /// Where each frame is.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -24,6 +27,8 @@ pub(crate) struct Places {
     taken: HashMap<Entry, u32>,
     /// By the frame: the entry that stands for it, if it names another.
     seats: HashMap<u32, Entry>,
+    /// How many frames of limbo had no page when they were looked at, and were not evicted by us since.
+    nr_idle: u32,
     /// The size of each queue.
     sizes: [u64; Queue::ALL.len()],
     /// The time.
@@ -53,6 +58,7 @@ impl Places {
             fresh: 0,
             taken: HashMap::with_capacity(most),
             seats: HashMap::with_capacity(most),
+            nr_idle: 0,
             sizes,
             now: Epoch::default(),
         }
@@ -107,7 +113,11 @@ impl Places {
                 places.seats.remove(&frame);
             })
         };
-        self.sizes[queue as usize] -= u64::from(self.standing(frame).nr_frames());
+        let standing = self.standing(frame);
+        self.sizes[queue as usize] -= u64::from(standing.nr_frames());
+        if queue == Queue::Limbo && standing.age() == IDLE {
+            self.nr_idle -= 1;
+        }
         Some(frame)
     }
 
@@ -116,7 +126,15 @@ impl Places {
         let standing = self.standing(frame).in_queue(queue, age);
         let standing = standing.of_frames(nr_frames);
         self.sizes[queue as usize] += u64::from(standing.nr_frames());
+        if queue == Queue::Limbo && age == IDLE {
+            self.nr_idle += 1;
+        }
         self.put(frame, standing);
+    }
+
+    /// How many frames of limbo are there for long without a page: at hand in some list, or in other use.
+    pub(crate) const fn nr_idle(&self) -> u32 {
+        self.nr_idle
     }
 
     fn put(&mut self, frame: u32, standing: Standing) {
@@ -225,6 +243,9 @@ impl Places {
             assert_eq!(size, self.size(queue), "{queue:?}");
         }
         assert!(seen.iter().all(|&seen| seen), "a frame is in no queue");
+        let limbo = self.frames(Queue::Limbo);
+        let idle = limbo.iter().filter(|&&frame| self.standing(frame).age() == IDLE);
+        assert_eq!(idle.count(), self.nr_idle as usize);
         assert_eq!(self.taken.len(), self.seats.len());
         assert!(self.taken.len() <= most_taken(self.nr_frames()));
         for (entry, frame) in &self.taken {

@@ -7,7 +7,7 @@
 //! pages stay, or are in use.
 
 use crate::notes::Notes;
-use crate::places::Places;
+use crate::places::{IDLE, Places};
 use crate::rules::{DEMOTED, Rules, Sizes, Verdict};
 use crate::words::{Ghost, How, Note, Queue};
 
@@ -143,8 +143,9 @@ impl<P: Pages> Run<'_, P> {
     /// Sorts in what is in limbo: what has arrived since the last run, as a rule.
     fn sort_in(&mut self, nr: usize) {
         let len = self.places.len(Queue::Limbo) as usize;
-        let is_backlog = len > nr.saturating_mul(4).saturating_add(8);
-        if is_backlog {
+        let nr_new = len - self.places.nr_idle() as usize;
+        let is_backlog = nr_new > nr.saturating_mul(4).saturating_add(8);
+        if is_backlog || self.rules.is_main_empty(self.sizes()) {
             self.rules.begin_to_fill();
         }
         let most = nr.saturating_mul(8).saturating_add(64).min(len);
@@ -273,11 +274,12 @@ impl<P: Pages> Run<'_, P> {
 
     /// Gives a frame without a page its place.
     fn put_empty(&mut self, frame: u32, content: Content) {
-        let queue = match content {
-            Content::Other => Queue::Others,
-            Content::Nothing | Content::Page(_) => Queue::Limbo,
-        };
-        self.places.push(frame, queue, 0, 1);
+        match content {
+            Content::Other => self.places.push(frame, Queue::Others, 0, 1),
+            Content::Nothing | Content::Page(_) => {
+                self.places.push(frame, Queue::Limbo, IDLE, 1);
+            }
+        }
     }
 
     /// Where a page begins that was filled.

@@ -3,7 +3,9 @@
 //! Time is counted in frames that were evicted.
 //!
 //! - **Begin.** A page begins in the window. While memory fills up, it goes to the main queue, which nobody else needs.
-//! - **Window.** At its end, a page that was used goes on to the main queue; others are evicted, and leave a ghost.
+//! - **Window.** A page goes through it twice. Uses before the first end do not count: they belong to the one for which the page was
+//!   read, as those of a program that reads in small pieces, or what is read ahead (a correlation window, as in 2Q and Clock2Q+). At
+//!   the second end, a page that was used goes on to the main queue; others are evicted, and leave a ghost.
 //! - **Main queue.** The hand takes a page's mark and adds to its age, or takes from its age, until a page has neither: it is evicted.
 //! - **Coming again.** The ghost of a page says how long it was away: its *distance*. It takes the place of the page at the head
 //!   of the main queue, if that one was not used for clearly longer ([`Rules::is_unused_for`]); the loser gets a second trial in the
@@ -37,6 +39,9 @@ pub(crate) struct Sizes {
 
 /// The age of a page in the window that came from the main queue.
 pub(crate) const DEMOTED: u8 = 1;
+
+/// The age of a page in the window that is past its first half.
+pub(crate) const SEEN: u8 = 2;
 
 /// How often something was so lately: a mean in which each time counts 1/256.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +115,11 @@ impl Rules {
     /// More pages have come than room was made for: memory was free.
     pub(crate) const fn begin_to_fill(&mut self) {
         self.is_filling = true;
+    }
+
+    /// Whether the main queue has next to nothing: what was in it has gone, and not by eviction.
+    pub(crate) const fn is_main_empty(&self, sizes: Sizes) -> bool {
+        sizes.main * 16 < sizes.all
     }
 
     /// Whether the main queue has room for pages that nobody has used again.
@@ -187,6 +197,9 @@ impl Rules {
                 (false, age) => Verdict::To(Queue::Main, age - 1),
             };
         }
+        if age == 0 {
+            return Verdict::To(Queue::Window, SEEN);
+        }
         if is_marked {
             return Verdict::To(Queue::Main, 0);
         }
@@ -240,7 +253,11 @@ mod tests {
     fn a_used_page_of_the_window_goes_on_and_another_goes() {
         let mut rules = settled();
         let to_main = Verdict::To(Queue::Main, 0);
-        assert_eq!(rules.verdict(Queue::Window, 0, true, SIZES), to_main);
+        let seen = Verdict::To(Queue::Window, SEEN);
+        for is_marked in [false, true] {
+            assert_eq!(rules.verdict(Queue::Window, 0, is_marked, SIZES), seen);
+        }
+        assert_eq!(rules.verdict(Queue::Window, SEEN, true, SIZES), to_main);
         let evict = Verdict::Evict;
         assert_eq!(rules.verdict(Queue::Window, DEMOTED, false, SIZES), evict);
     }

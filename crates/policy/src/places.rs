@@ -244,7 +244,9 @@ impl Places {
         }
         assert!(seen.iter().all(|&seen| seen), "a frame is in no queue");
         let limbo = self.frames(Queue::Limbo);
-        let idle = limbo.iter().filter(|&&frame| self.standing(frame).age() == IDLE);
+        let idle = limbo
+            .iter()
+            .filter(|&&frame| self.standing(frame).age() == IDLE);
         assert_eq!(idle.count(), self.nr_idle as usize);
         assert_eq!(self.taken.len(), self.seats.len());
         assert!(self.taken.len() <= most_taken(self.nr_frames()));

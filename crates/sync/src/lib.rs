@@ -31,6 +31,7 @@ pub mod per_thread;
 pub mod prefetch;
 pub mod shard;
 pub mod thread;
+pub mod wiped;
 
 /// Counted pointers to what every operation shares: those of `std`, but for the test that counts changes of the counts.
 #[cfg(all(pagewell_counted, not(loom)))]

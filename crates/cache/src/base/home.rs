@@ -9,15 +9,12 @@
 //! grandchildren too, whose process number may be any. Where the system cannot do that, the check compares the number of the
 //! process, which takes a system call.
 
-#![allow(unsafe_code)] // A mapping of its own.
-
 use crate::base::error::{Error, ErrorKind, Op};
 
 #[cfg(not(loom))]
 mod imp {
-    use std::ptr::NonNull;
-
-    use pagewell_sync::atomic::{AtomicU64, Ordering};
+    use pagewell_sync::atomic::Ordering;
+    use pagewell_sync::wiped::WipedOnFork;
 
     /// The word while the process is the one that stored it.
     const AT_HOME: u64 = 1;
@@ -25,15 +22,20 @@ mod imp {
     /// The process that made a cache.
     #[derive(Debug)]
     pub(crate) struct Home {
-        mark: Option<Mark>,
+        mark: Option<WipedOnFork>,
         process: u32,
     }
 
     impl Home {
         /// This process.
         pub(crate) fn here() -> Self {
+            let mark = WipedOnFork::new();
+            if let Some(mark) = &mark {
+                // ORDERING: Relaxed; nobody else has the value yet.
+                mark.word().store(AT_HOME, Ordering::Relaxed);
+            }
             Self {
-                mark: Mark::new(),
+                mark,
                 process: std::process::id(),
             }
         }
@@ -52,64 +54,6 @@ mod imp {
         /// The process's number.
         pub(crate) fn process(&self) -> u32 {
             self.process
-        }
-    }
-
-    /// A page of memory that is empty in children.
-    #[derive(Debug)]
-    struct Mark {
-        start: NonNull<AtomicU64>,
-        bytes: usize,
-    }
-
-    // SAFETY: an atomic that this value owns.
-    unsafe impl Send for Mark {}
-    // SAFETY: as above.
-    unsafe impl Sync for Mark {}
-
-    impl Mark {
-        /// None where the system cannot do it.
-        fn new() -> Option<Self> {
-            let bytes = usize::try_from(crate::base::system::system_page_bytes()?).ok()?;
-            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no memory that
-            // exists.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                    -1,
-                    0,
-                )
-            };
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            let mark = Self {
-                start: NonNull::new(start.cast())?,
-                bytes,
-            };
-            // SAFETY: the whole of our own mapping, of which only children are to see less.
-            if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
-                return None;
-            }
-            // ORDERING: Relaxed; nobody else has the value yet.
-            mark.word().store(AT_HOME, Ordering::Relaxed);
-            Some(mark)
-        }
-
-        #[inline]
-        fn word(&self) -> &AtomicU64 {
-            // SAFETY: mapped, aligned to a page, zeros or what was stored, and unmapped when dropped.
-            unsafe { self.start.as_ref() }
-        }
-    }
-
-    impl Drop for Mark {
-        fn drop(&mut self) {
-            // SAFETY: the mapping that `new` made; nothing borrows from it any more.
-            let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
         }
     }
 }

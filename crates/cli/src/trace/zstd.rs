@@ -114,7 +114,9 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_or_no_frame_is_an_error() {
-        let bytes: Vec<u8> = (0..100_000_u32).map(|nr| (nr.wrapping_mul(nr) >> 5) as u8).collect();
+        let bytes: Vec<u8> = (0..100_000_u32)
+            .map(|nr| (nr.wrapping_mul(nr) >> 5) as u8)
+            .collect();
         let whole = packed(&bytes);
         for len in [1, 5, 10, 1000, whole.len() / 2, whole.len() - 1] {
             let error = unpack(&whole[..len]).unwrap_err();

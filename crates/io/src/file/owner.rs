@@ -4,6 +4,11 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::process;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use pagewell_sync::atomic::Ordering;
+use pagewell_sync::wiped::{WipedOnFork, Word};
 
 /// The process that opened a file.
 ///
@@ -12,24 +17,55 @@ use std::process;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     id: u32,
+    /// What this process calls itself, in a word that children find empty. None where the system has no such word: there the
+    /// numbers of processes are compared, at a system call for each transfer.
+    name: Option<u64>,
+}
+
+/// The word. It is made once, and inherited by children, where it is empty until they open a file themselves.
+static NAME: OnceLock<Option<WipedOnFork>> = OnceLock::new();
+
+fn word() -> Option<&'static Word> {
+    let wiped = NAME.get_or_init(WipedOnFork::new).as_ref();
+    wiped.map(WipedOnFork::word)
 }
 
 impl Owner {
     pub(super) fn this_process() -> Self {
-        Self { id: process::id() }
+        Self {
+            id: process::id(),
+            name: word().map(name_in),
+        }
     }
 
-    /// Fails in every other process. It costs a system call that does nothing, which is little beside
-    /// the one that it guards.
+    /// Fails in every other process.
     pub(super) fn check(self) -> io::Result<()> {
-        let used_by = process::id();
-        if used_by == self.id {
+        let is_here = match (self.name, word()) {
+            // ORDERING: Relaxed; stored before the value was returned, or by the process that is not this one.
+            (Some(name), Some(word)) => word.load(Ordering::Relaxed) == name,
+            _ => process::id() == self.id,
+        };
+        if is_here {
             return Ok(());
         }
         Err(io::Error::other(Forked {
             opened_by: self.id,
-            used_by,
+            used_by: process::id(),
         }))
+    }
+}
+
+/// The name in the word; a new one, if there is none yet.
+///
+/// A child's name is not that of a parent, from whom it may have inherited files: it is later. A clock that was set back in between
+/// would have to come to the same nanosecond.
+fn name_in(word: &Word) -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let new = since.map_or(1, |since| since.as_nanos() as u64) | 1;
+    // ORDERING: Relaxed, both; the word is all that is shared.
+    match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => new,
+        Err(name) => name,
     }
 }
 

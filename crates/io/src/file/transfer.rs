@@ -98,7 +98,7 @@ impl Vectors {
     }
 }
 
-/// One `preadv` into the bytes of `bufs` in `range`, or a first part of it.
+/// One `preadv`, or `pread`, into the bytes of `bufs` in `range`, or a first part of it.
 fn read_some(
     file: &File,
     bufs: &[RacyBytes<'_>],
@@ -106,6 +106,12 @@ fn read_some(
     pos: u64,
 ) -> io::Result<usize> {
     let pos = offset(pos)?;
+    if let [buf] = bufs {
+        let buf = buf.slice(range.start, range.len());
+        // SAFETY: the range of a `RacyBytes`, valid for writes during this call; as below.
+        let n = unsafe { libc::pread(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
+        return nr_bytes(n);
+    }
     let Vectors { list, nr } = Vectors::new(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
     // What the kernel writes there is no access by the language, so stale readers are no data race.
@@ -113,7 +119,7 @@ fn read_some(
     nr_bytes(n)
 }
 
-/// One `pwritev` of the bytes of `bufs` in `range`, or a first part of it.
+/// One `pwritev`, or `pwrite`, of the bytes of `bufs` in `range`, or a first part of it.
 fn write_some(
     file: &File,
     bufs: &[RacySource<'_>],
@@ -121,6 +127,12 @@ fn write_some(
     pos: u64,
 ) -> io::Result<usize> {
     let pos = offset(pos)?;
+    if let [buf] = bufs {
+        let buf = buf.slice(range.start, range.len());
+        // SAFETY: the range of a `RacySource`, valid for reads during this call.
+        let n = unsafe { libc::pwrite(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
+        return nr_bytes(n);
+    }
     let Vectors { list, nr } = Vectors::new(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacySource`, valid for reads during this call.
     let n = unsafe { libc::pwritev(file.as_raw_fd(), list.as_ptr(), nr, pos) };

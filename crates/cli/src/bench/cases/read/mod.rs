@@ -10,6 +10,7 @@ mod pread;
 mod reader;
 mod referenced;
 mod stage;
+mod view;
 
 pub(in crate::bench) use self::engines::{ENGINES, LEGEND, RATIOS};
 pub(in crate::bench) use self::stage::Stage;

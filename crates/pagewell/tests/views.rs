@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use pagewell::io::MemoryBackend;
 use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Error, ErrorKind, File, Op, OpenOptions, Torn, View, Writeback};
+use pagewell_testkit::wait::bounded_by;
 use pagewell_testkit::{Seed, content};
 use proptest::prelude::*;
 
@@ -128,7 +130,7 @@ fn assert_agrees(v: &View<'_>, bytes: &[u8], place: usize, other: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn all_accesses_agree_with_a_slice(
@@ -243,6 +245,10 @@ fn what_leads_out_of_a_page_that_does_not_change_is_malformed() {
 
 #[test]
 fn a_circle_in_the_file_ends_as_malformed() {
+    bounded_by(Duration::from_secs(120), "circles", circles);
+}
+
+fn circles() {
     let walk = |v: &View<'_>| -> Result<(), Torn> {
         let mut at = 0;
         loop {

@@ -25,8 +25,8 @@ impl RacySource<'_> {
     #[must_use]
     #[inline(always)]
     pub fn load<const N: usize>(self, off: usize) -> Option<[u8; N]> {
-        // With `N` known, one comparison where `off` is too, or where the length is.
-        if !self.0.has(off, N) {
+        // As `RacyBytes::has`, but the first comparison is the same for all values of this width: a loop does it once.
+        if N > self.len() || off > self.len() - N {
             return None;
         }
         // SAFETY: (r) was just checked.

@@ -44,7 +44,7 @@ fn both_ways<R: PartialEq + std::fmt::Debug>(
     file: &File,
     look: impl Fn(&View<'_>) -> Result<R, Torn>,
 ) -> R {
-    let _ = file.invalidate(0..u64::MAX);
+    file.invalidate(0..u64::MAX);
     let with_reference = file.view(0, &look).expect("an answer");
     file.pin(0).expect("a page");
     let nr_calls = Cell::new(0);

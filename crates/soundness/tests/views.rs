@@ -96,7 +96,7 @@ fn closures_may_leak_panic_and_fail() {
     for round in 0..3 {
         let page = file.view(0, |v| {
             let part = v.part(0..PAGE / 2)?;
-            std::mem::forget(part);
+            part.u8(0)?;
             std::mem::forget(file.pin(1));
             Ok(v.len())
         });

@@ -147,32 +147,34 @@ impl<S: RefScheme> File<S> {
     /// Has `look` look at page number `page` where it is, and returns its answer, if the page did not change meanwhile. No copy is
     /// made, no reference taken, and nothing written that threads share.
     ///
-    /// If the page has changed during the look, or was evicted, what `look` has returned is dropped, and it is called again; after a few times, with a
-    /// reference to the page, as which the page cannot change. A page that is not cached is read as by [`read_at`](Self::read_at). The last page's
-    /// view is cut at the file's size.
+    /// If the page has changed during the look, or was evicted, what `look` has returned is dropped, and it is called again;
+    /// after a few times, with a reference to the page, as which the page cannot change. A page that is not cached is read as by
+    /// [`read_at`](Self::read_at). The last page's view is cut at the file's size.
     ///
     /// # What the closure may rely on
     ///
-    /// - **Only what the view returns is true.** While the closure runs, two accesses of the [`View`] may not agree with each other: an
-    ///   offset of one state of the page may be used in another. So the closure returns what it has found, and has no effects that matter
-    ///   beside that; it may be called any number of times. What it has written to variables of its own is the page's after the
-    ///   *last* call, if the view returns `Ok`.
-    /// - **It cannot go wrong by that.** All accesses are checked, and fail with [`Torn`](crate::Torn), which `?` passes on. A closure that
-    ///   follows offsets in a circle ends: accesses are counted, and each 64th finds out whether the page has changed. If it has
-    ///   not, the circle is in the file; then the look ends after 64 accesses for each byte of the page.
+    /// - **Only what the view returns is true.** While the closure runs, two accesses of the [`View`] may not agree with each
+    ///   other: an offset of one state of the page may be used in another. So the closure returns what it has found, and has no
+    ///   effects that matter beside that; it may be called any number of times. What it has written to variables of its own is
+    ///   the page's after the *last* call, if the view returns `Ok`.
+    /// - **It cannot go wrong by that.** All accesses are checked, and fail with [`Torn`](crate::Torn), which `?` passes on. A
+    ///   closure that follows offsets in a circle ends: accesses are counted, and each 64th finds out whether the page has
+    ///   changed. If it has not, the circle is in the file; then the look ends after 64 accesses for each byte of the page.
     /// - **What it does by itself is its own.** An index into an array of its own has to be checked as any other input, or
-    ///   [`View::check`](crate::View::check) be called first; and so has a number of rounds that look at nothing. A panic goes on to the caller, with nothing held.
-    /// - It may use the cache as it likes: view other pages, and this one, and write to them. A look at a page that its closure changes is
-    ///   repeated, and sees the change.
+    ///   [`View::check`](crate::View::check) be called first; and so has a number of rounds that look at nothing. A panic goes on
+    ///   to the caller, with nothing held.
+    /// - It may use the cache as it likes: view other pages, and this one, and write to them. A look at a page that its closure
+    ///   changes is repeated, and sees the change.
     ///
     /// # Errors
     ///
-    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, when `look` has returned `Torn` though the page did not change, or has
-    /// looked too long: so it is if what the page says leads out of it. All else as [`pin`](Self::pin).
+    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, when `look` has returned `Torn` though the page did not change,
+    /// or has looked too long: so it is if what the page says leads out of it. All else as [`pin`](Self::pin).
     ///
     /// # Example
     ///
-    /// A node with slots: the number of keys; for each, in ascending order, where it is in the page (two bytes) and its length (two bytes).
+    /// A node with slots: the number of keys; for each, in ascending order, where it is in the page (two bytes) and its length
+    /// (two bytes).
     ///
     /// ```
     /// use pagewell::{Cache, Error, File};

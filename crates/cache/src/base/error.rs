@@ -33,8 +33,8 @@ pub enum ErrorKind {
     /// No frames could be freed; the message says what holds them (dirty, pinned, of spaces, and so on), with numbers. Or an append
     /// that can never fit: it says how much would.
     OutOfFrames,
-    /// What the page says leads nowhere: the closure of a view ([`File::view`](crate::File::view)) has left with `Torn`, though the page
-    /// did not change; or it has looked more often than any way through a page takes.
+    /// What the page says leads nowhere: the closure of a view ([`File::view`](crate::File::view)) has left with `Torn`, though
+    /// the page did not change; or it has looked more often than any way through a page takes.
     Malformed,
     /// The page has as many references as it can count (2^30).
     TooManyPins,

@@ -31,7 +31,8 @@ fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// A look that has its page taken away, and given back with the same bytes in the same frame: what it saw in between does not come out.
+/// A look that has its page taken away, and given back with the same bytes in the same frame: what it saw in between does not
+/// come out.
 #[test]
 fn loom_view_vs_evict_and_reuse() {
     explore(3, || {

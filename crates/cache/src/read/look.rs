@@ -2,11 +2,12 @@
 //!
 //! What a torn page says may send its reader anywhere, also round in a circle. So accesses are counted, and each [`STEP`]th finds
 //! out whether the page is still as it was. A page that does not change may have a circle too: it comes from a disk. So the
-//! number of such checks is bounded as well, by the size of the page in bytes. This leaves [`STEP`] accesses for each byte of the page, more than any way
-//! through it takes: whoever compares every one of 500 slots with every other needs as many. The bound costs nothing that
-//! the check does not cost already, and without it a file with a circle would keep a thread for ever.
+//! number of such checks is bounded as well, by the size of the page in bytes. This leaves [`STEP`] accesses for each byte of the
+//! page, more than any way through it takes: whoever compares every one of 500 slots with every other needs as many. The bound
+//! costs nothing that the check does not cost already, and without it a file with a circle would keep a thread for ever.
 //!
-//! Once an access of a look has failed by a check, all later ones fail, and the look counts as torn, whatever its closure makes of that.
+//! Once an access of a look has failed by a check, all later ones fail, and the look counts as torn, whatever its closure makes
+//! of that.
 
 use std::cell::Cell;
 
@@ -36,8 +37,8 @@ impl<'i> Look<'i> {
         Self {
             seen,
             accesses: Cell::new(STEP),
-            // A page has 64 KiB at the most.
-            checks: Cell::new(page_size as u32),
+            // A page has 64 KiB at the most. One more, so that the compiler sees that these are some.
+            checks: Cell::new(page_size as u32 | 1),
         }
     }
 

@@ -14,7 +14,8 @@ use crate::read::look::Look;
 /// What was read of a page leads out of it, or the page has changed: leave the closure of the view.
 ///
 /// The closure may return it by itself when it finds what no whole page has, a wrong checksum for example. Either way the look is
-/// repeated if the page has changed, and [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed) if it has not.
+/// repeated if the page has changed, and [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed)
+/// if it has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Torn;
 
@@ -28,13 +29,13 @@ impl std::error::Error for Torn {}
 
 /// The bytes of a page, or of a part of it, as the closure of [`File::view`](crate::File::view) sees them.
 ///
-/// They may change while one looks, and then two accesses do not agree with each other; what the closure returns is thrown away then, and it is
-/// called again. Positions are counted from where the view begins, and need not be aligned.
+/// They may change while one looks, and then two accesses do not agree with each other; what the closure returns is thrown away
+/// then, and it is called again. Positions are counted from where the view begins, and need not be aligned.
 ///
 /// # Errors
 ///
-/// Of all methods: [`Torn`] when what is asked for is not all in the view, however far out it is; and when the page has been found to have
-/// changed, which every 64th access looks for. The closure passes it on by `?`.
+/// Of all methods: [`Torn`] when what is asked for is not all in the view, however far out it is; and when the page has been
+/// found to have changed, which every 64th access looks for. The closure passes it on by `?`.
 pub struct View<'v> {
     bytes: RacySource<'v>,
     look: &'v Look<'v>,
@@ -80,8 +81,8 @@ impl<'v> View<'v> {
 
     /// Finds out whether the page has changed since the look began. What was read before is what the page had, if not.
     ///
-    /// The closure need not call it for the view's sake. It does before it relies on what it has read, in ways of its own: as an index into an array of its
-    /// own, or for how often it does something that looks at nothing.
+    /// The closure need not call it for the view's sake. It does before it relies on what it has read, in ways of its own: as an
+    /// index into an array of its own, or for how often it does something that looks at nothing.
     #[inline]
     pub fn check(&self) -> Result<(), Torn> {
         self.look.check(0)
@@ -175,9 +176,9 @@ impl<'v> View<'v> {
     /// Searches `count` slots of `width` bytes each, the first of which is at `at`, by halves.
     ///
     /// `compare` gets the view and where a slot is in it, and says how that slot compares with what is searched for; so the slots are in
-    /// ascending order. As [`slice::binary_search_by`] it gives the number of a slot that is equal (any of them, if there are several), or `Err` with the
-    /// number of slots that are less: where such a slot would be. A `compare` that never says `Equal` finds the border between two groups. Slots in no
-    /// order, as a torn page may have, give any number up to `count`.
+    /// ascending order. As [`slice::binary_search_by`] it gives the number of a slot that is equal (any of them, if there are
+    /// several), or `Err` with the number of slots that are less: where such a slot would be. A `compare` that never says `Equal`
+    /// finds the border between two groups. Slots in no order, as a torn page may have, give any number up to `count`.
     ///
     /// It takes less than 64 steps, whatever is in the page.
     #[inline]
@@ -214,7 +215,8 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// The order of all of `bytes` and `other`, which is as long: by words with the highest byte first. (None would say that it is not.)
+/// The order of all of `bytes` and `other`, which is as long: by words with the highest byte first. (None would say that it is
+/// not.)
 #[inline]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     let (words, rest) = other.as_chunks::<8>();

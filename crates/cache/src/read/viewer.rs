@@ -11,22 +11,25 @@
 //! 6 load the slot again: unchanged?
 //! ```
 //!
-//! The edges are the same. If step 4 has loaded any byte that another page's filler or a writer has stored, step 6 sees another word. So
-//! the answer of a look that ends with the slot unchanged was made of the bytes of the page alone, all of one moment. Nothing else of the look
-//! matters: it cannot leave the page, it ends ([`crate::read::look`]), and its answer is dropped where it began.
+//! The edges are the same. If step 4 has loaded any byte that another page's filler or a writer has stored, step 6 sees another
+//! word. So the answer of a look that ends with the slot unchanged was made of the bytes of the page alone, all of one moment.
+//! Nothing else of the look matters: it cannot leave the page, it ends ([`crate::read::look`]), and its answer is dropped where
+//! it began.
 //!
-//! The slot may be changed by the closure itself, which may write to the page, or have it evicted: then the look is torn as by anybody else.
+//! The slot may be changed by the closure itself, which may write to the page, or have it evicted: then the look is torn as by
+//! anybody else.
 //!
 //! # Again, and with a reference
 //!
-//! A look that was torn, or that met a claim, is repeated up to [`TRIES`] times: a writer is done in a moment, and a reference would make the
-//! next one move the page (`docs/adr/0007-*`). A page that is missing or not marked is looked up, filled and marked as by any
-//! referenced read, and then the look has a reference; so has the last one. The bytes of a page with a reference do not change. So
-//! what sends a closure out of the page then is in the page, and the view fails ([`ErrorKind::Malformed`]).
+//! A look that was torn, or that met a claim, is repeated up to [`TRIES`] times: a writer is done in a moment, and a reference
+//! would make the next one move the page (`docs/adr/0007-*`). A page that is missing or not marked is looked up, filled and
+//! marked as by any referenced read, and then the look has a reference; so has the last one. The bytes of a page with a reference
+//! do not change. So what sends a closure out of the page then is in the page, and the view fails ([`ErrorKind::Malformed`]).
 //!
 //! Failure. Nothing is held while a closure looks without a reference, and the reference is a guard: a closure may panic.
 //!
-//! Proved by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`, `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
+//! Proved by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`, `loom_view_that_goes_round_in_circles_ends`; by the mutants
+//! `view-*`.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::thread::Backoff;

@@ -10,7 +10,7 @@
 //! | `dirty` | which pages the storage does not have, the order in which they go there, and the errors that handles are told |
 //! | `mapping` | the record of an open file; taking its pages out |
 //! | `writeback` | giving pages to the storage and making them durable |
-//! | `read` | hits, lookups, fills, pins |
+//! | `read` | hits, lookups, fills, pins, views |
 //! | `write` | writes, growth, page locks, moves |
 //! | `files` | the open files of a cache: opening, closing, the threads that write back |
 //! | `spaces` | what memory spaces use of a cache |
@@ -61,6 +61,7 @@ pub use dirty::options::{BeforeWrite, Writeback};
 pub use mapping::user::FileUser;
 #[cfg(not(loom))]
 pub use read::pin::{OwnedPageGuard, PageGuard};
+pub use read::view::{Torn, View};
 pub use spaces::frames::CacheFrames;
 pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 #[cfg(feature = "baselines")]

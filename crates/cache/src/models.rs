@@ -19,6 +19,7 @@ mod moves;
 mod page_sets;
 mod reads;
 mod sizes;
+mod views;
 mod writeback;
 mod writes;
 

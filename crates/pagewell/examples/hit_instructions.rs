@@ -4,10 +4,11 @@
 //!     hit_instructions --list
 //!
 //! `cargo run --release -p pagewell-verify -- instructions` runs it under callgrind with COUNT and with twice as many: the
-//! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so
-//! that the same program can be built against an older checkout. Where the library chooses among variants of the copy, the
-//! program has it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. No
-//! kind waits for storage or has work for another thread: files are bytes in memory, and are written back only when asked.
+//! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so that
+//! the same program can be built against an older checkout. Where the library chooses among variants of the copy, the program has
+//! it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. Where the library has no
+//! views, there are no such kinds (`cfg(pagewell_no_views)`, set likewise). No kind waits for storage or has work for another thread: files are
+//! bytes in memory, and are written back only when asked.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -24,11 +25,20 @@ type Failure = Box<dyn Error>;
 type Kind = (&'static str, fn(u64) -> Result<(), Failure>);
 
 /// All kinds, in the order in which they are listed.
-const KINDS: [Kind; 19] = [
+const KINDS: &[Kind] = &[
     ("read-64-hot", read_64_hot),
     ("read-64-random", read_64_random),
     ("read-4096-hot", read_4096_hot),
     ("read-64-referenced", read_64_referenced),
+    ("read-8-hot", read_8_hot),
+    #[cfg(not(pagewell_no_views))]
+    ("view-u64-hot", views::u64_hot),
+    #[cfg(not(pagewell_no_views))]
+    ("view-u64s-hot", views::u64s_hot),
+    #[cfg(not(pagewell_no_views))]
+    ("view-64-hot", views::copy_64_hot),
+    #[cfg(not(pagewell_no_views))]
+    ("view-search", views::search),
     ("pin", pin),
     ("pin-owned", pin_owned),
     ("pin-mut", pin_mut),
@@ -127,6 +137,84 @@ fn read_64_referenced(count: u64) -> Result<(), Failure> {
         file.read_at_referenced(black_box(&mut buf.0), black_box(HOT))?;
     }
     Ok(())
+}
+
+fn read_8_hot(count: u64) -> Result<(), Failure> {
+    let file = cached_file()?;
+    let mut buf = Aligned([0; 8]);
+    for _ in 0..count {
+        file.read_at(black_box(&mut buf.0), black_box(HOT))?;
+    }
+    Ok(())
+}
+
+/// Looks at pages where they are.
+#[cfg(not(pagewell_no_views))]
+mod views {
+    use pagewell::{Torn, View};
+
+    use super::*;
+
+    /// One integer at a place that the compiler does not know.
+    pub(super) fn u64_hot(count: u64) -> Result<(), Failure> {
+        let file = cached_file()?;
+        for _ in 0..count {
+            black_box(view_u64(&file, black_box(5), black_box(192))?);
+        }
+        Ok(())
+    }
+
+    /// In a function of its own, to be disassembled.
+    #[inline(never)]
+    fn view_u64(file: &File, page: u64, at: usize) -> Result<u64, pagewell::Error> {
+        file.view(page, |v| v.u64_le(at))
+    }
+
+    /// 64 integers, one after the other: with the former, the cost of one more.
+    pub(super) fn u64s_hot(count: u64) -> Result<(), Failure> {
+        let file = cached_file()?;
+        for _ in 0..count {
+            black_box(view_u64s(&file, black_box(5), black_box(64))?);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn view_u64s(file: &File, page: u64, nr: usize) -> Result<u64, pagewell::Error> {
+        file.view(page, |v| {
+            let mut sum = 0_u64;
+            for at in 0..nr {
+                sum = sum.wrapping_add(v.u64_le(at * 8)?);
+            }
+            Ok(sum)
+        })
+    }
+
+    pub(super) fn copy_64_hot(count: u64) -> Result<(), Failure> {
+        let file = cached_file()?;
+        let mut buf = Aligned([0; 64]);
+        for _ in 0..count {
+            let buf = black_box(&mut buf.0);
+            let at = black_box(192);
+            file.view(black_box(5), |v| v.copy_to(at, buf))?;
+        }
+        Ok(())
+    }
+
+    /// A key of 8 bytes among 255 that are all alike, so that the search takes 8 steps.
+    pub(super) fn search(count: u64) -> Result<(), Failure> {
+        let file = cached_file()?;
+        for _ in 0..count {
+            let key = black_box([0xA6; 8]);
+            black_box(file.view(black_box(5), |v| find(v, &key))?.is_err());
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn find(v: &View<'_>, key: &[u8; 8]) -> Result<Result<usize, usize>, Torn> {
+        v.search(8, 16, 255, |v, at| v.compare(at, key))
+    }
 }
 
 fn pin(count: u64) -> Result<(), Failure> {

@@ -36,8 +36,8 @@
 
 pub use pagewell_cache::{
     BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File,
-    MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats,
-    Writeback,
+    MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats, Torn,
+    View, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

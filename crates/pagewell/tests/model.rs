@@ -40,7 +40,7 @@ fn spot() -> impl Strategy<Value = Spot> {
 }
 
 fn way() -> impl Strategy<Value = Way> {
-    prop_oneof![3 => Just(Way::Optimistic), 1 => Just(Way::Referenced)]
+    prop_oneof![3 => Just(Way::Optimistic), 1 => Just(Way::Referenced), 2 => Just(Way::Views)]
 }
 
 fn tell() -> impl Strategy<Value = Tell> {

@@ -18,6 +18,7 @@ use pagewell_sync::counted::{Kind, Note, noted};
 const TABLE: &str = "
 | read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
+| view of an integer and 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 64 bytes by reference | 0 | 2 | 0 | 0 | 0 | frame's record 2u |
 | pin, and its drop | 0 | 2 | 0 | 0 | 0 | frame's record 2u |
 | owned pin, and its drop | 0 | 4 | 0 | 0 | 0 | frame's record 2u, handles of the file 2u |
@@ -118,6 +119,13 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         "read of 4 KiB, hit",
         second(|_| {
             file.read_at(&mut buf, 5 * PAGE).unwrap();
+        }),
+    ));
+    table.push((
+        "view of an integer and 64 bytes, hit",
+        second(|_| {
+            file.view(5, |v| Ok((v.u64_le(8)?, v.copy_to(192, &mut buf[..64])?)))
+                .unwrap();
         }),
     ));
     table.push((

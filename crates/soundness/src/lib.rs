@@ -56,6 +56,56 @@
 //! }
 //! ```
 //!
+//! # Views
+//!
+//! A closure looks, and gives back what it has found:
+//!
+//! ```
+//! use pagewell::{Cache, File};
+//! fn first(file: &File) -> u8 {
+//!     file.view(0, |v| v.part(0..10)?.u8(0)).unwrap()
+//! }
+//! ```
+//!
+//! The view itself does not get out of it, nor a part of it,
+//!
+//! ```compile_fail
+//! use pagewell::{Cache, File};
+//! fn first(file: &File) -> u8 {
+//!     file.view(0, |v| v.part(0..10)).unwrap().u8(0).unwrap()
+//! }
+//! ```
+//!
+//! ```compile_fail,E0521
+//! use pagewell::{Cache, File};
+//! fn first(file: &File) -> u8 {
+//!     let mut out = None;
+//!     file.view(0, |v| {
+//!         out = Some(v);
+//!         Ok(())
+//!     })
+//!     .unwrap();
+//!     out.unwrap().u8(0).unwrap()
+//! }
+//! ```
+//!
+//! nor goes it to another thread, nor can the bytes be had by a reference, which nothing would keep true:
+//!
+//! ```compile_fail,E0277
+//! use pagewell::{Cache, File};
+//! fn first(file: &File) -> u8 {
+//!     file.view(0, |v| std::thread::scope(|s| s.spawn(|| v.u8(0)).join().unwrap()))
+//!         .unwrap()
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! use pagewell::{Cache, File};
+//! fn first(file: &File) -> u8 {
+//!     file.view(0, |v| Ok(v[0])).unwrap()
+//! }
+//! ```
+//!
 //! # Words of protocols (U1)
 //!
 //! ```

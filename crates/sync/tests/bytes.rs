@@ -397,6 +397,59 @@ mod alone {
         }
     }
 
+    /// Values of `N` bytes at all places of a page's two ends, by both implementations, and at none outside of it.
+    fn values_are_whole_wherever_they_lie<const N: usize>() {
+        let mut pages = Pages::new(4096);
+        for (i, byte) in pages.bytes().iter_mut().enumerate() {
+            *byte = pattern(i);
+        }
+        let src = pages.racy();
+        for off in (0..130).chain(4096 - N - 70..=4096 - N) {
+            let expected: [u8; N] = std::array::from_fn(|i| pattern(off + i));
+            assert_eq!(src.source().load(off), Some(expected), "{N} at {off}");
+            // SAFETY: (r) `off` is at most the page's size less `N`.
+            let portable: [u8; N] = unsafe { portable::load_value(src, off) };
+            assert_eq!(portable, expected, "{N} at {off}");
+        }
+        for off in [4097 - N, 4096, 4097, usize::MAX - N, usize::MAX] {
+            let is_inside = N == 0 && off == 4096;
+            assert_eq!(
+                src.source().load::<N>(off).is_some(),
+                is_inside,
+                "{N} at {off}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_of_all_widths_are_whole_wherever_they_lie() {
+        values_are_whole_wherever_they_lie::<0>();
+        values_are_whole_wherever_they_lie::<1>();
+        values_are_whole_wherever_they_lie::<2>();
+        values_are_whole_wherever_they_lie::<3>();
+        values_are_whole_wherever_they_lie::<4>();
+        values_are_whole_wherever_they_lie::<8>();
+        values_are_whole_wherever_they_lie::<13>();
+        values_are_whole_wherever_they_lie::<16>();
+        values_are_whole_wherever_they_lie::<70>();
+    }
+
+    #[test]
+    fn parts_are_given_if_they_are_inside() {
+        let mut pages = Pages::new(4096);
+        let bytes = pages.racy().slice(64, 10).source();
+        for (off, len) in OUTSIDE {
+            assert!(bytes.get(off, len).is_none(), "{len} at {off}");
+        }
+        for (off, len) in [(0, 10), (10, 0), (3, 7)] {
+            assert_eq!(bytes.get(off, len).unwrap().len(), len);
+        }
+        assert_eq!(
+            bytes.get(3, 7).unwrap().as_ptr(),
+            bytes.as_ptr().wrapping_add(3)
+        );
+    }
+
     #[test]
     fn slices_are_parts() {
         let mut pages = Pages::new(4096);

@@ -91,6 +91,8 @@ pub enum Way {
     Optimistic,
     /// With a reference to each page.
     Referenced,
+    /// By a view of each page.
+    Views,
 }
 
 /// What the test tells the cache after it has changed a file behind the cache's back.
@@ -299,10 +301,10 @@ impl Bytes<'_> {
     }
 
     fn way(&mut self) -> Way {
-        if self.u8().is_multiple_of(2) {
-            Way::Optimistic
-        } else {
-            Way::Referenced
+        match self.u8() % 4 {
+            0 | 2 => Way::Optimistic,
+            1 => Way::Referenced,
+            _ => Way::Views,
         }
     }
 

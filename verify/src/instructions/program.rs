@@ -17,6 +17,9 @@ const SOURCE: &str = "crates/pagewell/examples/hit_instructions.rs";
 /// Where a checkout has the variants of the copy, if it has any. The program is told then, and uses one of them in all its runs.
 const VARIANTS: &str = "crates/sync/src/bytes/variant";
 
+/// Where a checkout has views, if it has any. If not, the program is told.
+const VIEWS: &str = "crates/cache/src/read/view.rs";
+
 /// The program, built.
 #[derive(Debug)]
 pub struct Program {
@@ -86,6 +89,10 @@ fn build(root: &Path, target: Option<&Path>) -> Result<Program, String> {
     command.args(["--", "--check-cfg", "cfg(pagewell_variants)"]);
     if root.join(VARIANTS).is_dir() {
         command.args(["--cfg", "pagewell_variants"]);
+    }
+    command.args(["--check-cfg", "cfg(pagewell_no_views)"]);
+    if !root.join(VIEWS).is_file() {
+        command.args(["--cfg", "pagewell_no_views"]);
     }
     let output = command
         .output()

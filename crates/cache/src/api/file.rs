@@ -18,6 +18,8 @@ use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, ReadPath, Reader};
+use crate::read::view::{Torn, View};
+use crate::read::viewer::{Looked, Viewer};
 use crate::spaces::mapped::MappedFile;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
@@ -35,9 +37,9 @@ use crate::writeback::flush::Flusher;
 ///
 /// # What is promised
 ///
-/// - A read within one page is atomic: it gives the page's bytes as they were at one moment. A read
+/// - A read within one page is atomic: it gives the page's bytes as they were at one moment. So is a [view](Self::view). A read
 ///   of several pages is atomic for each page, not for all of them.
-/// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read that is a hit, and
+/// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read or a view that is a hit, and
 ///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
 ///   and locked if they are open for writing. None of this applies to a child that only calls `exec`. A guard that
 ///   the child drops may wait for ever if its page was replaced before the fork: such a child must not drop it.
@@ -140,6 +142,91 @@ impl<S: RefScheme> File<S> {
         Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, |page, wanted| {
             self.sequence.on_miss(page, wanted)
         })
+    }
+
+    /// Has `look` look at page number `page` where it is, and returns its answer, if the page did not change meanwhile. No copy is
+    /// made, no reference taken, and nothing written that threads share.
+    ///
+    /// If the page has changed during the look, or was evicted, what `look` has returned is dropped, and it is called again;
+    /// after a few times, with a reference to the page, as which the page cannot change. A page that is not cached is read as by
+    /// [`read_at`](Self::read_at). The last page's view is cut at the file's size.
+    ///
+    /// # What the closure may rely on
+    ///
+    /// - **Only what the view returns is true.** While the closure runs, two accesses of the [`View`] may not agree with each
+    ///   other: an offset of one state of the page may be used in another. So the closure returns what it has found, and has no
+    ///   effects that matter beside that; it may be called any number of times. What it has written to variables of its own is
+    ///   the page's after the *last* call, if the view returns `Ok`.
+    /// - **It cannot go wrong by that.** All accesses are checked, and fail with [`Torn`](crate::Torn), which `?` passes on. A
+    ///   closure that follows offsets in a circle ends: accesses are counted, and each 64th finds out whether the page has
+    ///   changed. If it has not, the circle is in the file; then the look ends after 64 accesses for each byte of the page.
+    /// - **What it does by itself is its own.** An index into an array of its own has to be checked as any other input, or
+    ///   [`View::check`](crate::View::check) be called first; and so has a number of rounds that look at nothing. A panic goes on
+    ///   to the caller, with nothing held.
+    /// - It may use the cache as it likes: view other pages, and this one, and write to them. A look at a page that its closure
+    ///   changes is repeated, and sees the change.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, when `look` has returned `Torn` though the page did not change,
+    /// or has looked too long: so it is if what the page says leads out of it. All else as [`pin`](Self::pin).
+    ///
+    /// # Example
+    ///
+    /// A node with slots: the number of keys; for each, in ascending order, where it is in the page (two bytes) and its length
+    /// (two bytes).
+    ///
+    /// ```
+    /// use pagewell::{Cache, Error, File};
+    ///
+    /// /// The number of `key` in the node, or of the first larger one.
+    /// fn find(file: &File, page: u64, key: &[u8]) -> Result<Result<usize, usize>, Error> {
+    ///     file.view(page, |v| {
+    ///         let count = v.u16_le(0)?.into();
+    ///         v.search(2, 4, count, |v, slot| {
+    ///             let start = usize::from(v.u16_le(slot)?);
+    ///             let len = usize::from(v.u16_le(slot + 2)?);
+    ///             v.part(start..start + len)?.compare_all(key)
+    ///         })
+    ///     })
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut node = vec![0; 4096];
+    /// node[0] = 3;
+    /// for (nr, key) in [&b"ant"[..], b"bee", b"cicada"].into_iter().enumerate() {
+    ///     let start = 1000 + 10 * nr;
+    ///     node[start..][..key.len()].copy_from_slice(key);
+    ///     node[2 + 4 * nr..][..2].copy_from_slice(&(start as u16).to_le_bytes());
+    ///     node[4 + 4 * nr..][..2].copy_from_slice(&(key.len() as u16).to_le_bytes());
+    /// }
+    /// let cache = Cache::builder().capacity(16 << 20).build()?;
+    /// let file = cache.open_backend(pagewell::io::MemoryBackend::new(node), "node")?;
+    /// assert_eq!(find(&file, 0, b"bee")?, Ok(1));
+    /// assert_eq!(find(&file, 0, b"cat")?, Err(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn view<R, F>(&self, page: u64, mut look: F) -> Result<R, Error>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        match Viewer(&self.mapping).look(page, &mut look) {
+            Looked::Done(answer) => Ok(answer),
+            Looked::Again | Looked::Fallback => self.view_any(page, &mut look),
+        }
+    }
+
+    /// [`view`](Self::view) of any page, cached or not.
+    #[inline(never)]
+    fn view_any<R, F>(&self, page: u64, look: &mut F) -> Result<R, Error>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        Viewer(&self.mapping)
+            .view(page, look, &|| self.sequence.on_miss(page, 1))
+            .map_err(|error| error.with_op(Op::View))
     }
 
     /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its bytes

@@ -33,6 +33,9 @@ pub enum ErrorKind {
     /// No frames could be freed; the message says what holds them (dirty, pinned, of spaces, and so on), with numbers. Or an append
     /// that can never fit: it says how much would.
     OutOfFrames,
+    /// What the page says leads nowhere: the closure of a view ([`File::view`](crate::File::view)) has left with `Torn`, though
+    /// the page did not change; or it has looked more often than any way through a page takes.
+    Malformed,
     /// The page has as many references as it can count (2^30).
     TooManyPins,
     /// The system has no memory left.
@@ -76,6 +79,7 @@ impl ErrorKind {
             Self::FileTooLarge => libc::EFBIG,
             Self::Truncated | Self::Io => libc::EIO,
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
+            Self::Malformed => libc::EUCLEAN,
             Self::TooManyPins => libc::EOVERFLOW,
             Self::ReadOnly | Self::Forked => libc::EBADF,
             Self::Throttled => libc::EAGAIN,
@@ -98,6 +102,7 @@ impl ErrorKind {
             Self::FileTooLarge => "the file is larger than the cache can index",
             Self::Truncated => "the file has become shorter since it was opened",
             Self::OutOfFrames => "no memory of the cache can be freed",
+            Self::Malformed => "what the page says leads nowhere",
             Self::TooManyPins => "the page has as many references as it can count",
             Self::OutOfMemory => "out of memory",
             Self::ReadOnly => "the file is open for reading only",
@@ -126,6 +131,8 @@ pub enum Op {
     Read,
     /// Pinning a page.
     Pin,
+    /// Looking at a page where it is.
+    View,
     /// Dropping cached pages.
     Invalidate,
     /// Writing.
@@ -151,6 +158,7 @@ impl Op {
             Self::Open => "cannot open",
             Self::Read => "cannot read",
             Self::Pin => "cannot pin a page of",
+            Self::View => "cannot view a page of",
             Self::Invalidate => "cannot invalidate pages of",
             Self::Write => "cannot write",
             Self::Flush => "cannot write back",
@@ -393,6 +401,7 @@ impl From<Error> for io::Error {
                 | ErrorKind::OutOfRange,
                 None,
             ) => io::ErrorKind::InvalidInput,
+            (ErrorKind::Malformed, None) => io::ErrorKind::InvalidData,
             (ErrorKind::FileTooLarge, None) => io::ErrorKind::FileTooLarge,
             (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
             (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,

@@ -92,6 +92,33 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
+    /// A reference to the frame of `page`, and how many bytes of it the file has, for the operation `op`.
+    ///
+    /// In line, as [`get`](Self::get) has to be compiled where its outcome is used.
+    #[inline(always)]
+    pub(crate) fn hold<F: Fn() -> usize + ?Sized>(
+        self,
+        page: PageNr,
+        op: Op,
+        ahead: &F,
+    ) -> Result<(FrameRef<'m, S>, usize), Error> {
+        let past_end = || self.0.error(ErrorKind::OutOfRange, op);
+        let start = page
+            .checked_mul(self.0.page_size() as u64)
+            .filter(|start| *start < self.0.size())
+            .ok_or_else(past_end)?;
+        let Found { reference, end } = match self.get(page, ahead) {
+            Ok(found) => found,
+            Err(error) => self.get_after(error, page, &|| ahead())?,
+        };
+        // The file may have been found to be shorter meanwhile.
+        let rest = end.saturating_sub(start);
+        if rest == 0 {
+            return Err(past_end());
+        }
+        Ok((reference, rest.min(self.0.page_size() as u64) as usize))
+    }
+
     /// Repeats [`get`](Self::get) if it has failed with `error` for lack of frames, and unclean pages
     /// were in the way. No lock of any file is held. This is a function apart, called where `get` is, so that successful
     /// lookups are compiled as if there were no second one: to pass an outcome on through memory costs seven

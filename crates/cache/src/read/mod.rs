@@ -1,19 +1,23 @@
 //! Reading pages: hits, lookups, fills and pins.
 //!
 //! Owns. The optimistic and the referenced read ([`reader`]), the lookup from a page to a reference to its frame ([`lookup`]),
-//! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pin`]).
+//! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pin`]); views ([`viewer`]), what their closures get
+//! ([`view`]), and what ends these ([`look`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Unclean pages are in its way only when there are no frames: then it asks the
 //! file's keeper.
 //!
-//! Promises. A read within one page gives its bytes as they were at one moment. A hit writes nothing that threads share. A page
+//! Promises. A read or a view within one page gives its bytes as they were at one moment. A hit writes nothing that threads share. A page
 //! is read from the storage once, however many threads want it.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;
 pub(crate) mod fill;
+pub(crate) mod look;
 pub(crate) mod lookup;
 #[cfg(not(loom))]
 pub(crate) mod pin;
 pub(crate) mod raw;
 pub(crate) mod reader;
+pub(crate) mod view;
+pub(crate) mod viewer;

@@ -7,10 +7,10 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FrameNr, FrameRef};
 use pagewell_sync::Arc;
 
-use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::error::{Error, Op};
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
-use crate::read::lookup::{Found, Lookup};
+use crate::read::lookup::Lookup;
 use crate::read::raw;
 
 /// A pinned page of a file: derefs to its bytes, which do not change while the guard exists.
@@ -36,21 +36,7 @@ fn pin<S: RefScheme>(
     page: PageNr,
 ) -> Result<(FrameRef<'_, S>, usize), Error> {
     mapping.check_home(Op::Pin)?;
-    let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
-    let start = page
-        .checked_mul(mapping.page_size() as u64)
-        .filter(|start| *start < mapping.size())
-        .ok_or_else(past_end)?;
-    let Found { reference, end } = match Lookup(mapping).get(page, || 1) {
-        Ok(found) => found,
-        Err(error) => Lookup(mapping).get_after(error, page, &|| 1)?,
-    };
-    // The file may have been found to be shorter meanwhile.
-    let rest = end.saturating_sub(start);
-    if rest == 0 {
-        return Err(past_end());
-    }
-    Ok((reference, rest.min(mapping.page_size() as u64) as usize))
+    Lookup(mapping).hold(page, Op::Pin, &|| 1)
 }
 
 impl<'f, S: RefScheme> PageGuard<'f, S> {

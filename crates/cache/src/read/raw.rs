@@ -4,6 +4,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView};
+use pagewell_sync::bytes::RacySource;
 
 /// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which a slot of
 /// the caller's index has named; `off + dst.len()` is within the page.
@@ -12,6 +13,19 @@ pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize
     // SAFETY: (P) views are kept in indices, and those in mappings, which own a share of the pool. (F) slots
     // only ever name blocks of the pool, of the size of the file's pages. (D) the buffer is the caller's own.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
+}
+
+/// The first `len` bytes of a page, which others may be writing. The page begins at `frame`, which a slot of the caller's index has
+/// named, and has as many bytes; the caller's mapping lives as long as `'a`.
+#[inline(always)]
+pub(super) fn racy_page<'a, S: RefScheme>(
+    view: FrameView<S>,
+    frame: u32,
+    len: usize,
+) -> RacySource<'a> {
+    // SAFETY: (P) and (F) as for `copy_page`; the mapping is borrowed for as long as the bytes are used. (W) nothing is written: what
+    // is handed out can only be read.
+    unsafe { view.bytes(frame, 0, len) }.source()
 }
 
 /// The reference that a guard keeps as a bare number.

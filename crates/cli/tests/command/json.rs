@@ -241,11 +241,13 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 "referenced-cas",
                 "pread",
                 "mmap",
+                "view",
                 "optimistic/referenced",
                 "optimistic/referenced-cas",
                 "optimistic/pread",
                 "optimistic/mmap",
                 "referenced/referenced-cas",
+                "view/optimistic",
             ] {
                 for block in [64, 4096] {
                     let row = (

@@ -40,6 +40,38 @@ macro_rules! check {
     };
 }
 
+/// Reads as `read_at` does, by a view of each page.
+fn read_by_views<S: RefScheme>(file: &File<S>, buf: &mut [u8], pos: u64) -> Result<usize, Error> {
+    let page_size = file.page_size() as u64;
+    let mut done = 0;
+    while done < buf.len() {
+        let now = pos.saturating_add(done as u64);
+        if now >= file.size() {
+            break;
+        }
+        let off = (now % page_size) as usize;
+        let rest = &mut buf[done..];
+        let viewed = file.view(now / page_size, |v| {
+            let nr = v.len().saturating_sub(off).min(rest.len());
+            v.copy_to(off, &mut rest[..nr])?;
+            Ok((nr, v.len() == page_size as usize))
+        });
+        match viewed {
+            Ok((nr, is_whole)) => {
+                done += nr;
+                if !is_whole {
+                    break;
+                }
+            }
+            // The file has just been found to end before this page.
+            Err(error) if error.kind() == ErrorKind::OutOfRange => break,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
 /// Runs `history`; returns what is wrong, if anything is.
 pub(crate) fn run<S: RefScheme>(history: &History) -> Result<(), String> {
     let mut run = Run::<S>::new(history)?;
@@ -471,6 +503,7 @@ impl<S: RefScheme> Run<S> {
         let result = match way {
             Way::Optimistic => file.read_at(&mut buf, pos),
             Way::Referenced => file.read_at_referenced(&mut buf, pos),
+            Way::Views => read_by_views(file, &mut buf, pos),
         };
         let model = &mut self.files[number].model;
         let expected = model.len_of_read(pos, len);

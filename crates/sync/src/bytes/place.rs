@@ -104,6 +104,17 @@ impl<'a> RacySource<'a> {
     pub fn slice(self, off: usize, len: usize) -> RacySource<'a> {
         RacySource(self.0.slice(off, len))
     }
+
+    /// The `len` bytes from `off` on, if all of them are in `self`.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(self, off: usize, len: usize) -> Option<RacySource<'a>> {
+        if !self.0.has(off, len) {
+            return None;
+        }
+        // SAFETY: (r) was just checked.
+        Some(RacySource(unsafe { self.0.part(off, len) }))
+    }
 }
 
 /// Where the bytes are: in memory.
@@ -227,7 +238,12 @@ impl<'a> RacyBytes<'a> {
     #[inline]
     #[track_caller]
     pub(super) fn check(self, off: usize, len: usize) {
-        let inside = off <= self.len && len <= self.len - off;
-        assert!(inside, "a range that is not in the racy bytes");
+        assert!(self.has(off, len), "a range that is not in the racy bytes");
+    }
+
+    /// Whether the `len` bytes from `off` on are all in `self`.
+    #[inline(always)]
+    pub(super) const fn has(self, off: usize, len: usize) -> bool {
+        off <= self.len && len <= self.len - off
     }
 }

@@ -33,6 +33,21 @@ pub fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     }
 }
 
+/// The `N` bytes of `src` from `off` on.
+///
+/// # Safety
+///
+/// (r) They are in `src`.
+#[inline]
+#[must_use]
+pub unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
+    let mut bytes = [MaybeUninit::uninit(); N];
+    // SAFETY: (r).
+    copy_out(unsafe { src.part(off, N) }, &mut bytes);
+    // SAFETY: all of them were just written.
+    bytes.map(|byte| unsafe { byte.assume_init() })
+}
+
 /// Copies `src` to all of `dst`.
 ///
 /// # Panics

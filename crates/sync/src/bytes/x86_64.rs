@@ -6,6 +6,7 @@
 //!
 //! | bytes | how |
 //! |---|---|
+//! | 1, 2, 4, 8, 16 to a value | inlined: one move, or two of 8, to registers |
 //! | 1 to 64 | inlined: two or four moves, from both ends, which overlap in the middle |
 //! | more | a call: a load of [`choice::CHOSEN`], two predicted branches, and the variant |
 //!
@@ -51,6 +52,73 @@ pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     // SAFETY: (a) by the duties of `RacyBytes::new`; (b) `dst` is exclusive, and what is stored
     // there is initialised.
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
+}
+
+/// The `N` bytes of `src` from `off` on.
+///
+/// The address is the sum of two registers, as most are when they are asked for: the place of a page, and a number that was read
+/// from it. So the sum takes no instruction of its own.
+///
+/// # Safety
+///
+/// (r) They are in `src`.
+#[inline(always)]
+pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
+    let base = src.as_ptr();
+    let mut bytes = [0; N];
+    match N {
+        1 => {
+            let value: u32;
+            // SAFETY: (r), and the memory is valid by the duties of `RacyBytes::new`. Nothing is written.
+            unsafe {
+                asm!("movzx {v:e}, byte ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                    options(nostack, preserves_flags));
+            }
+            bytes.copy_from_slice(&value.to_ne_bytes()[..N]);
+        }
+        2 => {
+            let value: u32;
+            // SAFETY: as above.
+            unsafe {
+                asm!("movzx {v:e}, word ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                    options(nostack, preserves_flags));
+            }
+            bytes.copy_from_slice(&value.to_ne_bytes()[..N]);
+        }
+        4 => {
+            let value: u32;
+            // SAFETY: as above.
+            unsafe {
+                asm!("mov {v:e}, dword ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                    options(nostack, preserves_flags));
+            }
+            bytes.copy_from_slice(&value.to_ne_bytes());
+        }
+        8 => {
+            let value: u64;
+            // SAFETY: as above.
+            unsafe {
+                asm!("mov {v}, qword ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                    options(nostack, preserves_flags));
+            }
+            bytes.copy_from_slice(&value.to_ne_bytes());
+        }
+        16 => {
+            let (low, high): (u64, u64);
+            // SAFETY: as above.
+            unsafe {
+                asm!("mov {l}, qword ptr [{base} + {off}]", "mov {h}, qword ptr [{base} + {off} + 8]",
+                    base = in(reg) base, off = in(reg) off, l = out(reg) low, h = lateout(reg) high,
+                    options(nostack, preserves_flags));
+            }
+            let (low_bytes, high_bytes) = bytes.split_at_mut(8);
+            low_bytes.copy_from_slice(&low.to_ne_bytes());
+            high_bytes.copy_from_slice(&high.to_ne_bytes());
+        }
+        // SAFETY: (r); (d) the array is ours.
+        _ => unsafe { src.copy_to_unchecked(off, bytes.as_mut_ptr(), N) },
+    }
+    bytes
 }
 
 /// Copies `src` to all of `dst`, which is as long.

@@ -1,14 +1,15 @@
 //! The engines of `bench read`, and what is compared.
 
 /// The engines, in the order of their lanes.
-pub(in crate::bench) const ENGINES: [&str; 5] =
-    [OPTIMISTIC, REFERENCED, REFERENCED_CAS, PREAD, MMAP];
+pub(in crate::bench) const ENGINES: [&str; 6] =
+    [OPTIMISTIC, REFERENCED, REFERENCED_CAS, PREAD, MMAP, VIEW];
 
 const OPTIMISTIC: &str = "optimistic";
 const REFERENCED: &str = "referenced";
 const REFERENCED_CAS: &str = "referenced-cas";
 const PREAD: &str = "pread";
 const MMAP: &str = "mmap";
+const VIEW: &str = "view";
 const QUICK_CACHE: &str = "quick_cache";
 
 /// The engines of `miss-buffered`.
@@ -19,16 +20,17 @@ pub(in crate::bench) const MISS_RATIOS: [(&str, &str); 2] =
     [(OPTIMISTIC, PREAD), (OPTIMISTIC, QUICK_CACHE)];
 
 /// Which engine is compared with which.
-pub(in crate::bench) const RATIOS: [(&str, &str); 5] = [
+pub(in crate::bench) const RATIOS: [(&str, &str); 6] = [
     (OPTIMISTIC, REFERENCED),
     (OPTIMISTIC, REFERENCED_CAS),
     (OPTIMISTIC, PREAD),
     (OPTIMISTIC, MMAP),
     (REFERENCED, REFERENCED_CAS),
+    (VIEW, OPTIMISTIC),
 ];
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 6] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 7] = [
     (
         OPTIMISTIC,
         "Pagewell, read_at: copies without a reference, and checks afterwards",
@@ -48,6 +50,10 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 6] = [
     (
         MMAP,
         "memcpy from a mapping of the file: no cache can be faster than that",
+    ),
+    (
+        VIEW,
+        "Pagewell, view: a closure copies from the page where it is",
     ),
     (
         QUICK_CACHE,

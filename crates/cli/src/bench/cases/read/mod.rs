@@ -13,6 +13,7 @@ mod pread;
 mod reader;
 mod referenced;
 mod stage;
+mod view;
 
 pub(in crate::bench) use self::engines::{ENGINES, LEGEND, MISS_ENGINES, MISS_RATIOS, RATIOS};
 pub(in crate::bench) use self::stage::Stage;

@@ -15,6 +15,7 @@ use super::optimistic::Optimistic;
 use super::pread::Pread;
 use super::reader::{ReadOp, Reader};
 use super::referenced::Referenced;
+use super::view::View;
 use crate::bench::crew::{Lane, Timed};
 use crate::bench::data::{DataFile, Fixed, Mapped, Rng, Scratch, Uniform};
 use crate::bench::plan::{self, Case, Cell, Settings};
@@ -200,6 +201,7 @@ impl Subject {
         subject.verify("pread", &Pread(reopen(&subject.data)?), touched)?;
         subject.verify("mmap", &Mmap(subject.mapped.bytes()), touched)?;
         subject.verify("optimistic", &Optimistic(subject.cached.clone()), touched)?;
+        subject.verify("view", &View(subject.cached.clone()), touched)?;
         subject.verify("referenced", &Referenced(subject.cached.clone()), touched)?;
         subject.verify(
             "referenced-cas",
@@ -223,6 +225,7 @@ impl Subject {
             cell.lane(Referenced(open_in(&caches.cas_loop, &self.data)?)),
             cell.lane(Pread(reopen(&self.data)?)),
             cell.lane(Mmap(self.mapped.bytes())),
+            cell.lane(View(open_in(&caches.lock_bit, &self.data)?)),
         ])
     }
 

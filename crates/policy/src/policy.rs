@@ -342,13 +342,14 @@ impl<P: Pages> Run<'_, P> {
     }
 
     fn sizes(&self) -> Sizes {
+        let [limbo, window, main] =
+            [Queue::Limbo, Queue::Window, Queue::Main].map(|queue| self.places.size(queue));
+        // Frames that are free for long do not make room for pages: threads have them at hand.
+        let limbo = limbo - u64::from(self.places.nr_idle());
         Sizes {
-            window: self.places.size(Queue::Window),
-            main: self.places.size(Queue::Main),
-            all: [Queue::Limbo, Queue::Window, Queue::Main]
-                .map(|queue| self.places.size(queue))
-                .iter()
-                .sum(),
+            window,
+            main,
+            all: limbo + window + main,
         }
     }
 

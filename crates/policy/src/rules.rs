@@ -33,7 +33,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Sizes {
     pub(crate) window: u64,
     pub(crate) main: u64,
-    /// Both, and what is free or not sorted in.
+    /// Both, and what was evicted or has come and is not sorted in.
     pub(crate) all: u64,
 }
 

@@ -177,6 +177,7 @@ impl<S: RefScheme> File<S> {
     /// (two bytes).
     ///
     /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// use pagewell::{Cache, Error, File};
     ///
     /// /// The number of `key` in the node, or of the first larger one.

@@ -57,8 +57,8 @@ impl<'i> Look<'i> {
     /// Counts an access of `len` bytes: one for each 64 of them.
     #[inline(always)]
     pub(crate) fn count_bytes(&self, len: usize) -> Result<(), Torn> {
-        // Bytes of a page, or of a buffer that is longer, which no page has.
-        let more = u32::try_from(len / 64).unwrap_or(u32::MAX);
+        // What is too long for a page may be counted wrongly: it gets no further than its range.
+        let more = (len / 64) as u32;
         let left = self.accesses.get().checked_sub(1);
         match left.and_then(|left| left.checked_sub(more)) {
             Some(left) => {

@@ -5,11 +5,15 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use pagewell_sync::bytes::RacySource;
 
 use crate::read::look::Look;
+
+/// The lengths of copies that are made in line. The fewer there are, the shorter is a closure that copies, and the likelier it is
+/// compiled in line itself. Less than this are the arrays and integers, for which there are better ways.
+const IN_LINE: RangeInclusive<usize> = 16..=64;
 
 /// What was read of a page leads out of it, or the page has changed: leave the closure of the view.
 ///
@@ -129,7 +133,11 @@ impl<'v> View<'v> {
     pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
         self.look.count_bytes(buf.len())?;
         let bytes = self.bytes.get(at, buf.len()).ok_or(Torn)?;
-        bytes.copy_to(0, buf);
+        if IN_LINE.contains(&buf.len()) {
+            bytes.copy_to(0, buf);
+        } else {
+            copy_any(bytes, buf);
+        }
         Ok(())
     }
 
@@ -213,6 +221,13 @@ impl fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "View({} bytes)", self.len())
     }
+}
+
+/// Copies all of `bytes` to `buf`, which is as long. It gets the bytes by value: a view that was handed over by its address would have
+/// to be in memory.
+#[inline(never)]
+fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
+    bytes.copy_to(0, buf);
 }
 
 /// The order of all of `bytes` and `other`, which is as long: by words with the highest byte first. (None would say that it is

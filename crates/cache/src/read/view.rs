@@ -9,27 +9,11 @@ use std::ops::{Range, RangeInclusive};
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::look::Look;
+use crate::read::look::{Look, Torn};
 
 /// The lengths of copies that are made in line. The fewer there are, the shorter is a closure that copies, and the likelier it is
 /// compiled in line itself. Less than this are the arrays and integers, for which there are better ways.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
-
-/// What was read of a page leads out of it, or the page has changed: leave the closure of the view.
-///
-/// The closure may return it by itself when it finds what no whole page has, a wrong checksum for example. Either way the look is
-/// repeated if the page has changed, and [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed)
-/// if it has not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Torn;
-
-impl fmt::Display for Torn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what was read leads out of the page, or the page has changed")
-    }
-}
-
-impl std::error::Error for Torn {}
 
 /// The bytes of a page, or of a part of it, as the closure of [`File::view`](crate::File::view) sees them.
 ///

@@ -59,9 +59,10 @@ pub use base::error::{Error, ErrorKind, Op};
 pub use base::page::MAX_FILE_BYTES;
 pub use dirty::options::{BeforeWrite, Writeback};
 pub use mapping::user::FileUser;
+pub use read::look::Torn;
 #[cfg(not(loom))]
 pub use read::pin::{OwnedPageGuard, PageGuard};
-pub use read::view::{Torn, View};
+pub use read::view::View;
 pub use spaces::frames::CacheFrames;
 pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 #[cfg(feature = "baselines")]

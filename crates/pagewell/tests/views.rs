@@ -245,7 +245,7 @@ fn what_leads_out_of_a_page_that_does_not_change_is_malformed() {
 
 #[test]
 fn a_circle_in_the_file_ends_as_malformed() {
-    bounded_by(Duration::from_secs(120), "circles", circles);
+    bounded_by(Duration::from_secs(60), "circles", circles);
 }
 
 fn circles() {

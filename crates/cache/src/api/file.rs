@@ -16,9 +16,10 @@ use crate::files::opened::Opened;
 use crate::mapping::refresh::refresh;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
+use crate::read::look::Torn;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, ReadPath, Reader};
-use crate::read::view::{Torn, View};
+use crate::read::view::View;
 use crate::read::viewer::{Looked, Viewer};
 use crate::spaces::mapped::MappedFile;
 use crate::write::bytes::Writer;
@@ -177,6 +178,7 @@ impl<S: RefScheme> File<S> {
     /// (two bytes).
     ///
     /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// use pagewell::{Cache, Error, File};
     ///
     /// /// The number of `key` in the node, or of the first larger one.

@@ -13,9 +13,10 @@ use super::{
 use crate::base::error::ErrorKind;
 use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
+use crate::read::look::Torn;
 use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
-use crate::read::view::{Torn, View};
+use crate::read::view::View;
 use crate::read::viewer::{Looked, Viewer};
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;

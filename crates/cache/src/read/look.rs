@@ -10,14 +10,30 @@
 //! of that.
 
 use std::cell::Cell;
+use std::fmt;
 
 use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::index::file_index::Seen;
-use crate::read::view::Torn;
 
 /// How many accesses there are from one check to the next.
 pub(crate) const STEP: u32 = 64;
+
+/// What was read of a page leads out of it, or the page has changed: leave the closure of the view.
+///
+/// The closure may return it by itself when it finds what no whole page has, a wrong checksum for example. Either way the look is
+/// repeated if the page has changed, and [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed)
+/// if it has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Torn;
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("what was read leads out of the page, or the page has changed")
+    }
+}
+
+impl std::error::Error for Torn {}
 
 /// One look at a page.
 #[derive(Debug)]
@@ -57,8 +73,8 @@ impl<'i> Look<'i> {
     /// Counts an access of `len` bytes: one for each 64 of them.
     #[inline(always)]
     pub(crate) fn count_bytes(&self, len: usize) -> Result<(), Torn> {
-        // Bytes of a page, or of a buffer that is longer, which no page has.
-        let more = u32::try_from(len / 64).unwrap_or(u32::MAX);
+        // What is too long for a page may be counted wrongly: it gets no further than its range.
+        let more = (len / 64) as u32;
         let left = self.accesses.get().checked_sub(1);
         match left.and_then(|left| left.checked_sub(more)) {
             Some(left) => {

@@ -5,27 +5,15 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::look::Look;
+use crate::read::look::{Look, Torn};
 
-/// What was read of a page leads out of it, or the page has changed: leave the closure of the view.
-///
-/// The closure may return it by itself when it finds what no whole page has, a wrong checksum for example. Either way the look is
-/// repeated if the page has changed, and [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed)
-/// if it has not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Torn;
-
-impl fmt::Display for Torn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what was read leads out of the page, or the page has changed")
-    }
-}
-
-impl std::error::Error for Torn {}
+/// The lengths of copies that are made in line. The fewer there are, the shorter is a closure that copies, and the likelier it is
+/// compiled in line itself. Less than this are the arrays and integers, for which there are better ways.
+const IN_LINE: RangeInclusive<usize> = 16..=64;
 
 /// The bytes of a page, or of a part of it, as the closure of [`File::view`](crate::File::view) sees them.
 ///
@@ -129,7 +117,11 @@ impl<'v> View<'v> {
     pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
         self.look.count_bytes(buf.len())?;
         let bytes = self.bytes.get(at, buf.len()).ok_or(Torn)?;
-        bytes.copy_to(0, buf);
+        if IN_LINE.contains(&buf.len()) {
+            bytes.copy_to(0, buf);
+        } else {
+            copy_any(bytes, buf);
+        }
         Ok(())
     }
 
@@ -213,6 +205,13 @@ impl fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "View({} bytes)", self.len())
     }
+}
+
+/// Copies all of `bytes` to `buf`, which is as long. It gets the bytes by value: a view that was handed over by its address would have
+/// to be in memory.
+#[inline(never)]
+fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
+    bytes.copy_to(0, buf);
 }
 
 /// The order of all of `bytes` and `other`, which is as long: by words with the highest byte first. (None would say that it is

@@ -37,10 +37,10 @@ use pagewell_sync::thread::Backoff;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
-use crate::read::look::{Look, STEP};
+use crate::read::look::{Look, STEP, Torn};
 use crate::read::lookup::Lookup;
 use crate::read::raw;
-use crate::read::view::{Torn, View};
+use crate::read::view::View;
 
 /// How many looks without a reference follow the first one.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };

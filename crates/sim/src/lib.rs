@@ -5,12 +5,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`mod@lists`] | lists of pages |
-//! | [`lru`], [`clock`], [`s3_fifo`], [`arc`] | the policies of the papers |
-//! | [`libraries`] | the crates that people use |
-//! | [`belady`] | the limit |
-//! | [`pagewell`] | ours |
-//! | [`run`] | names, and running requests through one of them |
+//! | `lists` | lists of pages |
+//! | `lru`, `clock`, `s3_fifo`, `arc` | the policies of the papers |
+//! | `libraries` | the crates that people use |
+//! | `belady` | the limit |
+//! | `pagewell` | ours |
+//! | `run` | names, and running requests through one of them |
 //! | [`workload`] | requests made up by rule |
 
 #![forbid(unsafe_code)]

@@ -158,7 +158,7 @@ impl<S: RefScheme> File<S> {
     ///   other: an offset of one state of the page may be used in another. So the closure returns what it has found, and has no
     ///   effects that matter beside that; it may be called any number of times. What it has written to variables of its own is
     ///   the page's after the *last* call, if the view returns `Ok`.
-    /// - **It cannot go wrong by that.** All accesses are checked, and fail with [`Torn`](crate::Torn), which `?` passes on. A
+    /// - **It cannot go wrong by that.** All accesses are checked, and fail with [`Torn`], which `?` passes on. A
     ///   closure that follows offsets in a circle ends: accesses are counted, and each 64th finds out whether the page has
     ///   changed. If it has not, the circle is in the file; then the look ends after 64 accesses for each byte of the page.
     /// - **What it does by itself is its own.** An index into an array of its own has to be checked as any other input, or

@@ -6,12 +6,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`words`] | pure words: ghosts, notes, entries, and what is known of a frame |
-//! | [`notes`] | what those who fill frames say, without a lock |
-//! | [`rings`] | queues of entries, in chunks |
-//! | [`places`] | where each frame is, also when its page came from elsewhere |
-//! | [`rules`] | what becomes of a page: pure decisions |
-//! | [`policy`] | the hands: runs, and the trait of the cache |
+//! | `words` | pure words: ghosts, notes, entries, and what is known of a frame |
+//! | `notes` | what those who fill frames say, without a lock |
+//! | `rings` | queues of entries, in chunks |
+//! | `places` | where each frame is, also when its page came from elsewhere |
+//! | `rules` | what becomes of a page: pure decisions |
+//! | `policy` | the hands: runs, and the trait of the cache |
 
 #![forbid(unsafe_code)]
 

@@ -463,8 +463,7 @@ fn a_loop_has_no_hits_with_a_clock_and_many_with_the_policy_and_its_rival() {
         let value = number(&record, "value");
         match text(&record, "engine") {
             "clock" => assert!(value < 0.01, "{line}"),
-            "simulated" | "quick_cache" => assert!((0.4..0.5).contains(&value), "{line}"),
-            _ => assert!((0.0..0.5).contains(&value), "{line}"),
+            _ => assert!((0.4..0.5).contains(&value), "{line}"),
         }
     }
 }

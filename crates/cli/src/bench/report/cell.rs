@@ -47,7 +47,7 @@ pub(super) fn cases(measured: &[Measured]) -> Vec<Case> {
 }
 
 /// A column that says what a row's work is on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Block,
     File,
@@ -88,6 +88,23 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
         Bench::Migrate => &[Column::Forks, Column::Memory],
         Bench::Refcount | Bench::Isolation | Bench::Alloc => &[],
     }
+}
+
+/// How many engines there is room for beside the size of a file.
+pub(super) const MOST_BESIDE_A_FILE: usize = 5;
+
+/// Those columns, in a table of so many engines with a row for each of `files`. Many engines leave no room for a size that is the same in
+/// each row; the title has it.
+pub(super) fn columns_beside(
+    nr_engines: usize,
+    bench: Bench,
+    mut files: impl Iterator<Item = u64>,
+) -> Vec<Column> {
+    let first = files.next();
+    let is_left_out = nr_engines > MOST_BESIDE_A_FILE && files.all(|file| Some(file) == first);
+    let mut columns = columns(bench).to_vec();
+    columns.retain(|column| !(is_left_out && *column == Column::File));
+    columns
 }
 
 /// Frames of a range.

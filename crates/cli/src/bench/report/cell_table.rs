@@ -2,7 +2,7 @@
 
 use comfy_table::Table;
 
-use super::cell::columns;
+use super::cell::{MOST_BESIDE_A_FILE, columns_beside};
 use super::format::{align_right, new_table, time, times};
 use super::measured::Measured;
 use crate::bench::cases::engines;
@@ -10,7 +10,11 @@ use crate::bench::plan::{Case, Cell};
 
 pub(super) fn cell_table(case: Case, measured: &[Measured]) -> Table {
     let engines = engines(case);
-    let columns = columns(case.bench());
+    let of_case = measured
+        .iter()
+        .filter(|measured| measured.cell.case == case);
+    let files = of_case.map(|measured| measured.cell.file_bytes);
+    let columns = columns_beside(engines.len(), case.bench(), files);
     let workers = match case.worker() {
         "process" => "proc",
         _ => "thr",
@@ -58,7 +62,14 @@ fn in_table(measured: &Measured, engine: &str) -> String {
     };
     let first = engines(case)[0];
     match measured.ratio(first, engine) {
-        Some(ratio) if engine != first => format!("{time} {:>6}", times(ratio.median)),
+        Some(ratio) if engine != first => {
+            let width = if engines(case).len() > MOST_BESIDE_A_FILE {
+                5
+            } else {
+                6
+            };
+            format!("{time} {:>width$}", times(ratio.median))
+        }
         _ => time,
     }
 }
@@ -77,7 +88,7 @@ mod tests {
         let text = cell_table(Case::SameHot, &cells).to_string();
         let row = text.lines().find(|line| line.contains("64 B")).unwrap();
         assert!(row.contains("1.00 µs"), "{row}");
-        assert!(row.contains("16.0 µs  16.0x"), "{row}");
+        assert!(row.contains("16.0 µs 16.0x"), "{row}");
         assert_eq!(text.matches("64 B").count(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use comfy_table::Table;
 
-use super::cell::{cases, columns};
+use super::cell::{cases, columns_beside};
 use super::format::{align_right, new_table, times};
 use super::measured::Measured;
 use crate::bench::cases::engines;
@@ -48,8 +48,11 @@ fn scaling_table<'m>(
     let engines = engines(case);
     let compared = compared_scaling(bench)
         .filter(|(ours, peer, _)| engines.contains(ours) && engines.contains(peer));
+    let pairs: Vec<_> = pairs.collect();
+    let files = pairs.iter().map(|(_, all)| all.cell.file_bytes);
+    let columns = columns_beside(engines.len(), bench, files);
     let mut header = vec!["case".to_owned()];
-    header.extend(columns(bench).iter().map(|column| column.name().to_owned()));
+    header.extend(columns.iter().map(|column| column.name().to_owned()));
     header.push("thr".to_owned());
     header.extend(engines.iter().map(|engine| (*engine).to_owned()));
     header.extend(compared.iter().map(|(_, _, name)| (*name).to_owned()));
@@ -57,7 +60,7 @@ fn scaling_table<'m>(
     for (one, all) in pairs {
         let cell = &all.cell;
         let mut row = vec![cell.case.name().to_owned()];
-        row.extend(columns(bench).iter().map(|column| column.text(cell)));
+        row.extend(columns.iter().map(|column| column.text(cell)));
         row.push(format!("{}>{}", one.cell.threads, cell.threads));
         let scaling = |engine: &str| Some(all.figure(engine)?.median / one.figure(engine)?.median);
         row.extend(

@@ -48,6 +48,11 @@ impl WipedOnFork {
         if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
             return None;
         }
+        // Some emulators say yes to any advice, and do nothing.
+        // SAFETY: as above; there is no such advice.
+        if unsafe { libc::madvise(start, bytes, -1) } == 0 {
+            return None;
+        }
         Some(wiped)
     }
 

@@ -161,7 +161,7 @@ impl<S: RefScheme> Remover<'_, S> {
 /// Takes the ghost of an evicted page off its empty slot: what the page will be when it comes back, it has not been before.
 fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
-        // ORDERING: Relaxed; a ghost is a hint. If the slot has changed meanwhile, somebody has just filled it.
+        // ORDERING: Relaxed; a ghost is a hint. If the slot has changed meanwhile, somebody is filling it.
         let _ = leaf.slot(position).compare_exchange(
             seen.bits(),
             seen.without_ghost().bits(),

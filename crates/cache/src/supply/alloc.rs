@@ -34,8 +34,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Batches(self.0).evict_for(order))
     }
 
-    /// A block of `order`, if there is one without evicting pages that were referenced lately. When none
-    /// is free, pages that the hand passes lose their marks, as in any round.
+    /// A block of `order`, if there is one at hand, or a batch of evicted pages gives one. Under CLOCK, if there is one without evicting
+    /// pages that were referenced lately: then pages that the hand passes lose their marks, as in any round.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         if self.0.queues.is_some() {
             return self.alloc_or_evict_batch(order);

@@ -3,7 +3,7 @@
 //! A fill has frames that nobody can evict: the page's, its neighbours', the leaf's. Without a bound,
 //! many fills together could hold the whole pool, each of them waiting for one more frame. So a fill first takes
 //! a permit, while it holds nothing else, and sleeps until there is one. All permits together are for
-//! three quarters of the pool; a fill that needs more than that goes alone.
+//! three quarters of the pool; a fill that needs more than the stock has goes when no other has any of it.
 //!
 //! Half of these are divided among the shards of the threads: a fill takes its permit there, on a line of its own, as long as there
 //! are any. The other half is one stock, behind a lock, for who finds none in its shard. (A small pool has only the stock.)
@@ -14,9 +14,13 @@
 //!
 //! Locks. The lock is taken with no other lock held.
 
+use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::time::Duration;
+
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Shards;
-use pagewell_sync::{Condvar, Mutex, lock};
+use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
 /// The number of frames for which permits are out.
 #[derive(Debug)]
@@ -30,6 +34,10 @@ pub(crate) struct InFlight {
 
 /// A shard is of use if its permits are for so many frames at the least: some fills with their neighbours.
 const LEAST_OF_SHARD: usize = 64;
+
+/// After how long a thread that waits for the stock looks at its shard again.
+#[cfg(not(loom))]
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// The permits that are taken with the lock in hand.
 #[derive(Debug)]
@@ -127,8 +135,8 @@ impl InFlight {
             nr_of_shard: 0,
             nr_of_stock: 0,
         };
-        if !permit.try_extend_in_shard(nr_frames) {
-            self.stock.take(of_file, nr_frames);
+        let in_shard = || permit.try_extend_in_shard(nr_frames);
+        if self.stock.take_unless(in_shard, of_file, nr_frames) {
             permit.nr_of_stock = nr_frames;
         }
         permit
@@ -143,19 +151,43 @@ impl Stock {
         nr_frames <= free && is_within_share
     }
 
-    /// Takes permits for `nr_frames`; waits until there are any.
-    fn take(&self, of_file: &OfFile, nr_frames: usize) {
+    /// Takes permits for `nr_frames`, and waits until there are any; unless they are to be had elsewhere, now or later. Returns whether
+    /// it took them.
+    fn take_unless(
+        &self,
+        mut elsewhere: impl FnMut() -> bool,
+        of_file: &OfFile,
+        nr_frames: usize,
+    ) -> bool {
+        if elsewhere() {
+            return false;
+        }
         let mut state = lock(&self.state);
         while state.nr_frames != 0 && !self.fits(&state, of_file, nr_frames) {
             state.nr_waiters += 1;
-            state = self
-                .returned
-                .wait(state)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = self.wait(state);
             state.nr_waiters -= 1;
+            if elsewhere() {
+                return false;
+            }
         }
         state.nr_frames += nr_frames;
         of_file.set(of_file.nr() + nr_frames);
+        true
+    }
+
+    /// Waits until permits were given back, or for a moment: a shard tells nobody of those that it has again.
+    #[cfg(not(loom))]
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let waited = self.returned.wait_timeout(state, MOMENT);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// A model has no shards, and no time.
+    #[cfg(loom)]
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let waited = self.returned.wait(state);
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes permits for `nr_frames`, if they are within the bounds now.

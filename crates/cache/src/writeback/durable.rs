@@ -51,7 +51,12 @@ impl<S: RefScheme> Durable<'_, S> {
         storage: &mut Storage,
         what: Sync,
     ) -> io::Result<()> {
-        if self.is_sync_due(writes, storage) {
+        let is_due = self.is_sync_due(writes, storage);
+        // What fails is dirty again, and counts when it is given again.
+        let given = storage.pace.begin_sync();
+        #[cfg(not(loom))]
+        let began = std::time::Instant::now();
+        if is_due {
             // The program may have flushed much. Throttled writers see that each of these calls returns.
             self.begin_sync_of_written(writes, storage)?;
         }
@@ -65,9 +70,6 @@ impl<S: RefScheme> Durable<'_, S> {
             after: Some(PageState::failed),
         };
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
-        let given = storage.pace.begin_sync();
-        #[cfg(not(loom))]
-        let began = std::time::Instant::now();
         match what {
             Sync::Data => self.0.backend().sync_data()?,
             Sync::All => self.0.backend().sync_all()?,

@@ -38,8 +38,8 @@ fn read_list(path: &str) -> Option<Vec<u32>> {
     parse_list(std::fs::read_to_string(path).ok()?.trim())
 }
 
-/// The NUMA node of the processor that this thread is running on, where the system says. No system call: the C library has the number
-/// of the processor from memory that the kernel keeps up to date.
+/// The NUMA node of the processor that this thread is running on, where the system says. No system call, as a rule: the C library
+/// has the number of the processor from memory that the kernel keeps up to date.
 pub(crate) fn current() -> Option<u32> {
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };

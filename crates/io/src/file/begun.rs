@@ -17,24 +17,24 @@ const MOST_RANGES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     ranges: VecDeque<Range<u64>>,
-    nr_bytes: u64,
+    nr_bytes: u128,
 }
 
 impl Begun {
     /// The system was told to write `range`.
     pub(super) fn add(&mut self, range: Range<u64>) {
-        self.nr_bytes += range.end.saturating_sub(range.start);
+        self.nr_bytes += u128::from(range.end.saturating_sub(range.start));
         self.ranges.push_back(range);
     }
 
     /// Takes the range out that is to be waited for first, if there are too many; but not the last one.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
-        if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= MOST_BYTES) {
+        if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {
             return None;
         }
         let first = self.ranges.pop_front()?;
-        self.nr_bytes -= first.end.saturating_sub(first.start);
+        self.nr_bytes -= u128::from(first.end.saturating_sub(first.start));
         Some(first)
     }
 }
@@ -62,5 +62,7 @@ mod tests {
         let mut begun = Begun::default();
         begun.add(0..u64::MAX);
         assert_eq!(begun.take_surplus(), None);
+        begun.add(0..u64::MAX);
+        assert_eq!(begun.take_surplus(), Some(0..u64::MAX));
     }
 }

@@ -16,7 +16,7 @@ use super::place::Place;
 use super::{lock, sync, transfer};
 use crate::backend::{Backend, FileId, read_only, too_large};
 
-/// A regular file, or a block device, read with `preadv` and written with `pwritev`.
+/// A regular file, or a block device, read with `preadv` and written with `pwritev` (or `pread` and `pwrite`).
 ///
 /// After the process has forked, only the one that opened the file can use it: in the other, every
 /// call fails with [`Forked`](super::Forked). The lock of a writer ends when the backend is dropped by the process
@@ -316,13 +316,14 @@ impl Backend for FileBackend {
 
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         self.check_writable()?;
-        sync::begin(&self.file, range.clone())?;
-        self.begun().add(range);
+        if sync::begin(&self.file, &range)? {
+            self.begun().add(range);
+        }
         loop {
             // Apart from the wait, in which the lock would be in hand.
             let surplus = self.begun().take_surplus();
             match surplus {
-                Some(range) => sync::await_begun(&self.file, range)?,
+                Some(range) => sync::await_begun(&self.file, &range)?,
                 None => return Ok(()),
             }
         }

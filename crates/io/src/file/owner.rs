@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::process;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::wiped::{WipedOnFork, Word};
@@ -55,14 +54,13 @@ impl Owner {
     }
 }
 
+/// The last name that was given. Children inherit it as it was, so the names that they give are none of those that they have inherited.
+static LAST: Word = Word::new(0);
+
 /// The name in the word; a new one, if there is none yet.
-///
-/// A child's name is not that of a parent, from whom it may have inherited files: it is later. A clock that was set back in between
-/// would have to come to the same nanosecond.
 fn name_in(word: &Word) -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let new = since.map_or(1, |since| since.as_nanos() as u64) | 1;
-    // ORDERING: Relaxed, both; the word is all that is shared.
+    // ORDERING: Relaxed, all three; a name is a number, and the word is all that is shared. In a child, the fork orders them.
+    let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,
         Err(name) => name,

@@ -11,51 +11,53 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Has the system begin to write the bytes in `range` to the device, and does not wait for that.
+/// Has the system begin to write the bytes in `range` to the device, and does not wait for that. False where it cannot be told: not every
+/// file system, and not every sandbox, has the call, and the sync does without it.
 ///
 /// It does not take errors of the device off the file, which are for [`await_begun`] or the next sync to tell; what the call itself
 /// says is an error, since the system may have dropped what it could not write.
-pub(super) fn begin(file: &File, range: Range<u64>) -> io::Result<()> {
+pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
-    return by_range(file, range, libc::SYNC_FILE_RANGE_WRITE);
+    return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
+        Err(error) if is_no_such_call(&error) => Ok(false),
+        result => result.map(|()| true),
+    };
     // Other systems begin when they are told to sync.
     #[cfg(not(target_os = "linux"))]
-    Ok(())
+    Ok(false)
 }
 
 /// Waits until the device has taken what the system has begun to write of the bytes in `range`. They are not durable then.
 ///
-/// An error is one of any write of the system to the file since the last time that one was told; the next sync does not
-/// tell it again.
-pub(super) fn await_begun(file: &File, range: Range<u64>) -> io::Result<()> {
+/// An error is one of any write of the system to the file since the last time that one was told, whatever its number; the next sync does
+/// not tell it again.
+pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
     #[cfg(not(target_os = "linux"))]
     Ok(())
 }
 
+/// Whether the call that begins a write says that there is none. The one that waits tells numbers of the device by the same numbers: there
+/// each of them is an error.
 #[cfg(target_os = "linux")]
-fn by_range(file: &File, range: Range<u64>, how: libc::c_uint) -> io::Result<()> {
+fn is_no_such_call(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOSYS | libc::EPERM | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP)
+    )
+}
+
+#[cfg(target_os = "linux")]
+fn by_range(file: &File, range: &Range<u64>, how: libc::c_uint) -> io::Result<()> {
     let (Ok(start), Ok(len)) = (
         libc::off64_t::try_from(range.start),
         libc::off64_t::try_from(range.end.saturating_sub(range.start)),
     ) else {
-        return Ok(());
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
     };
     // SAFETY: the descriptor is open.
-    let result = result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) });
-    match result {
-        // Not every file system, and not every sandbox, has the call; the sync does without it.
-        Err(error)
-            if matches!(
-                error.raw_os_error(),
-                Some(libc::ENOSYS | libc::EPERM | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP)
-            ) =>
-        {
-            Ok(())
-        }
-        result => result,
-    }
+    result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) })
 }
 
 /// Makes the data durable, and of the metadata what is needed to read it.
@@ -74,5 +76,26 @@ fn result(answer: libc::c_int) -> io::Result<()> {
     match answer {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// What the wait says has been taken off the file, so no sync tells it again: taken for "no such call", it would be lost.
+    #[test]
+    fn a_wait_passes_every_error_on_and_a_beginning_knows_that_there_is_no_call() {
+        let (reader, _writer) = io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(reader));
+        assert!(!begin(&pipe, &(0..4096)).unwrap());
+        let error = await_begun(&pipe, &(0..4096)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESPIPE));
+    }
+
+    #[test]
+    fn ranges_that_no_file_has_are_not_begun() {
+        let file = File::open("/dev/null").unwrap();
+        assert!(!begin(&file, &(0..u64::MAX)).unwrap());
     }
 }

@@ -42,8 +42,13 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     #[cold]
     pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         let nr_frames = self.0.pool().nr_frames();
-        let batch = (nr_frames / SHARE).clamp(1, MOST);
-        let (mut freed, _) = self.evict(batch.max(order.frames() as usize))?;
+        let batch = match order {
+            Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
+            // The next page to go, which is a block if it is as large. Smaller ones, however many, would be none: they are not
+            // neighbours.
+            _ => 1,
+        };
+        let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
         // The first is to be filled first, and a front cache gives what came last.
         while let Some(frame) = freed.pop() {
@@ -69,7 +74,11 @@ impl<'s, S: RefScheme> Batches<'s, S> {
             freed,
         };
         policy.evict(nr, &self.0.claims.notes, &mut hand);
-        let mut freed = hand.freed;
+        // Its leaf is let go of: it may be one of those that are evicted below.
+        let Hand {
+            mut freed, seen, ..
+        } = hand;
+        drop(seen);
         let nr_pages = freed.len();
         self.0.counters.add(Event::Eviction, nr_pages as u64);
         let surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();

@@ -87,9 +87,6 @@ impl Policy {
         size_of::<Self>() + Places::bytes(nr_frames) + nr_frames * size_of::<u32>()
     }
 
-    /// Whether a page that is filled is published with its mark on.
-    pub const PUBLISHES_MARKED: bool = false;
-
     /// Evicts pages of up to `nr` frames, or a few more if the last one is large. Returns how many frames.
     pub fn evict(&mut self, nr: usize, notes: &Notes, pages: &mut impl Pages) -> usize {
         let mut run = Run {

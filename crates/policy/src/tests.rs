@@ -71,7 +71,7 @@ impl Cache {
         self.frames[head as usize] = Frame::Head {
             id,
             nr_frames,
-            is_marked: Policy::PUBLISHES_MARKED,
+            is_marked: false,
             stays: false,
         };
         notes.arrived(head, self.ghosts.remove(&id));

@@ -76,10 +76,7 @@ impl Cache for Pagewell {
         };
         let slot = &mut self.pages.slots[page as usize];
         let ghost = (slot.rest != NONE).then(|| Ghost::from_bits(slot.rest));
-        *slot = Slot {
-            frame,
-            rest: if Policy::PUBLISHES_MARKED { MARKED } else { 0 },
-        };
+        *slot = Slot { frame, rest: 0 };
         self.pages.page_of[frame as usize] = page;
         self.notes.arrived(frame, ghost);
         false

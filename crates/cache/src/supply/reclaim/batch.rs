@@ -27,7 +27,7 @@ use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 
 /// A batch has so many frames at the most.
-const MOST: usize = 32;
+pub(super) const MOST: usize = 32;
 
 /// Which part of the frames a batch has at the most.
 const SHARE: usize = 128;
@@ -51,9 +51,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
         // The first is to be filled first, and a front cache gives what came last.
-        while let Some(frame) = freed.pop() {
-            drop(frame);
-        }
+        freed.into_iter().rev().for_each(drop);
         found
     }
 

@@ -31,7 +31,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::{Among, Marks};
-use crate::supply::reclaim::batch::Batches;
+use crate::supply::reclaim::batch::{self, Batches};
 use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
@@ -184,7 +184,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
     fn evict_queued(self, nr: usize) -> usize {
         let mut evicted = 0;
         while evicted < nr {
-            let batch = Batches(self.0).evict((nr - evicted).min(LOOKS_FOR_MORE));
+            let batch = Batches(self.0).evict((nr - evicted).min(batch::MOST));
             match batch {
                 Some((_, nr_pages)) if nr_pages != 0 => evicted += nr_pages,
                 _ => break,

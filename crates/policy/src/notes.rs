@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::words::{Ghost, How, Note};
+use crate::words::{Ghost, Note};
 
 /// A word for each frame: what has happened in it since the policy looked at it last.
 ///
@@ -18,18 +18,11 @@ impl Notes {
         Self((0..nr_frames).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// A page was filled into `frame`, because it was asked for. `ghost` is what its slot held, if it did.
+    /// A page was filled into `frame`. `ghost` is what its slot held, if it did.
     ///
     /// To be called when the page is there: the policy may look for it at once.
     pub fn arrived(&self, frame: u32, ghost: Option<Ghost>) {
-        let how = How::Asked;
-        self.note(frame, Note::Arrived { ghost, how });
-    }
-
-    /// As [`Notes::arrived`], by a scan: by readahead, or by advice that says so.
-    pub fn arrived_by_scan(&self, frame: u32, ghost: Option<Ghost>) {
-        let how = How::Scan;
-        self.note(frame, Note::Arrived { ghost, how });
+        self.note(frame, Note::Arrived(ghost));
     }
 
     /// The page in frame `from` is in `to` now, and keeps its place.
@@ -99,11 +92,7 @@ mod tests {
     fn a_note_is_taken_once() {
         let notes = Notes::new(4);
         notes.arrived(1, None);
-        let arrived = Note::Arrived {
-            ghost: None,
-            how: How::Asked,
-        };
-        assert_eq!(notes.take(1), arrived);
+        assert_eq!(notes.take(1), Note::Arrived(None));
         assert_eq!(notes.take(1), Note::Nothing);
         assert_eq!(notes.take(0), Note::Nothing);
     }
@@ -112,11 +101,10 @@ mod tests {
     fn a_note_that_was_not_read_moves_with_its_page() {
         let notes = Notes::new(4);
         let ghost = Some(Ghost::from_bits(77));
-        notes.arrived_by_scan(0, ghost);
+        notes.arrived(0, ghost);
         notes.moved(0, 1);
         notes.moved(1, 3);
-        let how = How::Scan;
-        assert_eq!(notes.take(3), Note::Arrived { ghost, how });
+        assert_eq!(notes.take(3), Note::Arrived(ghost));
         notes.moved(3, 2);
         notes.moved(2, 0);
         assert_eq!(notes.take(0), Note::MovedFrom(3));

@@ -9,7 +9,7 @@
 use crate::notes::Notes;
 use crate::places::{IDLE, Places};
 use crate::rules::{DEMOTED, Rules, Sizes, Verdict};
-use crate::words::{Ghost, How, Note, Queue};
+use crate::words::{Ghost, Note, Queue};
 
 /// A page that cannot be evicted now: it is dirty, being written, pinned, or somebody else works on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,13 +258,13 @@ impl<P: Pages> Run<'_, P> {
                 return None;
             }
         };
-        let (ghost, how) = match note {
+        let ghost = match note {
             Note::MovedFrom(from) if self.places.hand_over(from, frame) => return Some(from),
-            Note::Arrived { ghost, how } => (ghost, how),
+            Note::Arrived(ghost) => ghost,
             // Nobody has said so, or not yet.
-            Note::MovedFrom(_) | Note::Nothing => (None, How::Asked),
+            Note::MovedFrom(_) | Note::Nothing => None,
         };
-        let queue = self.admit(ghost, how);
+        let queue = self.admit(ghost);
         self.places.push(frame, queue, 0, nr_frames);
         None
     }
@@ -280,7 +280,7 @@ impl<P: Pages> Run<'_, P> {
     }
 
     /// Where a page begins that was filled.
-    fn admit(&mut self, ghost: Option<Ghost>, how: How) -> Queue {
+    fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
         let sizes = self.sizes();
         if self.is_backlog && self.rules.has_room(sizes) {
             return Queue::Main;
@@ -290,7 +290,7 @@ impl<P: Pages> Run<'_, P> {
         };
         let now = self.places.now();
         self.rules.learn(ghost, now, sizes);
-        if how == How::Asked && self.takes_a_place(Rules::distance(ghost, now, sizes)) {
+        if self.takes_a_place(Rules::distance(ghost, now, sizes)) {
             Queue::Main
         } else {
             Queue::Window

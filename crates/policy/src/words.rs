@@ -78,57 +78,31 @@ pub(crate) enum Note {
     /// Nothing that was noted.
     Nothing,
     /// A page was filled into it.
-    Arrived { ghost: Option<Ghost>, how: How },
+    Arrived(Option<Ghost>),
     /// A page came to it out of another frame.
     MovedFrom(u32),
-}
-
-/// Why a page was filled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// It was asked for.
-    Asked,
-    /// A scan passes by.
-    Scan,
 }
 
 impl Note {
     const ARRIVED: u32 = 1 << 30;
     const GHOST: u32 = 2 << 30;
     const MOVED: u32 = 3 << 30;
-    const SCAN: u32 = 1 << Ghost::BITS;
 
     /// No note is 0, and no other.
     pub(crate) const fn bits(self) -> u32 {
         match self {
             Self::Nothing => 0,
-            Self::Arrived { ghost, how } => {
-                let scan = match how {
-                    How::Asked => 0,
-                    How::Scan => Self::SCAN,
-                };
-                match ghost {
-                    None => Self::ARRIVED | scan,
-                    Some(ghost) => Self::GHOST | scan | ghost.bits(),
-                }
-            }
+            Self::Arrived(None) => Self::ARRIVED,
+            Self::Arrived(Some(ghost)) => Self::GHOST | ghost.bits(),
             Self::MovedFrom(frame) => Self::MOVED | frame,
         }
     }
 
     pub(crate) const fn from_bits(bits: u32) -> Self {
-        let how = if bits & Self::SCAN == 0 {
-            How::Asked
-        } else {
-            How::Scan
-        };
         match bits & Self::MOVED {
             0 => Self::Nothing,
-            Self::ARRIVED => Self::Arrived { ghost: None, how },
-            Self::GHOST => Self::Arrived {
-                ghost: Some(Ghost::from_bits(bits)),
-                how,
-            },
+            Self::ARRIVED => Self::Arrived(None),
+            Self::GHOST => Self::Arrived(Some(Ghost::from_bits(bits))),
             _ => Self::MovedFrom(bits & !Self::MOVED),
         }
     }
@@ -247,11 +221,9 @@ mod tests {
     fn notes_come_back_as_they_were() {
         let ghosts = [0, 1, 2, (1 << Ghost::BITS) - 1].map(|bits| Some(Ghost::from_bits(bits)));
         for ghost in ghosts.into_iter().chain([None]) {
-            for how in [How::Asked, How::Scan] {
-                let note = Note::Arrived { ghost, how };
-                assert_ne!(note.bits(), 0);
-                assert_eq!(Note::from_bits(note.bits()), note);
-            }
+            let note = Note::Arrived(ghost);
+            assert_ne!(note.bits(), 0);
+            assert_eq!(Note::from_bits(note.bits()), note);
         }
         for from in [0, 1, (1 << 30) - 1] {
             let note = Note::MovedFrom(from);

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn reads_are_cut_at_the_end_and_go_over_pages() {
-        let mut file = tempfile::tempfile().unwrap();
+        let mut file = pagewell_testkit::scratch::file().into_file();
         let content: Vec<u8> = (0..10_000_u32).map(|at| (at % 251) as u8).collect();
         file.write_all(&content).unwrap();
         let pages = Pages::new(16, 4096);

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_short_read_fails_the_run() {
-        let mut file = tempfile::tempfile().unwrap();
+        let mut file = pagewell_testkit::scratch::file().into_file();
         file.write_all(&[7; 6000]).unwrap();
         let op = |offset| {
             let ring = Ring::new(8192, 4096, false).unwrap();

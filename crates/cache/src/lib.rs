@@ -14,7 +14,7 @@
 //! | `write` | writes, growth, page locks, moves |
 //! | `files` | the open files of a cache: opening, closing, the threads that write back |
 //! | `spaces` | what memory spaces use of a cache |
-//! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`] |
+//! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`], [`Group`] |
 //!
 //! Each operation on a file or on the cache's frames is a type of its own in its room, named after what it does:
 //! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which room it goes to.
@@ -51,6 +51,8 @@ pub use api::cache::{Cache, Stats};
 pub use api::companion::companion_or_else;
 #[cfg(not(loom))]
 pub use api::file::File;
+#[cfg(not(loom))]
+pub use api::group::{Group, GroupBuilder};
 #[cfg(not(loom))]
 pub use api::options::OpenOptions;
 #[cfg(not(loom))]

@@ -53,7 +53,13 @@ impl ModelCache {
         let backend = MemoryBackend::writable(bytes);
         let (backend, path) = (Box::new(backend), "model".into());
         let access = Access::Write(WriteOptions::default());
-        let opened = Opened::of_backend(&self.files, backend, path, PageSize::SMALLEST, access);
+        let opened = Opened::of_backend(
+            &self.files,
+            backend,
+            path,
+            PageSize::SMALLEST,
+            (access, None),
+        );
         let (mapping, _) = opened.expect("a small file");
         ModelFile { mapping }
     }

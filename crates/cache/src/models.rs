@@ -83,7 +83,7 @@ fn open_for<S: RefScheme>(
     access: Access,
 ) -> Opened<S> {
     let (backend, path) = (Box::new(backend), "model".into());
-    Opened::of_backend(files, backend, path, PageSize::SMALLEST, access)
+    Opened::of_backend(files, backend, path, PageSize::SMALLEST, (access, None))
         .expect("a small file")
         .0
 }

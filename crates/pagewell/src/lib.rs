@@ -35,9 +35,9 @@
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File,
-    MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats, Torn,
-    View, Writeback,
+    BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File, Group,
+    GroupBuilder, MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet,
+    Stats, Torn, View, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

@@ -6,9 +6,9 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `words` | pure words: ghosts, notes, entries, and what is known of a frame |
+//! | `words` | pure words: ghosts, groups, notes, entries, and what is known of a frame |
 //! | `notes` | what those who fill frames say, without a lock |
-//! | `rings` | queues of entries, in chunks |
+//! | `rings` | queues of entries, in chunks, for each group |
 //! | `places` | where each frame is, also when its page came from elsewhere |
 //! | `rules` | what becomes of a page: pure decisions |
 //! | `policy` | the hands: runs, and the trait of the cache |
@@ -23,8 +23,8 @@ mod rules;
 mod words;
 
 pub use notes::Notes;
-pub use policy::{Content, Pages, Policy, Stays};
-pub use words::Ghost;
+pub use policy::{Content, Pages, Policy, Quota, Scope, Stays};
+pub use words::{Ghost, Group};
 
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,18 @@
 //! A run. 1. What has arrived in limbo is sorted in. 2. A few of the others are looked at: they may have a page by now. 3. The hands
 //! look at the first pages of the window and of the main queue, as the [rules](crate::rules) say, until enough have gone.
 //!
+//! Groups. Each has queues of its own, so that a run can pass over the pages of one that has no more than it is guaranteed. Otherwise
+//! groups are one: of their first pages the one that waits longest is next, and rules and time are those of all together. A group
+//! that is *apart*, since it has a limit, is a cache of its own in the cache: with rules, time, and runs of its own. A run
+//! for all takes from it as from the rest, in proportion to their sizes.
+//!
 //! Bounds. A run looks at a number of frames that depends on how many it shall evict and on nothing else. It may evict fewer, if
 //! pages stay, or are in use.
 
 use crate::notes::Notes;
 use crate::places::{IDLE, Places};
 use crate::rules::{DEMOTED, Rules, Sizes, Verdict};
-use crate::words::{Ghost, Note, Queue};
+use crate::words::{Ghost, Group, Note, Queue};
 
 /// A page that cannot be evicted now: it is dirty, being written, pinned, or somebody else works on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +25,37 @@ pub struct Stays;
 pub enum Content {
     /// Nothing, or a page that is being filled.
     Nothing,
-    /// The beginning of a page of so many frames, a power of two.
-    Page(u32),
+    /// The beginning of a page of so many frames, a power of two, and the group that it belongs to.
+    Page(u32, Group),
     /// Something that the policy cannot evict: the rest of a larger page, a leaf of the index, a frame of a memory space.
     Other,
 }
 
+/// What a group has, and may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How many frames its pages have, at the most.
+    pub nr_frames: u64,
+    /// How many frames others may take.
+    pub nr_spare: u64,
+    /// Whether it may have clearly more; if so, and it gets more, it is filling up.
+    pub is_growing: bool,
+}
+
+/// Whose pages a run evicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of all groups that have more than they are guaranteed.
+    All,
+    /// Those of one group, which is apart.
+    Only(Group),
+}
+
 /// The pages of a cache, as far as the policy has to do with them.
 pub trait Pages {
+    /// What a group has; asked once a run for each group but [`Group::NONE`].
+    fn quota(&mut self, group: Group) -> Quota;
+
     /// What is in `frame`, as far as can be said without a claim: a hint.
     fn content(&mut self, frame: u32) -> Content;
 
@@ -56,11 +84,58 @@ const FEW: usize = 4;
 /// How many moves are followed at once.
 const MOST_MOVES: usize = 64;
 
+/// How many frames one queue gives before another group's may be next.
+const LEASE: u32 = 16;
+
+/// For so many evictions a frame is in the limbo of the group that has evicted its page: about as many as a thread evicts before it fills
+/// the first of them.
+const GRACE: u32 = 64;
+
 /// The policy of a cache of so many frames.
 #[derive(Debug)]
 pub struct Policy {
     places: Places,
+    /// For each group.
+    domains: Vec<Domain>,
+    /// The same number of the domain that was looked at last.
+    last_looked: u64,
+}
+
+/// The groups whose pages have one order: a group that is apart, or, as [`Group::NONE`], all others.
+#[derive(Debug)]
+struct Domain {
     rules: Rules,
+    /// How many of its pages runs for all have looked at, relative to its size. The domain with the least is next.
+    looked: u64,
+    /// What the group has, as far as the run knows.
+    quota: Quota,
+    /// What it had when a page of it was evicted last.
+    level: u64,
+}
+
+impl Domain {
+    const fn new() -> Self {
+        Self {
+            rules: Rules::new(),
+            looked: 0,
+            quota: Quota {
+                nr_frames: 0,
+                nr_spare: u64::MAX,
+                is_growing: false,
+            },
+            level: 0,
+        }
+    }
+
+    /// Notes what the group has. If it has clearly more than when a page of it was evicted last, it is filling up.
+    const fn set_quota(&mut self, quota: Quota) {
+        self.quota = quota;
+        self.quota.is_growing =
+            quota.is_growing && quota.nr_frames > self.level + self.level / 64 + 8;
+        if self.quota.is_growing {
+            self.rules.begin_to_fill();
+        }
+    }
 }
 
 impl Policy {
@@ -77,7 +152,8 @@ impl Policy {
         assert!(nr_frames <= Self::MAX_FRAMES, "too many frames");
         Self {
             places: Places::new(nr_frames),
-            rules: Rules::new(),
+            domains: vec![Domain::new()],
+            last_looked: 0,
         }
     }
 
@@ -87,21 +163,86 @@ impl Policy {
         size_of::<Self>() + Places::bytes(nr_frames) + nr_frames * size_of::<u32>()
     }
 
+    /// How much more it takes when a group is apart, or has been.
+    #[must_use]
+    pub const fn bytes_of_apart(nr_frames: usize) -> usize {
+        Places::bytes_of_apart(nr_frames)
+    }
+
+    /// From now on pages may be of `group`.
+    pub fn add_group(&mut self, group: Group) {
+        self.places.grow(group.index() + 1);
+        self.domains
+            .resize_with(self.places.nr_groups(), Domain::new);
+    }
+
+    /// Whether a group is apart: whether runs are made for it alone. [`Group::NONE`] never is.
+    pub fn set_apart(&mut self, group: Group, is_apart: bool) {
+        self.add_group(group);
+        if self.places.is_apart(group) != is_apart {
+            self.places.set_apart(group, is_apart);
+            self.domains[group.index()].rules = Rules::new();
+        }
+    }
+
     /// Evicts pages of up to `nr` frames, or a few more if the last one is large. Returns how many frames.
-    pub fn evict(&mut self, nr: usize, notes: &Notes, pages: &mut impl Pages) -> usize {
-        let mut run = Run {
+    pub fn evict(
+        &mut self,
+        nr: usize,
+        scope: Scope,
+        notes: &Notes,
+        pages: &mut impl Pages,
+    ) -> usize {
+        match scope {
+            Scope::All => {
+                let mut run = self.run(nr, notes, pages);
+                run.sort_in(nr);
+                run.look_at_others(nr);
+                run.go(nr, None)
+            }
+            Scope::Only(group) if self.places.is_apart(group) => {
+                let mut run = self.run(nr, notes, pages);
+                run.sort_in_of(group, nr, GRACE);
+                run.look_at_limbo(nr);
+                run.go(nr, Some(group))
+            }
+            Scope::Only(_) => 0,
+        }
+    }
+
+    /// Sorts in what has arrived in these frames. It is of a group that is apart, whose runs do not look for it among all that is in limbo.
+    pub fn sort_in(&mut self, group: Group, frames: &[u32], notes: &Notes, pages: &mut impl Pages) {
+        if self.places.is_apart(group) {
+            let mut run = self.run(frames.len(), notes, pages);
+            for &frame in frames {
+                run.sort_in_one(frame);
+            }
+        }
+    }
+
+    fn run<'r, P: Pages>(
+        &'r mut self,
+        nr: usize,
+        notes: &'r Notes,
+        pages: &'r mut P,
+    ) -> Run<'r, P> {
+        for (nr, domain) in self.domains.iter_mut().enumerate().skip(1) {
+            if let Some(group) = Group::new(nr) {
+                domain.set_quota(pages.quota(group));
+            }
+        }
+        Run {
             places: &mut self.places,
-            rules: &mut self.rules,
+            domains: &mut self.domains,
+            last_looked: &mut self.last_looked,
             notes,
             pages,
-            nr_ahead: [0; Queue::ALL.len()],
+            loaded: [(Group::NONE, 0); Queue::ALL.len()],
+            leases: [(Group::NONE, 0); Queue::ALL.len()],
             group: nr.clamp(FEW, GROUP),
             is_backlog: false,
             nr_challenges: nr.saturating_mul(4).saturating_add(64),
-        };
-        run.sort_in(nr);
-        run.look_at_others(nr);
-        run.go(nr)
+        }
     }
 }
 
@@ -123,11 +264,14 @@ enum Effort {
 
 struct Run<'r, P> {
     places: &'r mut Places,
-    rules: &'r mut Rules,
+    domains: &'r mut [Domain],
+    last_looked: &'r mut u64,
     notes: &'r Notes,
     pages: &'r mut P,
-    /// How many of the first frames of each queue are loaded already.
-    nr_ahead: [usize; Queue::ALL.len()],
+    /// How many of the first frames of each queue are loaded already, of which group.
+    loaded: [(Group, usize); Queue::ALL.len()],
+    /// For each queue whose pages are next, and how many.
+    leases: [(Group, u32); Queue::ALL.len()],
     /// How many are loaded at once.
     group: usize,
     /// Whether more pages have come than room was made for.
@@ -139,41 +283,99 @@ struct Run<'r, P> {
 impl<P: Pages> Run<'_, P> {
     /// Sorts in what is in limbo: what has arrived since the last run, as a rule.
     fn sort_in(&mut self, nr: usize) {
-        let len = self.places.len(Queue::Limbo) as usize;
-        let nr_new = len - self.places.nr_idle() as usize;
+        let limbo = (Queue::Limbo, Group::NONE);
+        let len = self.places.len(limbo.0, limbo.1) as usize;
+        let nr_new = len - self.places.nr_idle(limbo.1) as usize;
         let is_backlog = nr_new > nr.saturating_mul(4).saturating_add(8);
-        if is_backlog || self.rules.is_main_empty(self.sizes()) {
-            self.rules.begin_to_fill();
+        let sizes = self.sizes(Group::NONE);
+        let rules = &mut self.domains[Group::NONE.index()].rules;
+        if is_backlog || rules.is_main_empty(sizes) {
+            rules.begin_to_fill();
         }
         let most = nr.saturating_mul(8).saturating_add(64).min(len);
         for done in 0..most {
             // The last ones are for the window, out of which they can go.
             self.is_backlog = is_backlog && done + nr < most;
-            let Some((frame, note)) = self.pop(Queue::Limbo) else {
+            let Some((frame, note)) = self.pop(limbo) else {
                 break;
             };
             self.settle(frame, note);
         }
         self.is_backlog = false;
+        for group in self.groups().skip(1) {
+            self.sort_in_of(group, nr, 0);
+        }
     }
 
-    fn look_at_others(&mut self, nr: usize) {
-        let others = u64::from(self.places.len(Queue::Others));
-        if others == 0 {
-            return;
+    /// Sorts in what is in the limbo of a group that is apart, or was, for so many evictions.
+    fn sort_in_of(&mut self, group: Group, nr: usize, grace: u32) {
+        let limbo = (Queue::Limbo, group);
+        for _ in 0..nr.saturating_mul(2).saturating_add(8) {
+            // Until then a frame is taken out of here when the group has filled it.
+            if self.places.len(limbo.0, group) == 0 || self.places.waited(limbo.0, group) < grace {
+                return;
+            }
+            let Some((frame, note)) = self.pop(limbo) else {
+                return;
+            };
+            // What is free for so long is anybody's.
+            self.settle(frame, note);
         }
-        // About as often as the pages are.
-        let pages = self.places.size(Queue::Window) + self.places.size(Queue::Main);
-        let share = (nr as u64).saturating_mul(others) / (pages + 1) + 1;
-        for _ in 0..share.min(others).min(4 * nr as u64 + 1) {
-            let Some((frame, note)) = self.pop(Queue::Others) else {
+    }
+
+    /// Looks at a few frames of the limbo of all: those out of which a frame could not be [taken](Places::take_out) are there too.
+    fn look_at_limbo(&mut self, nr: usize) {
+        let limbo = (Queue::Limbo, Group::NONE);
+        let len = self.places.len(limbo.0, limbo.1) as usize;
+        for _ in 0..(nr / 4 + 1).min(len) {
+            let Some((frame, note)) = self.pop(limbo) else {
                 return;
             };
             self.settle(frame, note);
         }
     }
 
-    fn go(&mut self, nr: usize) -> usize {
+    /// Sorts in what has arrived in a frame.
+    fn sort_in_one(&mut self, frame: u32) {
+        if frame as usize >= self.places.nr_frames() {
+            return;
+        }
+        let note = self.notes.take(frame);
+        // Without a note it was sorted in already.
+        if note == Note::Nothing {
+            return;
+        }
+        if self.places.take_out(frame) {
+            self.settle(frame, note);
+        } else {
+            self.notes.put_back(frame, note);
+        }
+    }
+
+    fn look_at_others(&mut self, nr: usize) {
+        let queue = (Queue::Others, Group::NONE);
+        let others = u64::from(self.places.len(queue.0, queue.1));
+        if others == 0 {
+            return;
+        }
+        // About as often as the pages are.
+        let pages: u64 = self
+            .groups()
+            .map(|group| {
+                self.places.size(Queue::Window, group) + self.places.size(Queue::Main, group)
+            })
+            .sum();
+        let share = (nr as u64).saturating_mul(others) / (pages + 1) + 1;
+        for _ in 0..share.min(others).min(4 * nr as u64 + 1) {
+            let Some((frame, note)) = self.pop(queue) else {
+                return;
+            };
+            self.settle(frame, note);
+        }
+    }
+
+    /// Evicts pages: of a group that is apart, or of all that have some to spare.
+    fn go(&mut self, nr: usize, only: Option<Group>) -> usize {
         let mut nr_evicted = 0;
         // Half of the looks are for pages that are not in use; then any that can go does.
         let easy = nr.saturating_mul(16).saturating_add(64);
@@ -186,73 +388,199 @@ impl<P: Pages> Run<'_, P> {
             } else {
                 Effort::Hard
             };
-            let sizes = self.sizes();
-            if sizes.window + sizes.main == 0 {
+            let Some(next) = self.next(only) else {
                 break;
+            };
+            let Some((frame, note)) = self.pop(next) else {
+                break;
+            };
+            if only.is_none() && self.places.nr_groups() > 1 {
+                self.note_look(next.1);
             }
-            let queue = match self.rules.next(sizes) {
-                Queue::Window if self.places.len(Queue::Window) == 0 => Queue::Main,
-                Queue::Main if self.places.len(Queue::Main) == 0 => Queue::Window,
-                queue => queue,
-            };
-            let Some((frame, note)) = self.pop(queue) else {
-                break;
-            };
-            nr_evicted += self.look(queue, frame, note, effort);
+            let limbo = only.unwrap_or(Group::NONE);
+            nr_evicted += self.look(next, frame, note, effort, limbo);
         }
         nr_evicted
     }
 
-    /// Looks at a page that was taken out of a queue. Returns how many frames it has freed.
-    fn look(&mut self, queue: Queue, frame: u32, note: Note, effort: Effort) -> usize {
+    /// The queue whose first page is looked at next, if there is one: of one group that is apart, or of all.
+    fn next(&mut self, only: Option<Group>) -> Option<(Queue, Group)> {
+        let domain = match only {
+            Some(group) => group,
+            None if self.places.nr_groups() == 1 => Group::NONE,
+            None => self.next_domain()?,
+        };
+        let sizes = match only {
+            Some(_) => self.sizes(domain),
+            None => self.sizes_to_spare(domain),
+        };
+        let queue = self.domains[domain.index()].rules.next(sizes);
+        let other = match queue {
+            Queue::Window => Queue::Main,
+            _ => Queue::Window,
+        };
+        [queue, other].into_iter().find_map(|queue| {
+            let group = match only {
+                Some(group) => Some(group),
+                None => self.longest_waiting(queue, domain),
+            }?;
+            (self.places.len(queue, group) != 0).then_some((queue, group))
+        })
+    }
+
+    /// The domain that a run for all looks at next: at each in proportion to its size.
+    fn next_domain(&self) -> Option<Group> {
+        let has_pages = |domain: Group| {
+            let sizes = self.sizes_to_spare(domain);
+            sizes.window + sizes.main != 0
+        };
+        let domains = self
+            .groups()
+            .filter(|&group| self.places.domain(group) == group);
+        domains
+            .filter(|&domain| has_pages(domain))
+            .min_by_key(|domain| self.domains[domain.index()].looked.max(*self.last_looked))
+    }
+
+    /// The group of a domain with pages in `queue`, and frames to spare, whose first page there waits longest.
+    fn longest_waiting(&mut self, queue: Queue, domain: Group) -> Option<Group> {
+        if self.places.nr_groups() == 1 {
+            return Some(domain);
+        }
+        let (group, nr_left) = self.leases[queue as usize];
+        let is_open = |group| {
+            self.places.domain(group) == domain
+                && self.is_open(group)
+                && self.places.len(queue, group) != 0
+        };
+        if nr_left != 0 && is_open(group) {
+            self.leases[queue as usize].1 -= 1;
+            return Some(group);
+        }
+        let group = self
+            .groups()
+            .filter(|&group| is_open(group))
+            .max_by_key(|&group| self.places.waited(queue, group))?;
+        self.leases[queue as usize] = (group, LEASE - 1);
+        Some(group)
+    }
+
+    /// Whether others may take frames of a group.
+    fn has_spare(&self, group: Group) -> bool {
+        self.domains[group.index()].quota.nr_spare != 0
+    }
+
+    /// Whether a run for all looks at the pages of a group: some can go, or have gone, and their frames may have others now.
+    fn is_open(&self, group: Group) -> bool {
+        let nr_frames = self.domains[group.index()].quota.nr_frames;
+        let [window, main] = [Queue::Window, Queue::Main];
+        self.has_spare(group)
+            || self.places.size(window, group) + self.places.size(main, group) > nr_frames
+    }
+
+    fn groups(&self) -> impl Iterator<Item = Group> + use<P> {
+        (0..self.places.nr_groups()).filter_map(Group::new)
+    }
+
+    /// Looks at a page that was taken out of a queue. Returns how many frames it has freed; they go to the limbo of group `limbo`.
+    fn look(
+        &mut self,
+        (queue, group): (Queue, Group),
+        frame: u32,
+        note: Note,
+        effort: Effort,
+        limbo: Group,
+    ) -> usize {
         if note != Note::Nothing {
             // What was here has gone, and something else has come.
-            self.settle(frame, note);
-            return 0;
+            let age = self.places.standing(frame).age();
+            return match self.settle_but_moved(frame, note) {
+                Some(moved) => {
+                    self.places.set_age(moved, age);
+                    self.look((queue, group), moved, Note::Nothing, effort, limbo)
+                }
+                None => 0,
+            };
         }
         let nr_frames = match self.pages.content(frame) {
-            Content::Page(nr_frames) => nr_frames,
+            Content::Page(nr_frames, of) if self.known(of) == group => nr_frames,
+            Content::Page(..) => {
+                self.settle(frame, note);
+                return 0;
+            }
             empty => {
                 self.put_empty(frame, empty);
                 return 0;
             }
         };
+        let domain = self.places.domain(group);
         let age = self.places.standing(frame).age();
-        match self.judge(queue, frame) {
+        if limbo == Group::NONE && !self.has_spare(group) {
+            self.places.push(frame, (queue, group), age, nr_frames);
+            return 0;
+        }
+        match self.judge((queue, group), frame) {
             Verdict::To(queue, age) if effort == Effort::Easy => {
-                self.places.push(frame, queue, age, nr_frames)
+                self.places.push(frame, (queue, group), age, nr_frames);
             }
             _ => {
-                let ghost = Rules::ghost(queue, age, self.places.now());
+                let ghost = Rules::ghost(queue, age, self.places.now(group));
                 if self.pages.evict(frame, ghost).is_ok() {
-                    self.rules.has_gone(queue, age);
-                    self.places.pass(nr_frames);
-                    self.places.push(frame, Queue::Limbo, 0, 1);
+                    let of = &mut self.domains[domain.index()];
+                    of.rules.has_gone(queue, age);
+                    of.level = of.quota.nr_frames;
+                    self.places.pass(group, nr_frames);
+                    self.places.push(frame, (Queue::Limbo, limbo), 0, 1);
+                    let quota = &mut self.domains[group.index()].quota;
+                    quota.nr_spare = quota.nr_spare.saturating_sub(u64::from(nr_frames));
                     return nr_frames as usize;
                 }
-                self.places.push(frame, queue, age, nr_frames);
+                self.places.push(frame, (queue, group), age, nr_frames);
             }
         }
         0
     }
 
+    /// Counts a look of a run for all.
+    fn note_look(&mut self, group: Group) {
+        let domain = self.places.domain(group);
+        let sizes = self.sizes_to_spare(domain);
+        let size = (sizes.window + sizes.main).max(1);
+        let looked = &mut self.domains[domain.index()].looked;
+        *self.last_looked = (*looked).max(*self.last_looked);
+        *looked = self.last_looked.saturating_add((1 << 32) / size);
+    }
+
     /// Gives a frame of which nothing is known any more its place.
     fn settle(&mut self, frame: u32, note: Note) {
+        if let Some(moved) = self.settle_but_moved(frame, note) {
+            // Its place was in limbo.
+            let _ = self.settle_one(moved, Note::Nothing);
+        }
+    }
+
+    /// As [`Run::settle`]. If the page that was in `frame` is found in another frame, returns that one: the place in the hand is its.
+    fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
+        let start = frame;
         let mut next = self.settle_one(frame, note);
         // The frame out of which a page has moved may have got another that has moved, and so on.
         for _ in 0..MOST_MOVES {
-            let Some(frame) = next else { return };
-            next = self.settle_one(frame, self.notes.take(frame));
+            let frame = next?;
+            let note = self.notes.take(frame);
+            if note == Note::MovedFrom(start) {
+                return Some(frame);
+            }
+            next = self.settle_one(frame, note);
         }
-        if let Some(frame) = next {
-            self.places.push(frame, Queue::Limbo, 0, 1);
-        }
+        let frame = next?;
+        self.places.push(frame, (Queue::Limbo, Group::NONE), 0, 1);
+        None
     }
 
     /// As [`Run::settle`]; returns a frame that has lost its place by that.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
-        let nr_frames = match self.pages.content(frame) {
-            Content::Page(nr_frames) => nr_frames,
+        let (nr_frames, group) = match self.pages.content(frame) {
+            Content::Page(nr_frames, group) => (nr_frames, self.known(group)),
             empty => {
                 self.put_empty(frame, empty);
                 return None;
@@ -264,106 +592,172 @@ impl<P: Pages> Run<'_, P> {
             // Nobody has said so, or not yet.
             Note::MovedFrom(_) | Note::Nothing => None,
         };
-        let queue = self.admit(ghost);
-        self.places.push(frame, queue, 0, nr_frames);
+        let queue = self.admit(ghost, group);
+        self.places.push(frame, (queue, group), 0, nr_frames);
         None
     }
 
     /// Gives a frame without a page its place.
     fn put_empty(&mut self, frame: u32, content: Content) {
         match content {
-            Content::Other => self.places.push(frame, Queue::Others, 0, 1),
-            Content::Nothing | Content::Page(_) => {
-                self.places.push(frame, Queue::Limbo, IDLE, 1);
+            Content::Other => self.places.push(frame, (Queue::Others, Group::NONE), 0, 1),
+            Content::Nothing | Content::Page(..) => {
+                self.places
+                    .push(frame, (Queue::Limbo, Group::NONE), IDLE, 1);
             }
         }
     }
 
-    /// Where a page begins that was filled.
-    fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
-        let sizes = self.sizes();
-        if self.is_backlog && self.rules.has_room(sizes) {
+    /// Where a page of `group` begins that was filled.
+    fn admit(&mut self, ghost: Option<Ghost>, group: Group) -> Queue {
+        let domain = self.places.domain(group);
+        let sizes = self.sizes(domain);
+        let Domain { rules, quota, .. } = &mut self.domains[domain.index()];
+        let is_backlog = match domain {
+            Group::NONE => self.is_backlog,
+            _ => quota.is_growing,
+        };
+        if is_backlog && rules.has_room(sizes) {
             return Queue::Main;
         }
         let Some(ghost) = ghost else {
             return Queue::Window;
         };
-        let now = self.places.now();
-        self.rules.learn(ghost, now, sizes);
-        if self.takes_a_place(Rules::distance(ghost, now, sizes)) {
+        let now = self.places.now(group);
+        rules.learn(ghost, now, sizes);
+        if self.takes_a_place(Rules::distance(ghost, now, sizes), domain) {
             Queue::Main
         } else {
             Queue::Window
         }
     }
 
-    /// Whether a page that comes again after `distance` takes the place of one in the main queue, which was not used for longer.
-    fn takes_a_place(&mut self, distance: u64) -> bool {
+    /// Whether a page that comes again after `distance` takes the place of one in the main queue of its domain, which was not used for
+    /// longer.
+    fn takes_a_place(&mut self, distance: u64, domain: Group) -> bool {
         while self.nr_challenges > 0 {
             self.nr_challenges -= 1;
-            if !Rules::is_unused_for(self.places.waited(Queue::Main), distance) {
+            let Some(group) = self.first_of_main(domain) else {
+                return false;
+            };
+            if !Rules::is_unused_for(self.places.waited(Queue::Main, group), distance) {
                 return false;
             }
-            let Some((frame, note)) = self.pop(Queue::Main) else {
+            let Some((frame, note)) = self.pop((Queue::Main, group)) else {
                 return false;
             };
             if note != Note::Nothing {
                 // What was here has gone; what has come has its turn.
                 self.notes.put_back(frame, note);
-                self.places.push(frame, Queue::Limbo, 0, 1);
+                self.places.push(frame, (Queue::Limbo, domain), 0, 1);
                 continue;
             }
             let nr_frames = match self.pages.content(frame) {
-                Content::Page(nr_frames) => nr_frames,
+                Content::Page(nr_frames, of) if self.known(of) == group => nr_frames,
+                // Of another group, for which it is looked at when its turn comes.
+                Content::Page(..) => {
+                    self.places.push(frame, (Queue::Limbo, Group::NONE), 0, 1);
+                    continue;
+                }
                 empty => {
                     self.put_empty(frame, empty);
                     continue;
                 }
             };
-            match self.judge(Queue::Main, frame) {
+            match self.judge((Queue::Main, group), frame) {
                 Verdict::Evict => {
-                    self.places.push(frame, Queue::Window, DEMOTED, nr_frames);
+                    let window = (Queue::Window, group);
+                    self.places.push(frame, window, DEMOTED, nr_frames);
                     return true;
                 }
-                Verdict::To(queue, age) => self.places.push(frame, queue, age, nr_frames),
+                Verdict::To(queue, age) => {
+                    self.places.push(frame, (queue, group), age, nr_frames);
+                }
             }
         }
         false
     }
 
+    /// The group of a domain whose first page of the main queue waits longest.
+    fn first_of_main(&self, domain: Group) -> Option<Group> {
+        if self.places.nr_groups() == 1 || domain != Group::NONE {
+            return Some(domain);
+        }
+        let groups = self.groups().filter(|&group| {
+            self.places.domain(group) == domain && self.places.len(Queue::Main, group) != 0
+        });
+        groups.max_by_key(|&group| self.places.waited(Queue::Main, group))
+    }
+
     /// Takes the mark off a page, and says what becomes of it.
-    fn judge(&mut self, queue: Queue, frame: u32) -> Verdict {
+    fn judge(&mut self, (queue, group): (Queue, Group), frame: u32) -> Verdict {
         let age = self.places.standing(frame).age();
         let is_marked = self.pages.take_mark(frame);
-        self.rules.verdict(queue, age, is_marked, self.sizes())
+        let domain = self.places.domain(group);
+        let sizes = self.sizes(domain);
+        let rules = &mut self.domains[domain.index()].rules;
+        rules.verdict(queue, age, is_marked, sizes)
     }
 
-    fn sizes(&self) -> Sizes {
-        let [limbo, window, main] =
-            [Queue::Limbo, Queue::Window, Queue::Main].map(|queue| self.places.size(queue));
-        // Frames that are free for long do not make room for pages: threads have them at hand.
-        let limbo = limbo - u64::from(self.places.nr_idle());
-        Sizes {
-            window,
-            main,
-            all: limbo + window + main,
+    /// The group, if it is known here, or none.
+    const fn known(&self, group: Group) -> Group {
+        if group.index() < self.places.nr_groups() {
+            group
+        } else {
+            Group::NONE
         }
     }
 
-    fn pop(&mut self, queue: Queue) -> Option<(u32, Note)> {
-        if self.nr_ahead[queue as usize] == 0 {
-            self.nr_ahead[queue as usize] = self.load(queue);
+    /// The sizes of a domain.
+    fn sizes(&self, domain: Group) -> Sizes {
+        let [window, main] =
+            [Queue::Window, Queue::Main].map(|queue| self.places.size_of_domain(queue, domain));
+        let all = match domain {
+            Group::NONE => {
+                // Frames that are free for long do not make room for pages: threads have them at hand.
+                let limbo = self.places.size(Queue::Limbo, domain);
+                limbo - u64::from(self.places.nr_idle(domain)) + window + main
+            }
+            // What has arrived and is not sorted in counts too.
+            _ => self.domains[domain.index()]
+                .quota
+                .nr_frames
+                .max(window + main),
+        };
+        Sizes { window, main, all }
+    }
+
+    /// The same, without the groups that have nothing to give.
+    fn sizes_to_spare(&self, domain: Group) -> Sizes {
+        let mut sizes = self.sizes(domain);
+        if self.places.nr_groups() == 1 {
+            return sizes;
         }
-        self.nr_ahead[queue as usize] = self.nr_ahead[queue as usize].saturating_sub(1);
-        let frame = self.places.pop(queue)?;
+        for group in self.groups() {
+            if self.places.domain(group) == domain && !self.is_open(group) {
+                sizes.window -= self.places.size(Queue::Window, group);
+                sizes.main -= self.places.size(Queue::Main, group);
+            }
+        }
+        sizes
+    }
+
+    fn pop(&mut self, (queue, group): (Queue, Group)) -> Option<(u32, Note)> {
+        let (of, nr) = self.loaded[queue as usize];
+        let nr = match nr {
+            nr if nr != 0 && of == group => nr,
+            _ => self.load(queue, group),
+        };
+        self.loaded[queue as usize] = (group, nr.saturating_sub(1));
+        let frame = self.places.pop(queue, group)?;
         Some((frame, self.notes.take(frame)))
     }
 
     /// Begins to load what the first frames of a queue will need; returns how many.
-    fn load(&mut self, queue: Queue) -> usize {
+    fn load(&mut self, queue: Queue, group: Group) -> usize {
         let mut frames = [0; GROUP];
         let frames = &mut frames[..self.group];
-        let nr = self.places.ahead(queue, frames);
+        let nr = self.places.ahead(queue, group, frames);
         // The loads do not wait for each other.
         let noted = frames[..nr].iter().map(|&frame| self.notes.touch(frame));
         std::hint::black_box(noted.fold(0, |all, note| all | note));

@@ -8,6 +8,7 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_io::{Backend, FileBackend, FileId, UnlockedFile};
 
 use crate::api::file::File;
+use crate::api::group::Group;
 use crate::api::options::OpenOptions;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
@@ -108,6 +109,7 @@ impl<S: RefScheme> Cache<S> {
             .map_err(|error| error.with_path(path))?;
         // Before the file is created, or emptied.
         self.page_size_of(options, path)?;
+        self.check_group(options, path)?;
         let failed = |error| Error::from_io(Op::Open, error).with_path(path);
         if options.write.is_none() {
             let backend = FileBackend::open(path).map_err(failed)?;
@@ -185,8 +187,22 @@ impl<S: RefScheme> Cache<S> {
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }
+        self.check_group(options, &path)?;
         let registered = self.register(backend, &path, options)?;
         self.file_of(registered, &path, options)
+    }
+
+    /// Whether the group is one of this cache.
+    fn check_group(&self, options: &OpenOptions, path: &Path) -> Result<(), Error> {
+        let accounts = &self.files.supply().claims.accounts;
+        match &options.group {
+            Some(Group(member)) if !member.is_of(accounts) => {
+                Err(Error::new(ErrorKind::InvalidConfig, Op::Open)
+                    .with_path(path)
+                    .with_detail(format!("group '{}' is of another cache", member.name())))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The mapping of the file that a backend holds, made as `options` say if there is none, and whether it was open already.
@@ -202,7 +218,12 @@ impl<S: RefScheme> Cache<S> {
             Some(options) => Access::Write(options.clone()),
         };
         let backend = Box::new(backend);
-        Opened::of_backend(&self.files, backend, path.to_owned(), page_size, access)
+        let group = options
+            .group
+            .as_ref()
+            .map(|Group(member)| Arc::clone(member));
+        let how = (access, group);
+        Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
     /// A handle of a mapping that has been registered.
@@ -268,6 +289,18 @@ impl<S: RefScheme> Cache<S> {
         {
             let detail = format!("{} bytes, not {named}", mapping.page_size());
             return mismatch(ErrorKind::PageSizeMismatch, detail);
+        }
+        if let Some(Group(named)) = &options.group
+            && !mapping
+                .group()
+                .is_some_and(|group| Arc::ptr_eq(group, named))
+        {
+            let of = match mapping.group() {
+                Some(group) => format!("it is open in group '{}'", group.name()),
+                None => "it is open in no group".into(),
+            };
+            let detail = format!("{of}, not in '{}'", named.name());
+            return mismatch(ErrorKind::OptionsMismatch, detail);
         }
         let Some(named) = &options.write else {
             return Ok(File::new(mapping, Handle::Read));

@@ -1,7 +1,8 @@
 //! What users hold: caches and files.
 //!
 //! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion ([`companion`]), the options of a file
-//! ([`options`]), the file ([`mod@file`]), and a cache without background work ([`quiet`]).
+//! ([`options`]), groups of files ([`group`]), the file ([`mod@file`]), and a cache without
+//! background work ([`quiet`]).
 //!
 //! Calls every room. It checks the arguments of users, and turns outcomes into errors; the rooms below do the work.
 
@@ -9,5 +10,6 @@ pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod companion;
 pub(crate) mod file;
+pub(crate) mod group;
 pub(crate) mod options;
 pub(crate) mod quiet;

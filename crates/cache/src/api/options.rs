@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use pagewell_io::FileOptions;
 
+use crate::api::group::Group;
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
 /// How a file is opened.
 ///
 /// A file that is open in the cache already, if only because a pin or an area of a memory space keeps it open, stays as it is:
 /// what the options do not name is the file's. If they name another page size than the file's, opening fails with
-/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook or another mode of writeback, with
-/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, another mode of writeback, or another group,
+/// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
     pub(super) write: Option<WriteOptions>,
     pub(super) file: FileOptions,
+    pub(super) group: Option<Group>,
 }
 
 impl OpenOptions {
@@ -30,6 +32,14 @@ impl OpenOptions {
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
+        self
+    }
+
+    /// The group of the file: what its pages are charged to. Default: that of the open file, or else none. If the file is open in another
+    /// group, or in none, opening fails with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
+    #[must_use]
+    pub fn group(mut self, group: &Group) -> Self {
+        self.group = Some(group.clone());
         self
     }
 

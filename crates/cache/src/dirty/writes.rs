@@ -12,6 +12,7 @@ use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
 use pagewell_sync::{Mutex, lock};
 
+use crate::base::accounts::Member;
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
 use crate::base::reserved::Reserved;
@@ -96,7 +97,12 @@ impl Writes {
     }
 
     /// None when the system does not give the addresses.
-    pub(crate) fn new(nr_pages: u64, number: u64, options: WriteOptions) -> Option<Self> {
+    pub(crate) fn new(
+        nr_pages: u64,
+        number: u64,
+        group: Option<Arc<Member>>,
+        options: WriteOptions,
+    ) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;
         Some(Self {
             sets: PageSets::new(nr_pages)?,
@@ -110,7 +116,7 @@ impl Writes {
             is_cutting: Padded(AtomicBool::new(false)),
             holds: Padded(Mutex::new(HashMap::new())),
             number,
-            share: Share::default(),
+            share: Share::of(group),
             since: Padded::default(),
             service: Padded::default(),
         })

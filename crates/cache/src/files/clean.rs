@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame};
+use pagewell_policy::Group;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_state::PageState;
@@ -141,14 +142,20 @@ impl<S: RefScheme> Cleaner<'_, S> {
 
     /// See [`Keeper::make_room`](crate::mapping::keeper::Keeper::make_room).
     #[cold]
-    pub(crate) fn make_room(self, error: Error, order: Order) -> Result<(), Error> {
+    pub(crate) fn make_room(self, error: Error, order: Order, group: Group) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let before = pressure.nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
         if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
             return Err(error);
         }
-        let why = self.clean_any(self.0.registry.numbers(), before, order);
+        let mut numbers = self.0.registry.numbers();
+        if group != Group::NONE {
+            numbers.retain(|number| {
+                visit(self.0, *number).is_some_and(|mapping| mapping.group_nr() == group)
+            });
+        }
+        let why = self.clean_any(numbers, before, order);
         if pressure.nr_cleaned() != before {
             return Ok(());
         }

@@ -50,6 +50,7 @@ use std::sync::Arc;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::{Backend, FileId};
 
+use crate::base::accounts::Member;
 use crate::base::error::Error;
 use crate::base::page::PageSize;
 use crate::dirty::hook::InHook;
@@ -84,7 +85,7 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// A share of the file that `backend` holds, which is called `path` in errors; and whether it was open already. If it was,
-    /// the backend is dropped, and the page size and `access` are those of the first opening. This may evict.
+    /// the backend is dropped, and the page size, `access` and the group are those of the first opening. This may evict.
     ///
     /// # Errors
     ///
@@ -94,14 +95,15 @@ impl<S: RefScheme> Opened<S> {
         backend: Box<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
-        access: Access,
+        (access, group): (Access, Option<Arc<Member>>),
     ) -> Result<(Self, Origin), Error> {
         let id = backend.id();
         let (share, origin) = files.registry.open_or_make(id, |number| {
             let keeper: Arc<dyn Keeper> = Arc::<Files<S>>::clone(files);
             let shared = Arc::clone(&files.shared);
             let known_by = (id, number);
-            Mapping::new((shared, keeper), backend, path, page_size, known_by, access)
+            let how = (access, group);
+            Mapping::new((shared, keeper), backend, path, page_size, known_by, how)
         })?;
         Ok((Self::new(share), origin))
     }

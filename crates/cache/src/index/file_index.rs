@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
+use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
@@ -40,12 +41,16 @@ use crate::base::extent::EXTENT_WORDS;
 use crate::base::page::PageNr;
 use crate::base::reserved::Reserved;
 use crate::base::slot::Slot;
+use crate::base::spot::Spot;
 use crate::index::claim::Claim;
 use crate::index::claims::Claims;
 use crate::index::extents::{Extents, Missing, PART_LEAVES, Unused};
 use crate::index::leaf::Leaf;
 use crate::index::publish;
 use crate::index::raw;
+
+/// Whose a leaf is: the number of its file, and the group of the file.
+pub(crate) type LeafOwner = (u64, Group);
 
 /// How many leaves of a file are made at once, at the most.
 const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -270,7 +275,7 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
-        owner: u64,
+        owner: LeafOwner,
         leaf: usize,
         fresh: UniqueFrame<'s, S>,
     ) -> Leaf<'s, S> {
@@ -287,7 +292,7 @@ impl<S: RefScheme> Index<S> {
     fn publish_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
-        owner: u64,
+        owner: LeafOwner,
         leaf: usize,
         frame: UniqueFrame<'s, S>,
     ) -> Leaf<'s, S> {
@@ -299,7 +304,9 @@ impl<S: RefScheme> Index<S> {
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
         // One reference for the root, and one for us.
-        let frame = publish::leaf(frame, (owner, leaf), slots, floor);
+        let (owner, group) = owner;
+        let place = (owner, Spot::new(leaf, group).bits());
+        let frame = publish::leaf(frame, place, slots, floor);
         Leaf {
             reference: raw::published(claims, frame),
         }

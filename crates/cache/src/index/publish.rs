@@ -9,7 +9,7 @@ use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 /// Publishes a frame as that of a page, with `refs` references. `place` is the page's slot: the frame of its leaf, and the
-/// position in the leaf. The caller has claimed the slot. `private` is the page's state, and its log sequence number.
+/// position in the leaf, with the group ([`Spot`](crate::base::spot::Spot)). The caller has claimed the slot. `private` is the page's state, and its log sequence number.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
@@ -21,11 +21,11 @@ pub(crate) fn page<S: RefScheme>(
     unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
 }
 
-/// Publishes a frame as leaf `leaf` of the index of file `owner`, whose slots are `slots`: with a reference for the root
-/// and one for the caller. `floor` is the least version that its slots have.
+/// Publishes a frame as a leaf of an index, whose slots are `slots`: with a reference for the root and one for the caller. `place` is
+/// the number of the file, and that of the leaf in it, with the group. `floor` is the least version that its slots have.
 pub(crate) fn leaf<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
-    (owner, leaf): (u64, usize),
+    place: (u64, u64),
     slots: &[AtomicU64],
     floor: u64,
 ) -> FrameNr {
@@ -33,5 +33,5 @@ pub(crate) fn leaf<S: RefScheme>(
     let private = [slots.as_ptr().expose_provenance() as u64, floor];
     // SAFETY: (K) leaves in a cache's pool are the cache's, whose crate alone calls this; the address is that of the
     // leaf's slots, on which every holder of the leaf relies ([`super::raw::leaf_slots`]).
-    unsafe { frame.publish_with(FrameKind::Leaf, (owner, leaf as u64), private, 2) }
+    unsafe { frame.publish_with(FrameKind::Leaf, place, private, 2) }
 }

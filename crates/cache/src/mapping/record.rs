@@ -11,6 +11,7 @@ use pagewell_frame::refcount::LockBit;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::{Backend, FileId};
+use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
@@ -18,10 +19,12 @@ use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
+use crate::base::accounts::{Member, NO_MAX};
 use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::page::{MAX_FILE_BYTES, PageNr, PageSize};
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
+use crate::base::spot::Spot;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
 use crate::dirty::order::InOrder;
@@ -36,6 +39,7 @@ use crate::mapping::shared::Shared;
 use crate::mapping::user::User;
 use crate::mapping::users::Users;
 use crate::supply::charge::Charges;
+use crate::supply::leaves::LEAF_FRAMES;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
 
@@ -78,6 +82,8 @@ pub(crate) struct Mapping<S: RefScheme> {
     writes: Option<Box<Writes>>,
     /// The counts of its shares and visitors.
     users: pagewell_sync::Arc<Users>,
+    /// The group that its pages are charged to.
+    group: Option<Arc<Member>>,
     shared: Arc<Shared<S>>,
 }
 
@@ -134,6 +140,20 @@ impl Drop for Entry {
     }
 }
 
+/// Whether a group may have enough pages of this order: a few besides leaves; without them no page could ever be replaced.
+fn check_limit(member: &Member, order: Order) -> Result<(), String> {
+    let max = member.account().limits().max;
+    let least = MIN_PAGES * order.frames() as usize + LEAF_FRAMES;
+    if max >= least {
+        return Ok(());
+    }
+    Err(format!(
+        "group '{}' may have {max} frames; pages of {} bytes take {least} at the least",
+        member.name(),
+        order.frames() as usize * FRAME_BYTES
+    ))
+}
+
 /// A lock of a file, held.
 #[derive(Debug)]
 #[must_use]
@@ -179,7 +199,7 @@ impl<S: RefScheme> Mapping<S> {
         path: PathBuf,
         page_size: PageSize,
         (id, number): (FileId, u64),
-        access: Access,
+        (access, group): (Access, Option<Arc<Member>>),
     ) -> Result<Self, Error> {
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let size = backend
@@ -199,6 +219,10 @@ impl<S: RefScheme> Mapping<S> {
                 page_size.bytes()
             )));
         }
+        if let Some(member) = &group {
+            check_limit(member, order)
+                .map_err(|detail| fail(ErrorKind::InvalidConfig).with_detail(detail))?;
+        }
         let headroom = match access {
             Access::Read => HEADROOM_BYTES,
             Access::Write(_) => HEADROOM_OF_WRITERS,
@@ -210,7 +234,7 @@ impl<S: RefScheme> Mapping<S> {
         let writes = match access {
             Access::Read => None,
             Access::Write(options) => {
-                let writes = Writes::new(nr_pages, number, options);
+                let writes = Writes::new(nr_pages, number, group.clone(), options);
                 Some(Box::new(writes.ok_or_else(no_addresses)?))
             }
         };
@@ -241,6 +265,7 @@ impl<S: RefScheme> Mapping<S> {
             writes,
             users: pagewell_sync::Arc::default(),
             entry: Entry { keeper, number, id },
+            group,
             shared,
         })
     }
@@ -276,6 +301,17 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.growth.fill_size.store(size, Ordering::Release);
+    }
+
+    /// The group that its pages are charged to, if there is one.
+    #[inline]
+    pub(crate) fn group(&self) -> Option<&Arc<Member>> {
+        self.group.as_ref()
+    }
+
+    /// The number of that group.
+    pub(crate) fn group_nr(&self) -> Group {
+        self.group.as_deref().map_or(Group::NONE, Member::group)
     }
 
     pub(crate) fn in_flight(&self) -> &OfFile {
@@ -434,9 +470,13 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool.
+    /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool, or of the group's
+    /// limit.
     pub(crate) fn most_pages(&self) -> usize {
-        let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
+        let max = self
+            .group()
+            .map_or(NO_MAX, |group| group.account().limits().max);
+        let pool = self.pool().nr_frames().min(max) / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
     }
 
@@ -460,7 +500,8 @@ impl<S: RefScheme> Mapping<S> {
         if seen.state() != State::Empty {
             return None;
         }
-        let place = (u64::from(leaf.reference.frame().get()), position as u64);
+        let spot = Spot::new(position, self.group_nr());
+        let place = (u64::from(leaf.reference.frame().get()), spot.bits());
         let claim = Claim::try_new(self.claims(), leaf, position, seen).ok()?;
         Some((claim, place))
     }
@@ -506,7 +547,12 @@ impl<S: RefScheme> Mapping<S> {
 
     /// See [`Keeper::make_room`].
     pub(crate) fn make_room(&self, error: Error) -> Result<(), Error> {
-        self.entry.keeper.make_room(error, self.order())
+        let at_max = self.group.as_deref().filter(|group| {
+            let account = group.account();
+            account.limits().max != NO_MAX && !account.is_below_max()
+        });
+        let group = at_max.map_or(Group::NONE, Member::group);
+        self.entry.keeper.make_room(error, self.order(), group)
     }
 
     /// Whether the file has its share of the frames that may be not clean.

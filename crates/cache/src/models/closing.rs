@@ -10,6 +10,7 @@ use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, warm, w
 use crate::files::opened::Opened;
 use crate::files::visit::visit;
 use crate::supply::evict::Evictor;
+use crate::supply::groups::Charge;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 use crate::writeback::durable::Sync as What;
@@ -21,7 +22,12 @@ fn loom_close_vs_evict_leaf() {
     explore(3, || {
         let files = pool::<LockBit>(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
-        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
+        drop(Leaves(files.supply()).leaf_or_new(
+            mapping.index(),
+            mapping.number(),
+            0,
+            &mut Charge::none(),
+        ));
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {
             let files = Arc::clone(&files);

@@ -15,6 +15,7 @@ use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
+use crate::supply::groups::Charge;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 
@@ -87,7 +88,12 @@ fn loom_fill_vs_evict_leaf() {
         // As many as both need, while the evictor has the leaf's in hand.
         let files = pool::<LockBit>(6);
         let mapping = mapping(&files, 1);
-        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
+        drop(Leaves(files.supply()).leaf_or_new(
+            mapping.index(),
+            mapping.number(),
+            0,
+            &mut Charge::none(),
+        ));
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {
             let files = Arc::clone(&files);
@@ -112,15 +118,30 @@ fn loom_fill_vs_leaf_reuse() {
         let ours = mapping(&files, 1);
         let other = mapping_of(&files, vec![FOREIGN; FRAME_BYTES]);
         // The other file's root is charged now, so that its leaf is the next that wants a frame.
-        drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
+        drop(Leaves(files.supply()).leaf_or_new(
+            other.index(),
+            other.number(),
+            0,
+            &mut Charge::none(),
+        ));
         drop(Evictor(files.supply()).try_evict(leaf_frame(&other), Marks::Ignored));
-        drop(Leaves(files.supply()).leaf_or_new(ours.index(), ours.number(), 0));
+        drop(Leaves(files.supply()).leaf_or_new(
+            ours.index(),
+            ours.number(),
+            0,
+            &mut Charge::none(),
+        ));
         let leaf_frame = leaf_frame(&ours);
         let stealer = {
             let (files, other) = (Arc::clone(&files), Arc::clone(other.mapping()));
             thread::spawn(move || {
                 drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
-                drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
+                drop(Leaves(files.supply()).leaf_or_new(
+                    other.index(),
+                    other.number(),
+                    0,
+                    &mut Charge::none(),
+                ));
             })
         };
         drop(Lookup(&ours).get(0, || 1));
@@ -142,7 +163,12 @@ fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {
         let files = pool::<LockBit>(16);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
-        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
+        drop(Leaves(files.supply()).leaf_or_new(
+            mapping.index(),
+            mapping.number(),
+            0,
+            &mut Charge::none(),
+        ));
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {
             let files = Arc::clone(&files);
@@ -172,11 +198,21 @@ fn loom_make_leaf_vs_make_leaf() {
         let other = {
             let (files, mapping) = (Arc::clone(&files), Arc::clone(mapping.mapping()));
             thread::spawn(move || {
-                let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 1);
+                let made = Leaves(files.supply()).leaf_or_new(
+                    mapping.index(),
+                    mapping.number(),
+                    1,
+                    &mut Charge::none(),
+                );
                 made.expect("a frame").reference.frame()
             })
         };
-        let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
+        let made = Leaves(files.supply()).leaf_or_new(
+            mapping.index(),
+            mapping.number(),
+            0,
+            &mut Charge::none(),
+        );
         let ours = made.expect("a frame").reference.frame();
         assert_eq!(other.join().unwrap(), ours);
         drop(mapping);

@@ -1,6 +1,6 @@
 //! The fill: reading missing pages from the storage.
 //!
-//! Protocol. Get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
+//! Protocol. Charge the page to the file's group ([`crate::supply::groups`]), and get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
 //! it once: the others wait for the claim to end. Allocate a frame, which may evict: only the thread that fills the page does
 //! so. Read into the frame, zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
 //! caller wants too are claimed, given frames, and read in the same transfer, as far as that needs no waiting (C3 of
@@ -28,13 +28,10 @@ use crate::index::raw;
 use crate::mapping::record::Mapping;
 use crate::supply::alloc::Allocator;
 use crate::supply::counters::Event;
-use crate::supply::leaves::Leaves;
+use crate::supply::groups::{Charge, Charger};
+use crate::supply::leaves::{LEAF_FRAMES, Leaves};
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::transfers::NodeSet;
-
-/// A fill may have to make a leaf: a frame for its record, and at most two that are withheld for what it shares with its
-/// neighbours. (In a model, where pools are tiny, one that is not withheld any more is found at once.)
-const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// The outcome of a fill.
 #[derive(Debug)]
@@ -81,16 +78,23 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
         }
 
-        // 1. A permit, the leaf, the claim, and last a frame. With the claim in hand this waits only for the
-        // storage; it waits for permits with nothing in hand.
+        // 1. A charge, if the file is in a group, and a permit; the leaf, the claim, and last a frame. With the claim in hand this waits
+        // only for the storage; it waits for the charge with nothing in hand, and for the permit with the charge.
         let page_frames = self.0.order().frames() as usize;
+        let charger = Charger(self.0.supply());
+        let mut charge = charger
+            .charge(
+                self.0.group().map(|group| &**group),
+                page_frames + LEAF_FRAMES,
+            )
+            .map_err(out_of_frames)?;
         let mut permit = self
             .0
             .supply()
             .in_flight
             .permit(self.0.in_flight(), page_frames + LEAF_FRAMES);
         let leaf = Leaves(self.0.supply())
-            .leaf_or_new(self.0.index(), self.0.number(), page)
+            .leaf_or_new(self.0.index(), self.0.number(), page, &mut charge)
             .map_err(out_of_frames)?;
         let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
             return Ok(Fill::Raced);
@@ -112,7 +116,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let end = self.0.fill_size().div_ceil(self.0.page_size() as u64);
         let more = want.min(self.0.most_pages()).saturating_sub(1);
         for next in (page + 1..end).take(more) {
-            if !permit.try_extend(page_frames) {
+            if !permit.try_extend(page_frames) || !charger.try_extend(&mut charge, page_frames) {
                 break;
             }
             let Some(pending) = self.try_prepare(next) else {
@@ -138,7 +142,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         {
             // The storage has no byte of it yet.
             batch.truncate(1);
-            return Ok(self.publish_zeros(batch.pop()));
+            return Ok(self.publish_zeros(batch.pop(), &mut charge));
         }
         batch.retain(|pending| pending.len != 0);
         if batch.is_empty() {
@@ -173,10 +177,10 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let mut batch = batch.into_iter();
         let first = batch.next().and_then(|pending| {
             let len = pending.readable;
-            Some((self.publish(pending, 1)?, len))
+            Some((self.publish(pending, 1, &mut charge)?, len))
         });
         for pending in batch {
-            drop(self.publish(pending, 0));
+            drop(self.publish(pending, 0, &mut charge));
         }
         match first {
             Some((reference, len)) => Ok(Fill::Filled(reference, len)),
@@ -200,14 +204,18 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// Publishes a page of zeros.
-    fn publish_zeros(self, pending: Option<Pending<'m, S>>) -> Fill<'m, S> {
+    fn publish_zeros(
+        self,
+        pending: Option<Pending<'m, S>>,
+        charge: &mut Charge<'_>,
+    ) -> Fill<'m, S> {
         let Some(pending) = pending else {
             return Fill::Raced;
         };
         let bytes = pending.frame.bytes();
         bytes.zero(0, bytes.len());
         let readable = pending.readable;
-        match self.publish(pending, 1) {
+        match self.publish(pending, 1, charge) {
             Some(reference) => Fill::Filled(reference, readable),
             None => Fill::Raced,
         }
@@ -251,7 +259,12 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// Publishes a page that was read; with `extra` 1, returns a reference for the caller.
-    fn publish(self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
+    fn publish(
+        self,
+        pending: Pending<'m, S>,
+        extra: u32,
+        charge: &mut Charge<'_>,
+    ) -> Option<FrameRef<'m, S>> {
         let Pending {
             frame,
             claim,
@@ -262,6 +275,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let private = [PageState::CLEAN.bits(), 0];
         let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
+        charge.spend(self.0.order().frames() as usize);
+        Charger(self.0.supply()).note_arrival(charge, frame);
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }
 

@@ -8,11 +8,12 @@
 //! out: its frame's record says so ([`Stays::of`]). The record is a hint, and is looked at again with the claim in hand.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
-use pagewell_policy::Ghost;
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameMeta, FrameNr, Order, TryGetFrame, UniqueFrame};
+use pagewell_policy::{Ghost, Group};
 use pagewell_sync::atomic::Ordering;
 
 use crate::base::slot::{Slot, State};
+use crate::base::spot::Spot;
 use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::supply::census::Stays;
@@ -33,7 +34,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         self.evict(frame, marks).ok()
     }
 
-    /// Evicts the content of `frame`.
+    /// Evicts the content of `frame`, for anybody.
     ///
     /// # Errors
     ///
@@ -44,14 +45,34 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         frame: FrameNr,
         marks: Marks,
     ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
+        self.evict_for(frame, marks, Group::NONE)
+    }
+
+    /// As [`evict`](Self::evict), for a group: it takes what is its own, whatever it is guaranteed.
+    pub(crate) fn evict_for(
+        self,
+        frame: FrameNr,
+        marks: Marks,
+        group: Group,
+    ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
         // The record is a hint until something is held; each branch checks it.
-        let (stays, kind, order) = Stays::of(self.0.pool().meta(frame));
+        let record = self.0.pool().meta(frame);
+        let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
             Some(stays) => Err(stays),
+            None if self.is_guaranteed(record, group) => Err(Stays::Guaranteed),
             None if kind == FrameKind::Leaf => self.try_evict_leaf(frame).ok_or(Stays::Raced),
             None => self.evict_page(frame, marks),
         };
         evicted.map_err(|stays| (stays, order))
+    }
+
+    /// Whether a page, or a leaf, is of a group that has no more than it is guaranteed, and of another than `group`.
+    fn is_guaranteed(self, record: &FrameMeta<S>, group: Group) -> bool {
+        let (_, spot) = record.owner();
+        let of = Spot::from_bits(spot).group();
+        let account = self.0.claims.accounts.of(of);
+        of != group && account.is_some_and(|account| account.nr_spare() == 0)
     }
 
     #[inline(never)] // The looks at frames that stay have to be fast, all the way round.
@@ -97,9 +118,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     /// The slot that names the page in `frame`: its leaf, its position there, and its word.
     pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
         // The record is a hint until the slot says the same.
-        let (leaf, position) = self.0.pool().meta(frame).owner();
+        let (leaf, spot) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
-        let position = usize::try_from(position).ok()?;
+        let position = Spot::from_bits(spot).position();
         if leaf as usize >= self.0.pool().nr_frames() || position >= FRAME_WORDS {
             return None;
         }
@@ -120,10 +141,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         };
         let leaf = Leaf::from_reference(reference)?;
         // While it is held, the leaf keeps its owner. The mapping may be going away, and then takes the leaf with it.
-        let (number, position) = leaf.reference.meta().owner();
-        let position = usize::try_from(position).ok()?;
+        let (number, spot) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
-        owners.take_leaf(number, position, leaf)
+        owners.take_leaf(number, Spot::from_bits(spot).position(), leaf)
     }
 }
 

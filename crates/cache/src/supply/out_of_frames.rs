@@ -17,6 +17,15 @@ pub(crate) enum OutOfFrames {
         nr_loose: usize,
         census: Box<Census>,
     },
+    /// A group has as many frames as it may have.
+    AtMax {
+        /// Its name.
+        group: String,
+        /// Its limit, in frames.
+        max: usize,
+        /// What holds them.
+        census: Box<Census>,
+    },
 }
 
 impl fmt::Display for OutOfFrames {
@@ -31,6 +40,10 @@ impl fmt::Display for OutOfFrames {
                 f,
                 "{nr_loose} frames are free or could be evicted, but nowhere {nr_wanted} in a row: \
                  what is in use lies in between: {census}"
+            ),
+            Self::AtMax { group, max, census } => write!(
+                f,
+                "group '{group}' may have {max} frames, and has them: {census}"
             ),
         }
     }

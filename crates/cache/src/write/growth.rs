@@ -118,7 +118,7 @@ impl<S: RefScheme> Grower<'_, S> {
     fn check_append(self, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
         self.checked_end(pos, len)?;
-        let most_pages = self.0.shared().pressure.limits.of_one_file() >> self.0.order().get();
+        let most_pages = self.most_dirty() >> self.0.order().get();
         let page_size = self.0.page_size();
         // The page with the end counts as one.
         let most = (most_pages * page_size).saturating_sub(pos as usize & (page_size - 1));
@@ -131,6 +131,15 @@ impl<S: RefScheme> Grower<'_, S> {
             .with_detail(format!(
                 "an append of {len} bytes, all or nothing; {most} bytes of one file may be dirty at once here"
             )))
+    }
+
+    /// How many frames the file may have dirty, if no other has any.
+    fn most_dirty(self) -> usize {
+        let pressure = &self.0.shared().pressure;
+        match self.0.writes_if_any() {
+            Some(writes) => pressure.of_one_file(&writes.share),
+            None => 0,
+        }
     }
 
     /// Does `what`, which takes the lock of the size, with room; and repeats it when a page was locked that it has to write to.

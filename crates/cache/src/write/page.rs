@@ -47,7 +47,8 @@ use crate::index::publish;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
 use crate::supply::alloc::Allocator;
-use crate::supply::leaves::Leaves;
+use crate::supply::groups::{Charge, Charger};
+use crate::supply::leaves::{LEAF_FRAMES, Leaves};
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
 use crate::writeback::barrier::Barriers;
@@ -180,10 +181,12 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             self.0.throttle(writes)?;
                             throttle = Throttle::Not;
                         }
+                        let mut charge = self.charge_page()?;
                         if spare.is_none() {
                             spare = Some(self.frame_for_write()?);
                         }
-                        match self.try_create_page(writes, page, edit, bound, &mut spare)? {
+                        let for_page = (&mut spare, &mut charge);
+                        match self.try_create_page(writes, page, edit, bound, for_page)? {
                             Attempt::Done => return Ok(Wrote::Done),
                             Attempt::Cut => return Ok(Wrote::Cut),
                             _ => {}
@@ -199,6 +202,18 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                 }
             }
         }
+    }
+
+    /// The charge for a page that is made, and its leaf, if the file is in a group.
+    fn charge_page(self) -> Result<Charge<'m>, Error> {
+        let nr = self.0.order().frames() as usize + LEAF_FRAMES;
+        Charger(self.0.supply())
+            .charge(self.0.group().map(|group| &**group), nr)
+            .map_err(|reason| {
+                self.0
+                    .error(ErrorKind::OutOfFrames, Op::Write)
+                    .with_detail(reason.to_string())
+            })
     }
 
     pub(crate) fn frame_for_write(self) -> Result<UniqueFrame<'m, S>, Error> {
@@ -313,10 +328,10 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         page: PageNr,
         edit: Edit<impl Change>,
         bound: Bound,
-        spare: &mut Option<UniqueFrame<'m, S>>,
+        (spare, charge): (&mut Option<UniqueFrame<'m, S>>, &mut Charge<'_>),
     ) -> Result<Attempt, Error> {
         let leaf = Leaves(self.0.supply())
-            .leaf_or_new(self.0.index(), self.0.number(), page)
+            .leaf_or_new(self.0.index(), self.0.number(), page, charge)
             .map_err(|reason| {
                 self.0
                     .error(ErrorKind::OutOfFrames, Op::Write)
@@ -347,6 +362,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         let frame = publish::page(unique, place, private, 1);
         self.grow(page, bound);
         claim.fill(frame);
+        charge.spend(self.0.order().frames() as usize);
+        Charger(self.0.supply()).note_arrival(charge, frame);
         Ok(Attempt::Done)
     }
 

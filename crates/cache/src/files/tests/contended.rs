@@ -20,7 +20,13 @@ fn who_meets_a_claim_looks_a_few_times_before_it_sleeps() {
         let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(256)).unwrap());
         let storage = Box::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
         let page_size = PageSize::SMALLEST;
-        let opened = Opened::of_backend(&files, storage, "file".into(), page_size, Access::Read);
+        let opened = Opened::of_backend(
+            &files,
+            storage,
+            "file".into(),
+            page_size,
+            (Access::Read, None),
+        );
         let (file, _) = opened.unwrap();
         drop(Lookup(&*file).get(0, || 1).unwrap());
 

@@ -81,7 +81,7 @@ fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
 fn open_backend(files: &Arc<Files<LockBit>>, backend: impl Backend) -> Opened<LockBit> {
     let backend = Box::new(backend);
     let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
-    Opened::of_backend(files, backend, path, page_size, Access::Read)
+    Opened::of_backend(files, backend, path, page_size, (Access::Read, None))
         .unwrap()
         .0
 }
@@ -302,8 +302,13 @@ impl Stuck {
         };
         let backend = Box::new(MemoryBackend::writable(vec![0; 1 << 20]));
         let access = Access::Write(options);
-        let opened =
-            Opened::of_backend(&files, backend, "dirty".into(), PageSize::SMALLEST, access);
+        let opened = Opened::of_backend(
+            &files,
+            backend,
+            "dirty".into(),
+            PageSize::SMALLEST,
+            (access, None),
+        );
         let dirty = opened.unwrap().0;
         let write = |pages: Range<u64>| {
             for page in pages {

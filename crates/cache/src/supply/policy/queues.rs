@@ -15,6 +15,8 @@ const SHARE_OF_EMPTY: usize = 64;
 pub(crate) struct Queues {
     pub(crate) policy: Policy,
     pub(crate) empty_leaves: EmptyLeaves,
+    /// Whether the memory for groups that are apart is charged.
+    pub(crate) has_apart: bool,
 }
 
 impl Queues {
@@ -30,6 +32,7 @@ impl Queues {
                 noted: HashSet::new(),
                 most: (nr_frames / SHARE_OF_EMPTY).max(1),
             },
+            has_apart: false,
         }
     }
 }
@@ -48,6 +51,24 @@ impl EmptyLeaves {
     pub(crate) fn note(&mut self, leaf: u32) {
         if self.noted.insert(leaf) {
             self.queue.push_back(leaf);
+        }
+    }
+
+    /// Takes up to `nr` of the leaves that became empty longest ago of those that are wanted, among the first few hundred.
+    pub(crate) fn take(&mut self, nr: usize, is_wanted: impl Fn(u32) -> bool, into: &mut Vec<u32>) {
+        let looks = self.queue.len().min(8 * nr);
+        let mut nr_taken = 0;
+        for _ in 0..looks {
+            let Some(leaf) = self.queue.pop_front() else {
+                return;
+            };
+            if nr_taken < nr && is_wanted(leaf) {
+                self.noted.remove(&leaf);
+                into.push(leaf);
+                nr_taken += 1;
+            } else {
+                self.queue.push_back(leaf);
+            }
         }
     }
 

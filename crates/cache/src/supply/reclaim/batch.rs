@@ -16,10 +16,12 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
-use pagewell_policy::{Content, Ghost, Pages, Stays as KeptBack};
+use pagewell_policy::{Content, Ghost, Group, Pages, Quota, Scope, Stays as KeptBack};
 use pagewell_sync::lock;
 use pagewell_sync::prefetch::prefetch;
 
+use crate::base::accounts::Account;
+use crate::base::spot::Spot;
 use crate::supply::counters::Event;
 use crate::supply::evict::{Evictor, SeenSlot, unmark};
 use crate::supply::parts::Supply;
@@ -48,30 +50,60 @@ impl<'s, S: RefScheme> Batches<'s, S> {
             // neighbours.
             _ => 1,
         };
-        let (mut freed, _) = self.evict(batch)?;
+        let (mut freed, _) = self.evict(batch, Scope::All)?;
         let found = take_block(self.0, &mut freed, order);
         // The first is to be filled first, and a front cache gives what came last.
         freed.into_iter().rev().for_each(drop);
         found
     }
 
+    /// Evicts a batch of pages of a group that is at its limit, and leaves that it does not need. The frames are at hand for this
+    /// thread. Returns how many charges were given back.
+    pub(crate) fn evict_of(self, group: Group, max: usize) -> usize {
+        let batch = (max / SHARE).clamp(1, MOST);
+        let Some((freed, _)) = self.evict(batch, Scope::Only(group)) else {
+            return 0;
+        };
+        let nr_freed = freed.len();
+        freed.into_iter().rev().for_each(drop);
+        nr_freed
+    }
+
+    /// Tells the policy of pages that have arrived in these frames, which are of `group`.
+    pub(crate) fn sort_in(self, group: Group, frames: &[u32]) {
+        if let Some(queues) = &self.0.queues {
+            let mut queues = lock(queues);
+            let Queues {
+                policy,
+                empty_leaves,
+                ..
+            } = &mut *queues;
+            let mut hand = Hand::new(self.0, empty_leaves, 0);
+            policy.sort_in(group, frames, &self.0.claims.notes, &mut hand);
+        }
+    }
+
     /// Evicts pages of `nr` frames, if there are as many that can go, and leaves that are not kept; none if the policy has no queues.
     /// Returns what has become free, and how many pages were evicted.
-    pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+    pub(crate) fn evict(self, nr: usize, scope: Scope) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let queues = self.0.queues.as_ref()?;
-        let freed = Vec::with_capacity(nr);
+        let accounts = &self.0.claims.accounts;
+        let arrived = match scope {
+            Scope::All => None,
+            Scope::Only(group) => accounts.of(group).map(|account| account.take_arrivals()),
+        };
         let mut queues = lock(queues);
         let Queues {
             policy,
             empty_leaves,
+            ..
         } = &mut *queues;
-        let mut hand = Hand {
-            supply: self.0,
-            seen: None,
-            empty_leaves,
-            freed,
-        };
-        policy.evict(nr, &self.0.claims.notes, &mut hand);
+        let mut hand = Hand::new(self.0, empty_leaves, nr);
+        let notes = &self.0.claims.notes;
+        if let (Scope::Only(group), Some(arrived)) = (scope, arrived) {
+            policy.sort_in(group, &arrived, notes, &mut hand);
+        }
+        policy.evict(nr, scope, notes, &mut hand);
         // Its leaf is let go of: it may be one of those that are evicted below.
         let Hand {
             mut freed, seen, ..
@@ -79,10 +111,20 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         drop(seen);
         let nr_pages = freed.len();
         self.0.counters.add(Event::Eviction, nr_pages as u64);
-        let surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();
+        let mut surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();
+        if let Scope::Only(group) = scope
+            && accounts.of(group).is_some_and(has_many_leaves)
+        {
+            let is_of = |leaf: u32| group_of(self.0, FrameNr::new(leaf)) == group;
+            empty_leaves.take(MOST, is_of, &mut surplus);
+        }
         drop(queues);
+        let group = match scope {
+            Scope::All => Group::NONE,
+            Scope::Only(group) => group,
+        };
         for leaf in surplus {
-            freed.extend(evict_leaf(self.0, FrameNr::new(leaf)));
+            freed.extend(evict_leaf(self.0, FrameNr::new(leaf), group));
         }
         Some((freed, nr_pages))
     }
@@ -101,6 +143,17 @@ fn take_block<'s, S: RefScheme>(
     supply.pool().join(vec![freed.remove(at)], order)
 }
 
+/// Whether a group has more leaves than a few for its pages: it may be in need of the frames of those that have none.
+fn has_many_leaves(account: &Account) -> bool {
+    account.nr_leaves() > account.nr_of_pages() / 64 + 4
+}
+
+/// The group of the page or leaf in a frame, if it is one, as far as its record says.
+fn group_of<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> Group {
+    let (_, spot) = supply.pool().meta(frame).owner();
+    Spot::from_bits(spot).group()
+}
+
 /// Whether the frame is a leaf without pages, as far as its record says.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
@@ -108,11 +161,15 @@ fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
-/// Evicts a leaf, if it is one still, and empty still.
-fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueFrame<'_, S>> {
+/// Evicts a leaf for a group, if it is one still, and empty still.
+fn evict_leaf<S: RefScheme>(
+    supply: &Supply<S>,
+    leaf: FrameNr,
+    group: Group,
+) -> Option<UniqueFrame<'_, S>> {
     let (kind, _) = supply.pool().meta(leaf).kind();
     (kind == FrameKind::Leaf)
-        .then(|| Evictor(supply).try_evict(leaf, Marks::Ignored))
+        .then(|| Evictor(supply).evict_for(leaf, Marks::Ignored, group).ok())
         .flatten()
 }
 
@@ -125,7 +182,17 @@ struct Hand<'s, 'q, S: RefScheme> {
     freed: Vec<UniqueFrame<'s, S>>,
 }
 
-impl<S: RefScheme> Hand<'_, '_, S> {
+impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
+    /// For a run that frees about `nr` frames.
+    fn new(supply: &'s Supply<S>, empty_leaves: &'q mut EmptyLeaves, nr: usize) -> Self {
+        Self {
+            supply,
+            seen: None,
+            empty_leaves,
+            freed: Vec::with_capacity(nr),
+        }
+    }
+
     /// Notes the leaf in a frame if it has no pages.
     fn note_if_empty(&mut self, leaf: FrameNr) {
         if is_empty_leaf(self.supply, leaf) {
@@ -135,11 +202,26 @@ impl<S: RefScheme> Hand<'_, '_, S> {
 }
 
 impl<S: RefScheme> Pages for Hand<'_, '_, S> {
+    fn quota(&mut self, group: Group) -> Quota {
+        match self.supply.claims.accounts.of(group) {
+            Some(account) => Quota {
+                nr_frames: account.nr_of_pages() as u64,
+                nr_spare: account.nr_spare() as u64,
+                is_growing: account.is_below_max(),
+            },
+            None => Quota {
+                nr_frames: 0,
+                nr_spare: u64::MAX,
+                is_growing: false,
+            },
+        }
+    }
+
     fn content(&mut self, frame: u32) -> Content {
         let frame = FrameNr::new(frame);
         let (kind, order) = self.supply.pool().meta(frame).kind();
         match kind {
-            FrameKind::Page => Content::Page(order.frames()),
+            FrameKind::Page => Content::Page(order.frames(), group_of(self.supply, frame)),
             // Owned: on its way in, or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
@@ -188,7 +270,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             return;
         }
         // A hint, as all that the record says here: it is looked at again, and checked, when the page's turn comes.
-        let (leaf, position) = record.owner();
+        let (leaf, spot) = record.owner();
         let Some(leaf) = u32::try_from(leaf)
             .ok()
             .filter(|leaf| (*leaf as usize) < pool.nr_frames())
@@ -200,8 +282,10 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             prefetch(record);
         } else {
             let [slots, _] = record.private();
-            let slot = slots.wrapping_add(position.wrapping_mul(size_of::<u64>() as u64));
-            prefetch(std::ptr::without_provenance::<u64>(slot as usize));
+            let offset = Spot::from_bits(spot).position() * size_of::<u64>();
+            prefetch(std::ptr::without_provenance::<u64>(
+                (slots as usize).wrapping_add(offset),
+            ));
         }
     }
 }

@@ -270,7 +270,7 @@ fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBi
     };
     let (backend, path) = (Box::new(backend), "dirty".into());
     let access = Access::Write(options);
-    let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, access);
+    let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, (access, None));
     let mapping = opened.unwrap().0;
     // The first page brings the leaf with it, which may be anywhere.
     Writer(&mapping).write_bytes(&[1; 4096], 0, 0).unwrap();

@@ -31,9 +31,15 @@ fn files(eviction: Eviction) -> Arc<Files<LockBit>> {
 fn open(files: &Arc<Files<LockBit>>, nr_pages: u64, page_size: usize) -> Opened<LockBit> {
     let backend = Box::new(Zeros(nr_pages * page_size as u64));
     let page_size = PageSize::checked(page_size, crate::base::error::Op::Open).unwrap();
-    Opened::of_backend(files, backend, "zeros".into(), page_size, Access::Read)
-        .unwrap()
-        .0
+    Opened::of_backend(
+        files,
+        backend,
+        "zeros".into(),
+        page_size,
+        (Access::Read, None),
+    )
+    .unwrap()
+    .0
 }
 
 fn nr_filled(files: &Files<LockBit>) -> u64 {

@@ -63,6 +63,8 @@ pub use dirty::options::{BeforeWrite, Writeback};
 pub use mapping::user::FileUser;
 pub use read::look::Torn;
 #[cfg(not(loom))]
+pub use read::many::ReadRequest;
+#[cfg(not(loom))]
 pub use read::pin::{OwnedPageGuard, PageGuard};
 pub use read::view::View;
 pub use spaces::frames::CacheFrames;

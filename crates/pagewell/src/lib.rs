@@ -37,7 +37,7 @@
 pub use pagewell_cache::{
     BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File, Group,
     GroupBuilder, MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet,
-    Stats, Torn, View, Writeback,
+    ReadRequest, Stats, Torn, View, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

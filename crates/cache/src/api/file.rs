@@ -13,6 +13,7 @@ use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::opened::Opened;
+use crate::mapping::record::Mapping;
 use crate::mapping::refresh::refresh;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
@@ -122,9 +123,13 @@ impl<S: RefScheme> File<S> {
         }
     }
 
+    pub(super) fn mapping(&self) -> &Mapping<S> {
+        &self.mapping
+    }
+
     /// [`read_at`](Self::read_at) for reads of any length, hits or not.
     #[inline(never)]
-    fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+    pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.mapping.check_home(Op::Read)?;
         Reader(&self.mapping).read_pages(buf, offset, ReadPath::Optimistic, |page, wanted| {
             self.sequence.on_miss(page, wanted)

@@ -34,6 +34,8 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
@@ -201,6 +203,15 @@ impl<S: RefScheme> Index<S> {
         // bytes and record are seen as they were when it was published.
         let slot = Slot::from_bits(word.load(Ordering::Acquire));
         Some(Seen { word, slot })
+    }
+
+    /// Asks for the line of the slot of `page`.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn prefetch(&self, page: PageNr) {
+        if let Some(word) = self.slots.get(page as usize) {
+            prefetch(word);
+        }
     }
 
     /// Gets hold of the leaf of `page`, if it is in use.

@@ -1,6 +1,6 @@
 //! Reading pages: hits, lookups, fills and pins.
 //!
-//! Owns. The optimistic and the referenced read ([`reader`]), the lookup from a page to a reference to its frame ([`lookup`]),
+//! Owns. The optimistic and the referenced read ([`reader`]), reads of a batch ([`many`]), the lookup from a page to a reference to its frame ([`lookup`]),
 //! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pin`]); views ([`viewer`]), what their closures get
 //! ([`view`]), and what ends these ([`look`]).
 //!
@@ -15,6 +15,8 @@ pub(crate) mod ahead;
 pub(crate) mod fill;
 pub(crate) mod look;
 pub(crate) mod lookup;
+#[cfg(not(loom))]
+pub(crate) mod many;
 #[cfg(not(loom))]
 pub(crate) mod pin;
 pub(crate) mod raw;

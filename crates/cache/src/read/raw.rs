@@ -5,6 +5,8 @@
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView};
 use pagewell_sync::bytes::RacySource;
+#[cfg(not(loom))]
+use pagewell_sync::prefetch::prefetch;
 
 /// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which a slot of
 /// the caller's index has named; `off + dst.len()` is within the page.
@@ -13,6 +15,21 @@ pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize
     // SAFETY: (P) views are kept in indices, and those in mappings, which own a share of the pool. (F) slots
     // only ever name blocks of the pool, of the size of the file's pages. (D) the buffer is the caller's own.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
+}
+
+/// Asks for the lines of some bytes of a page, as of those that [`copy_page`] copies.
+#[cfg(not(loom))]
+#[inline]
+pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, len: usize) {
+    // SAFETY: (P) and (F) as for `copy_page`; (W) nothing is written, or read.
+    let bytes = unsafe { view.bytes(frame, off, len) };
+    let start = bytes.as_ptr();
+    prefetch(start);
+    for more in (64..len).step_by(64) {
+        prefetch(start.wrapping_add(more));
+    }
+    // The last byte may be on one line more.
+    prefetch(start.wrapping_add(len.saturating_sub(1)));
 }
 
 /// The first `len` bytes of a page, which others may be writing. The page begins at `frame`, which a slot of the caller's index has

@@ -90,8 +90,23 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
     }
 }
 
+/// How many engines one table has room for.
+const MOST_ENGINES: usize = 6;
+
 /// How many engines there is room for beside the size of a file.
 pub(super) const MOST_BESIDE_A_FILE: usize = 5;
+
+/// The engines of each table of those that have so many.
+pub(super) fn parts<'e>(engines: &'e [&'e str]) -> Vec<Vec<&'e str>> {
+    match engines {
+        [first, ..] if engines.len() > MOST_ENGINES => {
+            let (front, rest) = engines.split_at(MOST_BESIDE_A_FILE);
+            let rest = std::iter::once(*first).chain(rest.iter().copied());
+            vec![front.to_vec(), rest.collect()]
+        }
+        _ => vec![engines.to_vec()],
+    }
+}
 
 /// Those columns, in a table of so many engines with a row for each of `files`. Many engines leave no room for a size that is the same in
 /// each row; the title has it.

@@ -2,7 +2,7 @@
 
 use comfy_table::Table;
 
-use super::cell::{cases, columns_beside};
+use super::cell::{cases, columns_beside, parts};
 use super::format::{align_right, new_table, times};
 use super::measured::Measured;
 use crate::bench::cases::engines;
@@ -28,12 +28,15 @@ pub(super) fn scaling_tables(measured: &[Measured]) -> Vec<Table> {
     cases.retain(|case| !case.is_share());
     while let Some(&first) = cases.first() {
         let is_of_table = |case: Case| engines(case) == engines(first);
-        tables.extend(scaling_table(
-            first,
-            scaling_pairs(measured)
-                .into_iter()
-                .filter(|(one, _)| is_of_table(one.cell.case)),
-        ));
+        for engines in parts(engines(first)) {
+            tables.extend(scaling_table(
+                first,
+                &engines,
+                scaling_pairs(measured)
+                    .into_iter()
+                    .filter(|(one, _)| is_of_table(one.cell.case)),
+            ));
+        }
         cases.retain(|&case| !is_of_table(case));
     }
     tables
@@ -42,10 +45,10 @@ pub(super) fn scaling_tables(measured: &[Measured]) -> Vec<Table> {
 /// The table of pairs whose cases have the engines of `case`.
 fn scaling_table<'m>(
     case: Case,
+    engines: &[&str],
     pairs: impl Iterator<Item = (&'m Measured, &'m Measured)>,
 ) -> Option<Table> {
     let bench = case.bench();
-    let engines = engines(case);
     let compared = compared_scaling(bench)
         .filter(|(ours, peer, _)| engines.contains(ours) && engines.contains(peer));
     let pairs: Vec<_> = pairs.collect();
@@ -126,7 +129,8 @@ mod tests {
         assert_eq!(pairs.len(), 1);
         assert_eq!((pairs[0].0.cell.threads, pairs[0].1.cell.threads), (1, 8));
         let tables = scaling_tables(&cells);
-        assert_eq!(tables.len(), 1);
+        // The engines are too many for one.
+        assert_eq!(tables.len(), 2);
         let text = tables[0].to_string();
         assert!(text.contains("8.00x"), "{text}");
         assert!(scaling_tables(&cells[..1]).is_empty());
@@ -142,9 +146,10 @@ mod tests {
             .iter()
             .map(Table::to_string)
             .collect();
-        assert_eq!(tables.len(), 2);
+        assert_eq!(tables.len(), 3);
         assert!(tables[0].contains("diff-hot") && tables[0].contains("opt./mmap"));
-        assert!(tables[1].contains("quick_cache") && !tables[1].contains("mmap"));
+        assert!(tables[1].contains("batch-16") && !tables[1].contains("mmap"));
+        assert!(tables[2].contains("quick_cache") && !tables[2].contains("mmap"));
         assert!(scaling_tables(&both(Case::Loop)).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::cell::{cases, cell_name};
-use super::cell_table::cell_table;
+use super::cell_table::cell_tables;
 use super::format::{times, wrap};
 use super::measured::Measured;
 use super::scaling::scaling_tables;
@@ -42,7 +42,9 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     }
     for case in cases(measured) {
         let _ = writeln!(text, "\n{}: {}", case.name(), case.meaning());
-        let _ = writeln!(text, "{}", cell_table(case, measured));
+        for table in cell_tables(case, measured) {
+            let _ = writeln!(text, "{table}");
+        }
     }
     let tables = scaling_tables(measured);
     if !tables.is_empty() {

@@ -1,8 +1,15 @@
 //! The engines of `bench read`, and what is compared.
 
 /// The engines, in the order of their lanes.
-pub(in crate::bench) const ENGINES: [&str; 6] =
-    [OPTIMISTIC, REFERENCED, REFERENCED_CAS, PREAD, MMAP, VIEW];
+pub(in crate::bench) const ENGINES: [&str; 7] = [
+    OPTIMISTIC,
+    REFERENCED,
+    REFERENCED_CAS,
+    PREAD,
+    MMAP,
+    VIEW,
+    BATCH,
+];
 
 const OPTIMISTIC: &str = "optimistic";
 const REFERENCED: &str = "referenced";
@@ -10,6 +17,7 @@ const REFERENCED_CAS: &str = "referenced-cas";
 const PREAD: &str = "pread";
 const MMAP: &str = "mmap";
 const VIEW: &str = "view";
+const BATCH: &str = "batch-16";
 const QUICK_CACHE: &str = "quick_cache";
 
 /// The engines of `miss-buffered`.
@@ -20,17 +28,19 @@ pub(in crate::bench) const MISS_RATIOS: [(&str, &str); 2] =
     [(OPTIMISTIC, PREAD), (OPTIMISTIC, QUICK_CACHE)];
 
 /// Which engine is compared with which.
-pub(in crate::bench) const RATIOS: [(&str, &str); 6] = [
+pub(in crate::bench) const RATIOS: [(&str, &str); 8] = [
     (OPTIMISTIC, REFERENCED),
     (OPTIMISTIC, REFERENCED_CAS),
     (OPTIMISTIC, PREAD),
     (OPTIMISTIC, MMAP),
     (REFERENCED, REFERENCED_CAS),
     (VIEW, OPTIMISTIC),
+    (BATCH, OPTIMISTIC),
+    (BATCH, MMAP),
 ];
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 7] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 8] = [
     (
         OPTIMISTIC,
         "Pagewell, read_at: copies without a reference, and checks afterwards",
@@ -54,6 +64,10 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 7] = [
     (
         VIEW,
         "Pagewell, view: a closure copies from the page where it is",
+    ),
+    (
+        BATCH,
+        "Pagewell, read_many: 16 reads wait for memory together",
     ),
     (
         QUICK_CACHE,

@@ -8,6 +8,7 @@ use pagewell::Cache;
 use pagewell::baseline::CasLoop;
 use pagewell::refcount::LockBit;
 
+use super::batch::{Batch, BatchOp};
 use super::miss::Misses;
 use super::mmap::Mmap;
 use super::open::{open_in, reopen};
@@ -201,6 +202,7 @@ impl Subject {
         subject.verify("pread", &Pread(reopen(&subject.data)?), touched)?;
         subject.verify("mmap", &Mmap(subject.mapped.bytes()), touched)?;
         subject.verify("optimistic", &Optimistic(subject.cached.clone()), touched)?;
+        subject.verify("batch-16", &Batch(subject.cached.clone()), touched)?;
         subject.verify("view", &View(subject.cached.clone()), touched)?;
         subject.verify("referenced", &Referenced(subject.cached.clone()), touched)?;
         subject.verify(
@@ -226,6 +228,7 @@ impl Subject {
             cell.lane(Pread(reopen(&self.data)?)),
             cell.lane(Mmap(self.mapped.bytes())),
             cell.lane(View(open_in(&caches.lock_bit, &self.data)?)),
+            cell.batch_lane(open_in(&caches.lock_bit, &self.data)?),
         ])
     }
 
@@ -297,14 +300,25 @@ struct Assignment<'a> {
 impl Assignment<'_> {
     fn lane<'r, R: Reader + 'r>(&self, reader: R) -> Box<dyn Lane + 'r> {
         let block = self.cell.block as usize;
-        if self.cell.case == Case::SameRandom {
-            // The same positions for each engine, others for each worker.
-            let seed = u64::from(self.worker);
-            let positions = Uniform::new(self.cell.file_bytes, self.cell.block, seed);
-            Box::new(Timed::new(ReadOp::new(reader, positions, block)))
-        } else {
-            Box::new(Timed::new(ReadOp::new(reader, Fixed(0), block)))
+        match self.positions() {
+            Some(positions) => Box::new(Timed::new(ReadOp::new(reader, positions, block))),
+            None => Box::new(Timed::new(ReadOp::new(reader, Fixed(0), block))),
         }
+    }
+
+    fn batch_lane<'r>(&self, file: pagewell::File<LockBit>) -> Box<dyn Lane + 'r> {
+        let block = self.cell.block as usize;
+        match self.positions() {
+            Some(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
+            None => Box::new(Timed::new(BatchOp::new(file, Fixed(0), block))),
+        }
+    }
+
+    /// Where to read, if not always at the same place: the same positions for each engine, others for each worker.
+    fn positions(&self) -> Option<Uniform> {
+        let seed = u64::from(self.worker);
+        (self.cell.case == Case::SameRandom)
+            .then(|| Uniform::new(self.cell.file_bytes, self.cell.block, seed))
     }
 }
 

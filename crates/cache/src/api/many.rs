@@ -1,0 +1,89 @@
+//! Reads and views at many places of a file in one call.
+
+use pagewell_frame::refcount::RefScheme;
+
+use crate::api::file::File;
+use crate::base::error::Error;
+use crate::read::look::Torn;
+use crate::read::many::{GROUP, ReadRequest};
+use crate::read::reader::Reader;
+use crate::read::view::View;
+
+impl<S: RefScheme> File<S> {
+    /// Does many reads, each as [`read_at`](Self::read_at) does it, with its own [`result`](ReadRequest::result).
+    ///
+    /// Those of cached pages wait for memory together, sixteen at a time. That pays where they are at random places of a large cache; pages
+    /// that are in the processor's caches are read faster one by one (`docs/benchmarks.md`). They are done in any order, and may see writes
+    /// of other threads in any order.
+    ///
+    /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// use pagewell::{Cache, ReadRequest};
+    /// # use pagewell::io::MemoryBackend;
+    /// # let cache = Cache::builder().build()?;
+    /// # let file = cache.open_backend(MemoryBackend::new((0..=255).collect()), "bytes")?;
+    /// let mut buffers = [[0; 8]; 3];
+    /// let mut requests: Vec<_> = [16, 200, 252]
+    ///     .into_iter()
+    ///     .zip(&mut buffers)
+    ///     .map(|(offset, buf)| ReadRequest::new(offset, buf))
+    ///     .collect();
+    /// file.read_many(&mut requests);
+    /// let lens = requests.into_iter().map(|request| request.result);
+    /// assert_eq!(lens.collect::<Result<Vec<_>, _>>()?, [8, 8, 4]);
+    /// assert_eq!(buffers[1], [200, 201, 202, 203, 204, 205, 206, 207]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        for group in requests.chunks_mut(GROUP) {
+            Reader(self.mapping()).read_group(group, |request| self.read_other(request));
+        }
+    }
+
+    /// A read of a batch that has not hit, or has gone wrong.
+    #[cold]
+    #[inline(never)]
+    fn read_other(&self, request: &mut ReadRequest<'_>) {
+        request.result = self.read_at_any(request.buf, request.offset);
+        // A copy that failed its check may have left foreign bytes behind.
+        let nr_read = request.result.as_ref().map_or(0, |nr| *nr);
+        request.buf[nr_read..].fill(0);
+    }
+
+    /// Has `look` look at many pages, each as in [`view`](Self::view): it gets the place in `pages`, and the view. What each look returns
+    /// is given to `take`, with the place.
+    ///
+    /// The first lines of cached pages are on their way from memory together.
+    ///
+    /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # use pagewell::io::MemoryBackend;
+    /// # let cache = pagewell::Cache::builder().build()?;
+    /// # let file = cache.open_backend(MemoryBackend::new(vec![7; 3 * 4096]), "bytes")?;
+    /// let mut sum = 0;
+    /// file.view_many(
+    ///     &[2, 0, 9],
+    ///     |_, v| v.u16_le(0),
+    ///     |at, answer| match answer {
+    ///         Ok(number) => sum += u32::from(number),
+    ///         Err(error) => assert_eq!((at, error.kind()), (2, pagewell::ErrorKind::OutOfRange)),
+    ///     },
+    /// );
+    /// assert_eq!(sum, 2 * 0x0707);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn view_many<R, F, T>(&self, pages: &[u64], mut look: F, mut take: T)
+    where
+        F: FnMut(usize, &View<'_>) -> Result<R, Torn>,
+        T: FnMut(usize, Result<R, Error>),
+    {
+        let mut at = 0;
+        for group in pages.chunks(GROUP) {
+            Reader(self.mapping()).prefetch_pages(group);
+            for &page in group {
+                take(at, self.view(page, |view| look(at, view)));
+                at += 1;
+            }
+        }
+    }
+}

@@ -132,6 +132,38 @@ impl<'i> Seen<'i> {
     }
 }
 
+/// Loads the slot of `page` out of all slots of an index.
+#[inline(always)]
+fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
+    let word = slots.get(page as usize)?;
+    // ORDERING: Acquire; pairs with the release store that published the slot, so that the page's
+    // bytes and record are seen as they were when it was published.
+    let slot = Slot::from_bits(word.load(Ordering::Acquire));
+    Some(Seen { word, slot })
+}
+
+/// The slots of an index, to look at many of them.
+#[cfg(not(loom))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looker<'i>(&'i [AtomicU64]);
+
+#[cfg(not(loom))]
+impl<'i> Looker<'i> {
+    /// As [`Index::look`].
+    #[inline(always)]
+    pub(crate) fn look(self, page: PageNr) -> Option<Seen<'i>> {
+        look_in(self.0, page)
+    }
+
+    /// Asks for the line of the slot of `page`.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, page: PageNr) {
+        if let Some(word) = self.0.get(page as usize) {
+            prefetch(word);
+        }
+    }
+}
+
 /// How many leaves have the slots of `nr_pages` pages.
 fn leaves_for(nr_pages: u64) -> Option<usize> {
     usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()
@@ -198,20 +230,14 @@ impl<S: RefScheme> Index<S> {
     /// Loads the slot of `page`; none if the page is past the index's end.
     #[inline]
     pub(crate) fn look(&self, page: PageNr) -> Option<Seen<'_>> {
-        let word = self.slots.get(page as usize)?;
-        // ORDERING: Acquire; pairs with the release store that published the slot, so that the page's
-        // bytes and record are seen as they were when it was published.
-        let slot = Slot::from_bits(word.load(Ordering::Acquire));
-        Some(Seen { word, slot })
+        look_in(&self.slots, page)
     }
 
-    /// Asks for the line of the slot of `page`.
+    /// What looks at many slots need of the index, as a value.
     #[cfg(not(loom))]
     #[inline]
-    pub(crate) fn prefetch(&self, page: PageNr) {
-        if let Some(word) = self.slots.get(page as usize) {
-            prefetch(word);
-        }
+    pub(crate) fn looker(&self) -> Looker<'_> {
+        Looker(&self.slots)
     }
 
     /// Gets hold of the leaf of `page`, if it is in use.

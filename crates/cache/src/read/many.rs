@@ -16,7 +16,6 @@ use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::base::error::Error;
 use crate::base::page::PageNr;
-use crate::index::file_index::Seen;
 use crate::read::raw;
 use crate::read::reader::Reader;
 
@@ -57,63 +56,59 @@ impl<S: RefScheme> Reader<'_, S> {
         requests: &mut [ReadRequest<'_>],
         mut other: impl FnMut(&mut ReadRequest<'_>),
     ) {
-        debug_assert!(requests.len() <= GROUP);
+        let nr = requests.len().min(GROUP);
+        let requests = &mut requests[..nr];
+        // Loaded before the first atomic access; otherwise the compiler must load them again after each.
+        let (page_shift, page_size) = (self.0.page_shift(), self.0.page_size());
+        let (index, view) = (self.0.index().looker(), self.0.index().view());
+        let split = |pos: u64| (pos >> page_shift, pos as usize & (page_size - 1));
         // 1.
         for request in &*requests {
-            let (page, _) = self.split(request.offset);
-            self.0.index().prefetch(page);
+            index.prefetch(split(request.offset).0);
         }
         // 2.
         let mut seen = [const { None }; GROUP];
-        for (request, seen) in requests.iter().zip(&mut seen) {
-            *seen = self.look_ahead(request.offset, request.buf.len());
+        for at in 0..nr {
+            let (pos, len) = (requests[at].offset, requests[at].buf.len());
+            let (page, off) = split(pos);
+            if let Some(slot) = index.look(page)
+                && slot.slot.is_hot()
+                && off + len <= page_size
+                // After the slot, as step 3 of the optimistic read. The sum cannot overflow: see there.
+                && pos + len as u64 <= self.0.size()
+            {
+                raw::prefetch_page(view, slot.slot.frame(), off, len.min(MOST_LINES * LINE));
+                seen[at] = Some(slot);
+            }
         }
         // 3.
-        let view = self.0.index().view();
-        for (request, seen) in requests.iter_mut().zip(&seen) {
-            if let Some(seen) = seen {
-                let (_, off) = self.split(request.offset);
+        for at in 0..nr {
+            if let Some(seen) = seen[at] {
+                let request = &mut requests[at];
+                let (_, off) = split(request.offset);
                 raw::copy_page(view, seen.slot.frame(), off, request.buf);
             }
         }
         // 4.
         // ORDERING: Acquire fence; step 5 of the optimistic read, for all copies at once.
         fence(Ordering::Acquire);
-        for (request, seen) in requests.iter_mut().zip(&seen) {
-            match seen {
+        for at in 0..nr {
+            let request = &mut requests[at];
+            match seen[at] {
                 Some(seen) if seen.is_unchanged() => request.result = Ok(request.buf.len()),
                 _ => other(request),
             }
         }
     }
 
-    /// The slot of a read that is within one page, and hot; the lines of its bytes are asked for.
-    #[inline]
-    fn look_ahead(&self, pos: u64, len: usize) -> Option<Seen<'_>> {
-        let (page, off) = self.split(pos);
-        if off + len > self.0.page_size() {
-            return None;
-        }
-        let seen = self.0.index().look(page)?;
-        if !seen.slot.is_hot() {
-            return None;
-        }
-        // After the slot, as step 3 of the optimistic read. The sum cannot overflow: see there.
-        if pos + len as u64 > self.0.size() {
-            return None;
-        }
-        let view = self.0.index().view();
-        raw::prefetch_page(view, seen.slot.frame(), off, len.min(MOST_LINES * LINE));
-        Some(seen)
-    }
-
     /// Asks for what views of up to [`GROUP`] pages will load first: the slots, and then the first lines of the pages.
     pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
+        let index = self.0.index().looker();
         for &page in pages {
-            self.0.index().prefetch(page);
+            index.prefetch(page);
         }
         for &page in pages {
-            if let Some(seen) = self.0.index().look(page)
+            if let Some(seen) = index.look(page)
                 && seen.slot.is_hot()
             {
                 raw::prefetch_page(self.0.index().view(), seen.slot.frame(), 0, 2 * LINE);

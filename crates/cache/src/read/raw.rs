@@ -25,8 +25,10 @@ pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: u
     let bytes = unsafe { view.bytes(frame, off, len) };
     let start = bytes.as_ptr();
     prefetch(start);
-    for more in (64..len).step_by(64) {
-        prefetch(start.wrapping_add(more));
+    if len > 64 {
+        for more in (64..len).step_by(64) {
+            prefetch(start.wrapping_add(more));
+        }
     }
     // The last byte may be on one line more.
     prefetch(start.wrapping_add(len.saturating_sub(1)));

@@ -90,7 +90,7 @@ impl<S: RefScheme> Reader<'_, S> {
 
     /// The page with byte `pos` of the file, and the byte's position in it.
     #[inline]
-    pub(super) fn split(self, pos: u64) -> (PageNr, usize) {
+    fn split(self, pos: u64) -> (PageNr, usize) {
         let off = pos as usize & (self.0.page_size() - 1);
         (pos >> self.0.page_shift(), off)
     }

@@ -36,8 +36,8 @@
 
 pub use pagewell_cache::{
     BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File,
-    MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet, Stats, Torn,
-    View, Writeback,
+    MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut,
+    PublishedPage, Quiet, Stats, Token, TokenState, Torn, View, Watch, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 
@@ -48,7 +48,9 @@ struct Durability;
 /// Files whose pages are shown at addresses: what [`File::mapped`] gives to the author of a memory space, or of something like it.
 /// [`space`] is built on it.
 pub mod mapped {
-    pub use pagewell_cache::{FileUser, HeldPage, MappedFile, PageMove, Spare, Tried, Wait};
+    pub use pagewell_cache::{
+        FileUser, HeldPage, Looked, MappedFile, PageMove, Spare, Tried, Wait, Words, look_at,
+    };
 }
 
 /// The page reference count, for programs that count references themselves.
@@ -158,8 +160,8 @@ pub mod frame {
 pub mod space {
     pub use pagewell_space::{
         AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Error, ErrorKind, FileInfo, FrameSource,
-        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated, NotMoved, Op,
-        OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
+        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated, NotMoved, OfSpace,
+        Op, OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
     };
 }
 

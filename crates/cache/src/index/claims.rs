@@ -1,6 +1,7 @@
 //! The parts of the cache that claims need.
 
 use std::mem::offset_of;
+use std::sync::Arc;
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
@@ -9,14 +10,17 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, is_apart};
 
-/// The parts of the cache that claims need: the frames that slots name, the places to wait, the notes on what was filled, and the
-/// version that new leaves begin at.
+use crate::index::lives::Lives;
+
+/// The parts of the cache that claims need: the frames that slots name, the places to wait, the notes on what was filled, the
+/// version that new leaves begin at, and how often versions have started over.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
     pub(crate) waits: WaitTable,
     /// What the eviction policy is to learn of frames that are filled. CLOCK needs none.
     pub(crate) notes: Notes,
+    pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
     /// How often a slot was claimed through its leaf, as evictions do.
     #[cfg(all(test, not(loom)))]
@@ -30,6 +34,11 @@ const _: () = {
     assert!(is_apart::<C>(
         offset_of!(C, notes),
         size_of::<Notes>(),
+        floor
+    ));
+    assert!(is_apart::<C>(
+        offset_of!(C, lives),
+        size_of::<Arc<Lives>>(),
         floor
     ));
     assert!(is_apart::<C>(
@@ -50,6 +59,7 @@ impl<S: RefScheme> Claims<S> {
             pool,
             waits: WaitTable::new(),
             notes,
+            lives: Arc::default(),
             version_floor: Padded(AtomicU64::new(0)),
             #[cfg(all(test, not(loom)))]
             nr_claimed: AtomicU64::new(0),

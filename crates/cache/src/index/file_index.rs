@@ -80,7 +80,7 @@ struct Upkeep {
 /// A slot that a lookup saw, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'i> {
-    word: &'i AtomicU64,
+    pub(super) word: &'i AtomicU64,
     pub(crate) slot: Slot,
 }
 
@@ -101,6 +101,19 @@ impl<'i> Seen<'i> {
         // have loaded the data that it names before this. The caller's fence orders this load after the
         // copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
+    }
+
+    /// The word, and what it was.
+    #[inline(always)]
+    pub(crate) fn as_it_was(self) -> (&'i AtomicU64, u64) {
+        (self.word, self.slot.bits())
+    }
+
+    /// The slot now.
+    #[inline(always)]
+    pub(super) fn again(self) -> Slot {
+        // ORDERING: Acquire, as in `Index::look`.
+        Slot::from_bits(self.word.load(Ordering::Acquire))
     }
 
     /// Waits for the end of the claim of the slot, which was seen busy: watches for the first rounds of `backoff`, and sleeps
@@ -334,6 +347,8 @@ impl<S: RefScheme> Index<S> {
             .max()
             .unwrap_or(0);
         claims.raise_version_floor(floor + highest + 1);
+        // L2.
+        claims.lives.end(&self.slots_of(leaf)[0]);
         // I4.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
         // ORDERING: Release; a thread that finds the leaf out of use (`leaf_nr` acquires) may take it into use, and

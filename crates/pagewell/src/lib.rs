@@ -29,6 +29,9 @@
 //! The types have a parameter `S` that no program needs to name: leave it out, as that of a `Vec` for its allocator. It says how
 //! references to pages are counted; benchmarks and tests compare the library's way with another (the feature `baselines`).
 //!
+//! Pages can be looked at where they are without a pin ([`File::view`]), and a reader may go from one to the next
+//! ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` says how a tree is built on that.
+//!
 //! [`File`] and, for writes, `docs/durability.md` say what is promised and what is not; `docs/ARCHITECTURE.md` says how it
 //! works.
 
@@ -44,6 +47,10 @@ pub use pagewell_frame::{HugePages, Nodes};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/durability.md")]
 struct Durability;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/views-and-tokens.md")]
+struct ViewsAndTokens;
 
 /// Files whose pages are shown at addresses: what [`File::mapped`] gives to the author of a memory space, or of something like it.
 /// [`space`] is built on it.

@@ -214,6 +214,16 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         }),
     ));
     table.push((
+        "space: view of an integer and 64 bytes, hit",
+        second(|_| {
+            space
+                .view(start..start + PAGE, |v| {
+                    Ok((v.u64_le(8)?, v.copy_to(192, &mut buf[..64])?))
+                })
+                .unwrap();
+        }),
+    ));
+    table.push((
         "space: pin, and its drop",
         second(|_| drop(space.pin(start, 64).unwrap())),
     ));

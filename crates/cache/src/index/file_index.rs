@@ -20,7 +20,8 @@
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
 //! - I5: no word of a slot with a page repeats, even if its leaf was taken out in between: a new leaf's
 //!   slots begin at a version (the *floor* of the cache) that is higher than all versions of slots in leaves
-//!   that were taken out. (The version has 31 bits; see [`crate::base::slot`].)
+//!   that were taken out. (The version has 31 bits; see [`crate::base::slot`]. This is for looks; what is kept for longer has a
+//!   life beside the word, [`crate::index::lives`].)
 //! - I6: a leaf is made by one thread at a time, which has locked it ([`Index::lock_to_make`]) and entered it ([`Index::enter`]);
 //!   only its maker stores a root entry that is zero. A leaf leaves ([`Index::leave`]) when it was taken out, or could not be made.
 //!

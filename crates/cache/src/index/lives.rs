@@ -4,7 +4,7 @@
 //! A slot's version has 31 bits ([`crate::base::slot`]). For a reader that looks at one page that is plenty. A token is kept for as long
 //! as its owner likes, and the same word may come back in two ways: after 2^31 changes of the slot; and when the slot's leaf is taken
 //! out of use and made again, since new leaves begin at a version of the whole cache (the floor), which may have got to any of the 2^31
-//! by then. So the leaf of a slot has a number, its *life*. A token has the life along with the word, and counts only while both are as they were.
+//! by then. So a slot has a number beside its word, its *life*. A token has both, and is good only while both are as they were.
 //!
 //! ```text
 //! who makes a token                            who changes the slot
@@ -20,18 +20,23 @@
 //! - L1: a change of a slot by which its version starts over at zero goes on to the next life before the slot has that version.
 //! - L2: so does taking a leaf out of use, before its slots are zeros.
 //!
-//! *Why no token is taken for unchanged when the page has changed.* The slot had the token's word at step 2, and at step 3, and was
-//! changed in between. Each change moves the version by one, so either there were 2^31 of them or a multiple, and one has started
-//! over; or the leaf was taken out. Take the first such step b after the slot's change away from the word of step 2. It happens before
-//! step 3's load, which has read what was published after it, through all claims in between; so step 4 gets its life or a later one. It
-//! remains that step 1 got an earlier one. If step 1 had read what b stored, step a would happen before step 2, which then sees the claim, or what came after
-//! it: not the word that it did see, unclaimed. (A leaf with a page cannot be frozen. If L2's step was read by step 1, the page
-//! was out before; so step 2 does not find it.) So the lives differ.
+//! *Why no token is taken for unchanged when the page has changed.* Say the slot had the token's word at step 2 and at step 3, and another one in
+//! between. Every change moves the version by one, within the life of a leaf. So to come back to the same word it has started over at
+//! zero, or the leaf was taken out; either way a step b lies between the two words.
 //!
-//! Nobody needs to know which slots a number is for, as long as it is the same for all slots of a leaf. So there are a few numbers for the
+//! - It is seen by step 4. It happens before step c, that before the next claim of the slot, and so on to whoever published the word that
+//!   step 3 has loaded.
+//! - It was not seen by step 1. If it had been, then step a, or the change of the slot before the leaf was frozen, would happen before step
+//!   2, which would not find the earlier word there any more, or find it claimed.
+//!
+//! A number of 64 bits that only goes up is not the same before a step b as after it. So the lives differ, and the token is void.
+//!
+//! The argument is about what happens after step 2. That the bytes that the view has seen are those of the slot's word at step 2 is for the
+//! view to show, by its own checks.
+//!
+//! Nobody needs to know which slots a number is for, as long as it stays the same for each slot. So there are a few numbers for the
 //! whole cache, and a leaf has the one that its address says. If a leaf is taken out, the tokens of pages in other leaves
-//! with the same number are void too: whoever has one starts over, as if the page had changed. A life takes 64 bits, and at the very
-//! least microseconds: it does not repeat.
+//! with the same number are void too: whoever has one starts over, as if the page had changed.
 //!
 //! Proved by `loom_token_vs_versions_that_start_over`, `loom_token_vs_leaf_remade`; by the mutants `token-*`.
 

@@ -6,6 +6,7 @@ use pagewell::io::MemoryBackend;
 use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, Token, TokenState, Torn, Writeback};
 use pagewell_testkit::content;
+use pagewell_testkit::wait::not_yet;
 
 mod support;
 
@@ -181,10 +182,10 @@ fn a_published_page_is_seen_and_stays_locked() {
     };
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| file.write_at(&[6; PAGE], 0).expect("a write"));
-        for _ in 0..100 {
+        not_yet("a page that is locked is written", || {
             assert_eq!(file.view(0, |v| v.u8(0)).expect("a page"), 5);
-            std::thread::yield_now();
-        }
+            writer.is_finished()
+        });
         drop(published);
         assert_eq!(writer.join().expect("no panic"), PAGE);
     });

@@ -60,8 +60,10 @@ pub use api::quiet::Quiet;
 pub use base::error::{Error, ErrorKind, Op};
 pub use base::page::MAX_FILE_BYTES;
 pub use dirty::options::{BeforeWrite, Writeback};
+pub use index::token::{Token, TokenState};
 pub use mapping::user::FileUser;
-pub use read::look::Torn;
+pub use read::look::{OfFile, Torn, Watch, Words};
+pub use read::look_at::{Looked, look_at};
 #[cfg(not(loom))]
 pub use read::many::ReadRequest;
 #[cfg(not(loom))]
@@ -73,4 +75,4 @@ pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 pub use supply::policy::Eviction;
 pub use write::moves::PageMove;
 #[cfg(not(loom))]
-pub use write::pin_mut::{DetachedPageGuardMut, PageGuardMut};
+pub use write::pin_mut::{DetachedPageGuardMut, PageGuardMut, PublishedPage};

@@ -19,6 +19,7 @@ mod moves;
 mod page_sets;
 mod reads;
 mod sizes;
+mod tokens;
 mod views;
 mod writeback;
 mod writes;
@@ -30,9 +31,13 @@ use crate::dirty::options::{Access, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::files::state::Files;
+use crate::index::token::Token;
 use crate::mapping::record::Mapping;
+use crate::read::look_at::Looked;
 use crate::read::lookup::Lookup;
 use crate::read::reader::{FastRead, ReadPath, Reader};
+use crate::read::view::View;
+use crate::read::viewer::Viewer;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::writeback::durable::Sync as What;
@@ -102,6 +107,14 @@ fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<
     match Reader(mapping).read_page_optimistic(pos, &mut buf) {
         FastRead::Done => Some(buf),
         FastRead::Fallback => None,
+    }
+}
+
+/// A token of `page`, if one look without a reference does.
+fn token<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Token> {
+    match Viewer(mapping).look(page, &mut |v: &View<'_>| Ok(v.token())) {
+        Looked::Done(token) => Some(token),
+        _ => None,
     }
 }
 

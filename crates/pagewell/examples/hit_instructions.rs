@@ -7,7 +7,7 @@
 //! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so that
 //! the same program can be built against an older checkout. Where the library chooses among variants of the copy, the program has
 //! it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. Where the library has no
-//! views, there are no such kinds (`cfg(pagewell_no_views)`, set likewise). No kind waits for storage or has work for another thread: files are
+//! views, or no tokens, there are no such kinds (`cfg(pagewell_no_views)`, `cfg(pagewell_no_tokens)`, set likewise). No kind waits for storage or has work for another thread: files are
 //! bytes in memory, and are written back only when asked.
 
 use std::error::Error;
@@ -39,6 +39,10 @@ const KINDS: &[Kind] = &[
     ("view-64-hot", views::copy_64_hot),
     #[cfg(not(pagewell_no_views))]
     ("view-search", views::search),
+    #[cfg(not(pagewell_no_tokens))]
+    ("view-token-hot", tokens::made),
+    #[cfg(not(pagewell_no_tokens))]
+    ("token-check", tokens::checked),
     ("pin", pin),
     ("pin-owned", pin_owned),
     ("pin-mut", pin_mut),
@@ -48,6 +52,8 @@ const KINDS: &[Kind] = &[
     ("append-64", append_64),
     ("space-read-64-hot", space_read_64_hot),
     ("space-read-64-random", space_read_64_random),
+    #[cfg(not(pagewell_no_tokens))]
+    ("space-view-u64-hot", tokens::view_of_space),
     ("space-write-64", space_write_64),
     ("space-add", space_add),
     ("space-pin", space_pin),
@@ -214,6 +220,59 @@ mod views {
     #[inline(never)]
     fn find(v: &View<'_>, key: &[u8; 8]) -> Result<Result<usize, usize>, Torn> {
         v.search(8, 16, 255, |v, at| v.compare(at, key))
+    }
+}
+
+/// Tokens, and what came with them.
+#[cfg(not(pagewell_no_tokens))]
+mod tokens {
+    use pagewell::Token;
+
+    use super::*;
+
+    /// As one integer by a view, and a token with it.
+    pub(super) fn made(count: u64) -> Result<(), Failure> {
+        let file = cached_file()?;
+        for _ in 0..count {
+            black_box(view_u64_with_token(&file, black_box(5), black_box(192))?);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn view_u64_with_token(
+        file: &File,
+        page: u64,
+        at: usize,
+    ) -> Result<(u64, Token), pagewell::Error> {
+        file.view(page, |v| Ok((v.u64_le(at)?, v.token())))
+    }
+
+    pub(super) fn checked(count: u64) -> Result<(), Failure> {
+        let file = cached_file()?;
+        let token = file.view(5, |v| Ok(v.token()))?;
+        for _ in 0..count {
+            if !is_unchanged(&file, black_box(&token)) {
+                return Err("a page that nobody changes".into());
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn is_unchanged(file: &File, token: &Token) -> bool {
+        file.is_unchanged(token)
+    }
+
+    /// One integer of a page of a space.
+    pub(super) fn view_of_space(count: u64) -> Result<(), Failure> {
+        let (space, start) = private_space()?;
+        let page = start + 5 * PAGE..start + 6 * PAGE;
+        for _ in 0..count {
+            let (page, at) = black_box((page.clone(), 192));
+            black_box(space.view(page, |v| v.u64_le(at))?);
+        }
+        Ok(())
     }
 }
 

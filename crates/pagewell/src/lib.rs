@@ -29,6 +29,9 @@
 //! The types have a parameter `S` that no program needs to name: leave it out, as that of a `Vec` for its allocator. It says how
 //! references to pages are counted; benchmarks and tests compare the library's way with another (the feature `baselines`).
 //!
+//! Pages can be looked at where they are without a pin ([`File::view`]), and a reader may go from one to the next
+//! ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` says how a tree is built on that.
+//!
 //! [`File`] and, for writes, `docs/durability.md` say what is promised and what is not; `docs/ARCHITECTURE.md` says how it
 //! works.
 
@@ -36,8 +39,8 @@
 
 pub use pagewell_cache::{
     BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File, Group,
-    GroupBuilder, MAX_FILE_BYTES, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut, Quiet,
-    ReadRequest, Stats, Torn, View, Writeback,
+    GroupBuilder, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut,
+    PublishedPage, Quiet, ReadRequest, Stats, Token, TokenState, Torn, View, Watch, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 
@@ -45,10 +48,16 @@ pub use pagewell_frame::{HugePages, Nodes};
 #[doc = include_str!("../../../docs/durability.md")]
 struct Durability;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/views-and-tokens.md")]
+struct ViewsAndTokens;
+
 /// Files whose pages are shown at addresses: what [`File::mapped`] gives to the author of a memory space, or of something like it.
 /// [`space`] is built on it.
 pub mod mapped {
-    pub use pagewell_cache::{FileUser, HeldPage, MappedFile, PageMove, Spare, Tried, Wait};
+    pub use pagewell_cache::{
+        FileUser, HeldPage, Looked, MappedFile, PageMove, Spare, Tried, Wait, Words, look_at,
+    };
 }
 
 /// The page reference count, for programs that count references themselves.
@@ -158,8 +167,8 @@ pub mod frame {
 pub mod space {
     pub use pagewell_space::{
         AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Error, ErrorKind, FileInfo, FrameSource,
-        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated, NotMoved, Op,
-        OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
+        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated, NotMoved, OfSpace,
+        Op, OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
     };
 }
 

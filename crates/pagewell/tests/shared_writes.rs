@@ -19,6 +19,7 @@ const TABLE: &str = "
 | read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
 | view of an integer and 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
+| view with a token, and its check, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 64 bytes by reference | 0 | 2 | 0 | 0 | 0 | frame's record 2u |
 | pin, and its drop | 0 | 2 | 0 | 0 | 0 | frame's record 2u |
 | owned pin, and its drop | 0 | 4 | 0 | 0 | 0 | frame's record 2u, handles of the file 2u |
@@ -33,6 +34,7 @@ const TABLE: &str = "
 | the same under CLOCK, the baseline | 352 | 480 | 96 | 96 | 128 | frame's record 224s 192u, hand of all 32u, handle's sequence 64s, node 96l, permits 64u, slot 64s 64u, statistics 64u, transfers 64u |
 | space: read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | space: read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
+| space: view of an integer and 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | space: pin, and its drop | 1 | 5 | 0 | 1 | 0 | entry of the table 1s 1u, frame's record 4u, structure lock 1l |
 | space: write to a page of its own | 1 | 1 | 0 | 0 | 2 | entry of the table 1s 1u |
 | space: addition | 1 | 1 | 0 | 0 | 2 | entry of the table 1s 1u |
@@ -129,6 +131,13 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         }),
     ));
     table.push((
+        "view with a token, and its check, hit",
+        second(|_| {
+            let token = file.view(5, |v| Ok(v.token())).unwrap();
+            assert!(file.is_unchanged(&token));
+        }),
+    ));
+    table.push((
         "read of 64 bytes by reference",
         second(|_| {
             file.read_at_referenced(&mut buf[..64], 5 * PAGE).unwrap();
@@ -202,6 +211,16 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         "space: read of 4 KiB, hit",
         second(|_| {
             space.read(start, &mut buf).unwrap();
+        }),
+    ));
+    table.push((
+        "space: view of an integer and 64 bytes, hit",
+        second(|_| {
+            space
+                .view(start..start + PAGE, |v| {
+                    Ok((v.u64_le(8)?, v.copy_to(192, &mut buf[..64])?))
+                })
+                .unwrap();
         }),
     ));
     table.push((

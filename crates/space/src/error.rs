@@ -24,6 +24,8 @@ pub enum Op {
     Atomic,
     /// Pinning bytes of a page.
     Pin,
+    /// Looking at bytes of a page where they are.
+    View,
     /// Forking.
     Fork,
     /// Migrating a range to another node.
@@ -48,6 +50,7 @@ impl fmt::Display for Op {
             Self::Write => "write",
             Self::Atomic => "atomic operation",
             Self::Pin => "pin",
+            Self::View => "view",
             Self::Fork => "fork",
             Self::Migrate => "migrate",
             Self::Compact => "compact",
@@ -70,8 +73,11 @@ pub enum ErrorKind {
     /// The range is empty, or ends before it begins, or reaches beyond the addresses of the space.
     InvalidRange,
     /// The range does not begin and end at the borders of pages, or the word is not aligned, or the bytes to be
-    /// pinned are of several pages.
+    /// pinned or viewed are of several pages.
     Misaligned,
+    /// What the bytes say leads nowhere: the closure of a view ([`Space::view`](crate::Space::view)) has left with `Torn`, though they did not
+    /// change; or it has looked more often than any way through a page takes.
+    Malformed,
     /// The space has no room for such an area among its addresses.
     OutOfAddresses,
     /// No frame is free, or none on a node that the area is bound to, and none could be made free there by evicting pages of
@@ -107,6 +113,7 @@ impl ErrorKind {
             Self::Protected => "the area does not allow it",
             Self::InvalidRange => "not a range of addresses of the space",
             Self::Misaligned => "not aligned",
+            Self::Malformed => "what the bytes say leads nowhere",
             Self::OutOfAddresses => "no addresses are left for an area of that size",
             Self::OutOfFrames => {
                 "no frame is free where the page may be, and none can be made free"
@@ -147,6 +154,11 @@ impl Error {
             op,
             addr: Some(addr),
         }
+    }
+
+    /// The same error, of the operation `op`.
+    pub(crate) const fn with_op(self, op: Op) -> Self {
+        Self { op, ..self }
     }
 
     /// What went wrong.

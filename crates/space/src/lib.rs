@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `api` | what users hold and call: [`Spaces`], [`Space`] |
 //! | `change` | mapping, unmapping, protecting and moving areas; forks |
-//! | `access` | reads, writes, pins, and the faults that they take; accesses of mapped files |
+//! | `access` | reads, writes, pins, views, and the faults that they take; accesses of mapped files |
 //! | `mm` | the state of a space, and of all spaces of a pool |
 //! | `motion` | migration and compaction |
 //! | `areas` | areas, policies, what shows a file; cuts of files |
@@ -45,6 +45,7 @@ mod tests;
 mod words;
 
 pub use access::pin::{OwnedPin, Pin};
+pub use access::view::OfSpace;
 #[cfg(not(loom))]
 pub use api::cache::CacheSpaces;
 pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};

@@ -20,6 +20,9 @@ const VARIANTS: &str = "crates/sync/src/bytes/variant";
 /// Where a checkout has views, if it has any. If not, the program is told.
 const VIEWS: &str = "crates/cache/src/read/view.rs";
 
+/// Where a checkout has tokens, if it has any; likewise.
+const TOKENS: &str = "crates/cache/src/index/token.rs";
+
 /// The program, built.
 #[derive(Debug)]
 pub struct Program {
@@ -93,6 +96,10 @@ fn build(root: &Path, target: Option<&Path>) -> Result<Program, String> {
     command.args(["--check-cfg", "cfg(pagewell_no_views)"]);
     if !root.join(VIEWS).is_file() {
         command.args(["--cfg", "pagewell_no_views"]);
+    }
+    command.args(["--check-cfg", "cfg(pagewell_no_tokens)"]);
+    if !root.join(TOKENS).is_file() {
+        command.args(["--cfg", "pagewell_no_tokens"]);
     }
     let output = command
         .output()

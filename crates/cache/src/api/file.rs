@@ -13,15 +13,17 @@ use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::opened::Opened;
+use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
 use crate::mapping::refresh::refresh;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
 use crate::read::look::Torn;
+use crate::read::look_at::Looked;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::read::view::View;
-use crate::read::viewer::{Looked, Viewer};
+use crate::read::viewer::Viewer;
 use crate::spaces::mapped::MappedFile;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
@@ -221,7 +223,7 @@ impl<S: RefScheme> File<S> {
     {
         match Viewer(&self.mapping).look(page, &mut look) {
             Looked::Done(answer) => Ok(answer),
-            Looked::Again | Looked::Fallback => self.view_any(page, &mut look),
+            Looked::Again | Looked::Fallback | Looked::TooLong => self.view_any(page, &mut look),
         }
     }
 
@@ -234,6 +236,31 @@ impl<S: RefScheme> File<S> {
         Viewer(&self.mapping)
             .view(page, look, &|| self.sequence.on_miss(page, 1))
             .map_err(|error| error.with_op(Op::View))
+    }
+
+    /// Whether the page of `token` is as it was seen by the view that the token is of, and nobody is about to change it: two loads, and
+    /// nothing is written.
+    ///
+    /// So a reader goes from page to page without a pin, and finds out afterwards whether the way was right: it views a page, which names
+    /// the next one; views that; and asks whether the first is unchanged. If it is, it was so at the moment at which
+    /// the second page was what the view has seen. The order in which writers change several pages, and a whole tree, are in
+    /// `docs/guide/views-and-tokens.md`.
+    ///
+    /// What counts as a change: any write to the page, also of the same bytes, and an end of the file that moves within it; taking it out of the
+    /// cache, and moving it to another frame, though its bytes are the same then. Reading, pinning and writing
+    /// back are none. However long a token is kept, a page that has changed is not taken for unchanged; now and then an unchanged one is
+    /// taken for changed. With the token of another file the answer is `false`, and so it is after the file was closed and opened again.
+    #[inline]
+    #[must_use]
+    pub fn is_unchanged(&self, token: &Token) -> bool {
+        self.mapping.is_unchanged(token)
+    }
+
+    /// As [`is_unchanged`](Self::is_unchanged), and tells a page that has changed from one that somebody has just claimed: the latter
+    /// may turn out to be unchanged, as when it was only written back.
+    #[inline]
+    pub fn token_state(&self, token: &Token) -> TokenState {
+        self.mapping.token_state(token)
     }
 
     /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its bytes

@@ -24,7 +24,8 @@
 //! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim. At
 //! thirty million writes to one page in a second, that is more than a minute in the middle of one copy, and the
 //! copy would have to end between one write and the next. A leaf that is freed and made again begins at a version that no
-//! slot had before (see [`crate::index`]).
+//! slot had before (see [`crate::index`]). What is kept for longer than a copy has a number beside the word, which moves each time that
+//! versions start over ([`crate::index::lives`]).
 
 use std::fmt;
 
@@ -39,7 +40,13 @@ const PRESENT: u64 = 1 << 1;
 const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
-const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
+/// In models versions start over soon, so that what is there for that runs.
+const VERSION_BITS: u32 = if cfg!(loom) {
+    3
+} else {
+    FRAME_SHIFT - VERSION_SHIFT
+};
+const VERSION_MASK: u64 = ((1 << VERSION_BITS) - 1) << VERSION_SHIFT;
 const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
 
 /// In the place of the frame's number: the other bits are a ghost.
@@ -106,6 +113,18 @@ impl Slot {
 
     pub(crate) const fn is_busy(self) -> bool {
         self.0 & BUSY != 0
+    }
+
+    /// What the slot says of the page, whether it is claimed and marked or not: the frame, if there is one, and the version.
+    #[inline(always)]
+    pub(crate) const fn of_page(self) -> u64 {
+        self.0 & !(HOT | BUSY)
+    }
+
+    /// Whether versions have started over with the change from `before` to this slot.
+    #[inline(always)]
+    pub(crate) const fn starts_over(self, before: Self) -> bool {
+        self.0 & VERSION_MASK < before.0 & VERSION_MASK
     }
 
     /// This slot, which is present, marked as referenced.
@@ -271,6 +290,35 @@ mod tests {
                     assert_eq!(slot.with_referenced().state(), slot.state());
                 }
                 State::Empty | State::Busy => assert!(!slot.is_hot()),
+            }
+        }
+    }
+
+    #[test]
+    fn versions_start_over_at_the_end_of_their_range_and_nowhere_else() {
+        for slot in slots() {
+            let is_last = slot.versions_since(0) == LAST_VERSION;
+            for after in [
+                slot.filled(FrameNr::new(3)),
+                slot.rewritten(),
+                slot.moved(FrameNr::new(4)),
+                slot.emptied(None),
+            ] {
+                assert_eq!(after.starts_over(slot), is_last);
+            }
+            for same in [slot, slot.claimed()] {
+                assert!(!same.starts_over(slot));
+            }
+        }
+    }
+
+    #[test]
+    fn claims_and_marks_say_nothing_of_the_page() {
+        for slot in slots() {
+            assert_eq!(slot.claimed().of_page(), slot.of_page());
+            assert_eq!(slot.without_referenced().of_page(), slot.of_page());
+            for changed in [slot.rewritten(), slot.moved(FrameNr::new(5))] {
+                assert_ne!(changed.of_page(), slot.of_page());
             }
         }
     }

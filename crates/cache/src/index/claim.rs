@@ -289,10 +289,20 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
+    /// Ends the claim of a present slot whose page counts as another one from now on, though its bytes are the same: the file ends
+    /// elsewhere in it.
+    pub(crate) fn touch(mut self) {
+        drop(self.end(self.before.rewritten()));
+    }
+
     /// Stores the slot's new word and wakes the threads that wait for it.
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
         let word = place.word();
+        if after.starts_over(self.before) {
+            // L1.
+            self.claims.lives.end(word);
+        }
         // ORDERING: Release; publishes the page's bytes and the frame's record to threads that load the slot
         // (`FrameView::load`), and to the next claim. A restored slot is published anew for the same
         // reason: this store hides its publisher's.

@@ -11,9 +11,10 @@ use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, is_apart};
 
 use crate::base::accounts::Accounts;
+use crate::index::lives::Lives;
 
 /// The parts of the cache that claims need: the frames that slots name, the places to wait, the notes on what was filled, what groups
-/// have, and the version that new leaves begin at.
+/// have, the version that new leaves begin at, and how often versions have started over.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
@@ -22,6 +23,7 @@ pub(crate) struct Claims<S: RefScheme> {
     pub(crate) notes: Notes,
     /// What the groups of files have.
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
     /// How often a slot was claimed through its leaf, as evictions do.
     #[cfg(all(test, not(loom)))]
@@ -35,6 +37,11 @@ const _: () = {
     assert!(is_apart::<C>(
         offset_of!(C, notes),
         size_of::<Notes>(),
+        floor
+    ));
+    assert!(is_apart::<C>(
+        offset_of!(C, lives),
+        size_of::<Arc<Lives>>(),
         floor
     ));
     assert!(is_apart::<C>(
@@ -56,6 +63,7 @@ impl<S: RefScheme> Claims<S> {
             waits: WaitTable::new(),
             notes,
             accounts: Arc::default(),
+            lives: Arc::default(),
             version_floor: Padded(AtomicU64::new(0)),
             #[cfg(all(test, not(loom)))]
             nr_claimed: AtomicU64::new(0),

@@ -20,7 +20,8 @@
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
 //! - I5: no word of a slot with a page repeats, even if its leaf was taken out in between: a new leaf's
 //!   slots begin at a version (the *floor* of the cache) that is higher than all versions of slots in leaves
-//!   that were taken out. (The version has 31 bits; see [`crate::base::slot`].)
+//!   that were taken out. (The version has 31 bits; see [`crate::base::slot`]. This is for looks; what is kept for longer has a
+//!   life beside the word, [`crate::index::lives`].)
 //! - I6: a leaf is made by one thread at a time, which has locked it ([`Index::lock_to_make`]) and entered it ([`Index::enter`]);
 //!   only its maker stores a root entry that is zero. A leaf leaves ([`Index::leave`]) when it was taken out, or could not be made.
 //!
@@ -87,7 +88,7 @@ struct Upkeep {
 /// A slot that a lookup saw, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'i> {
-    word: &'i AtomicU64,
+    pub(super) word: &'i AtomicU64,
     pub(crate) slot: Slot,
 }
 
@@ -108,6 +109,19 @@ impl<'i> Seen<'i> {
         // have loaded the data that it names before this. The caller's fence orders this load after the
         // copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
+    }
+
+    /// The word, and what it was.
+    #[inline(always)]
+    pub(crate) fn as_it_was(self) -> (&'i AtomicU64, u64) {
+        (self.word, self.slot.bits())
+    }
+
+    /// The slot now.
+    #[inline(always)]
+    pub(super) fn again(self) -> Slot {
+        // ORDERING: Acquire, as in `Index::look`.
+        Slot::from_bits(self.word.load(Ordering::Acquire))
     }
 
     /// Waits for the end of the claim of the slot, which was seen busy: watches for the first rounds of `backoff`, and sleeps
@@ -378,6 +392,8 @@ impl<S: RefScheme> Index<S> {
             .max()
             .unwrap_or(0);
         claims.raise_version_floor(floor + highest + 1);
+        // L2.
+        claims.lives.end(&self.slots_of(leaf)[0]);
         // I4.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
         // ORDERING: Release; a thread that finds the leaf out of use (`leaf_nr` acquires) may take it into use, and

@@ -2,8 +2,9 @@
 //!
 //! Owns. The array of slots of each file ([`file_index`]), leaves ([`leaf`]), which parts of the arrays are in use ([`extents`]),
 //! and the claim ([`claim`]), through which every
-//! change of a slot goes. Claims need one value of the cache ([`Claims`](claims::Claims)): the frames that slots name,
-//! and the places to wait for a claim to end.
+//! change of a slot goes; what is remembered of a page for longer than a look ([`token`]), and how often versions start over
+//! ([`lives`]). Claims need one value of the cache ([`Claims`](claims::Claims)): the frames that slots name, and the places to
+//! wait for a claim to end.
 //!
 //! Calls `base`. The room that has frames (`supply`) hands in those for leaves.
 //!
@@ -15,5 +16,7 @@ pub(crate) mod claims;
 pub(crate) mod extents;
 pub(crate) mod file_index;
 pub(crate) mod leaf;
+pub(crate) mod lives;
 pub(crate) mod publish;
 pub(crate) mod raw;
+pub(crate) mod token;

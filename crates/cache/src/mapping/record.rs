@@ -34,6 +34,7 @@ use crate::index::claim::Claim;
 use crate::index::claims::Claims;
 use crate::index::file_index::Index;
 use crate::index::leaf::Leaf;
+use crate::index::token::{Origin, Token, TokenState};
 use crate::mapping::keeper::Keeper;
 use crate::mapping::shared::Shared;
 use crate::mapping::user::User;
@@ -96,6 +97,8 @@ struct Hit<S: RefScheme> {
     page_shift: u32,
     page_size: usize,
     index: Index<S>,
+    /// In the second line, as only tokens need it.
+    origin: Origin,
 }
 
 /// What is written now and then while the file is open.
@@ -249,6 +252,7 @@ impl<S: RefScheme> Mapping<S> {
             page_shift: page_size.bytes().trailing_zeros(),
             order,
             index,
+            origin: Origin::new(&shared.supply.claims.lives),
         };
         let growth = Growth {
             fill_size: AtomicU64::new(size),
@@ -320,6 +324,35 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn index(&self) -> &Index<S> {
         &self.hit.index
+    }
+
+    /// What the tokens of the file's pages are made of.
+    #[inline(always)]
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.hit.origin
+    }
+
+    /// What has become of the page of `token`; none if it has changed.
+    #[inline(always)]
+    fn unchanged(&self, token: &Token) -> Option<Slot> {
+        let seen = self.index().look(token.page())?;
+        self.origin().unchanged(token, seen)
+    }
+
+    /// Whether the page of `token` is as it was seen, and nobody is changing it.
+    #[inline(always)]
+    pub(crate) fn is_unchanged(&self, token: &Token) -> bool {
+        self.unchanged(token).is_some_and(|slot| !slot.is_busy())
+    }
+
+    /// What has become of the page of `token`.
+    #[inline]
+    pub(crate) fn token_state(&self, token: &Token) -> TokenState {
+        match self.unchanged(token) {
+            None => TokenState::Changed,
+            Some(slot) if slot.is_busy() => TokenState::Busy,
+            Some(_) => TokenState::Unchanged,
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared<S> {

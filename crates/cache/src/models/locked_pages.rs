@@ -8,7 +8,7 @@ use pagewell_frame::refcount::LockBit;
 
 use super::{
     OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, stored,
-    sync, warm, writable, write,
+    sync, token, warm, writable, write,
 };
 use crate::base::edit::Edit;
 use crate::mapping::record::Mapping;
@@ -18,7 +18,7 @@ use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
-use crate::write::page_lock::{IfLocked, PageLocks};
+use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
@@ -34,7 +34,8 @@ fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8
         .expect("a page and a frame");
     let before = bytes.to_vec();
     change(&mut bytes);
-    PageLocks(mapping).replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
+    let whole = Edit::whole(&bytes, 0);
+    PageLocks(mapping).replace_locked(0, (holder, ThenLock::Ends), whole, Some(spare));
     before
 }
 
@@ -56,6 +57,58 @@ fn loom_read_vs_pin_mut() {
         replace(&mapping, |bytes| bytes.fill(1));
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
+/// A page is locked and given up while it is written: the writer is woken, its write is there, and a token of before the lock is
+/// good until then.
+#[test]
+fn loom_cancel_vs_write() {
+    explore(2, || {
+        let files = pool::<LockBit>(6);
+        let (mapping, _) = writable(&files);
+        let token = token(&mapping, 0).expect("a page that nobody has claimed");
+        let holder = mapping.shared().next_holder();
+        let locked = PageLocks(&mapping).lock_page(0, holder, IfLocked::Wait);
+        drop(locked.expect("a page and a frame"));
+        assert!(mapping.is_unchanged(&token));
+        let writer = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || write(&mapping, 0, 1))
+        };
+        PageLocks(&mapping).unlock(0, holder);
+        writer.join().unwrap();
+        assert!(!mapping.is_unchanged(&token));
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
+/// A page is published and stays locked: another thread that writes to it waits until it is unlocked, wherever the page has moved.
+#[test]
+fn loom_publish_vs_write() {
+    explore(2, || {
+        let files = pool::<LockBit>(8);
+        let (mapping, _) = writable(&files);
+        let pin = Lookup(&mapping).get(0, || 1).expect("a page");
+        let holder = mapping.shared().next_holder();
+        let (mut bytes, spare) = PageLocks(&mapping)
+            .lock_page(0, holder, IfLocked::Wait)
+            .expect("a page and a frame");
+        let writer = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || write(&mapping, 0, 2))
+        };
+        bytes.fill(1);
+        let whole = Edit::whole(&bytes, 0);
+        PageLocks(&mapping).replace_locked(0, (holder, ThenLock::Stays), whole, Some(spare));
+        drop(pin);
+        let before_the_end = only_byte(&read(&mapping, 0, ReadPath::Referenced));
+        assert_eq!(before_the_end, 1, "written while it is locked");
+        PageLocks(&mapping).unlock(0, holder);
+        writer.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
         assert_clean_and_at_rest(&files, mapping);
     });
 }
@@ -148,7 +201,8 @@ fn loom_pin_mut_vs_discard() {
             })
         };
         bytes.fill(1);
-        PageLocks(&mapping).replace_locked(0, holder, Edit::whole(&bytes, 0), Some(spare));
+        let whole = Edit::whole(&bytes, 0);
+        PageLocks(&mapping).replace_locked(0, (holder, ThenLock::Ends), whole, Some(spare));
         other.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
         sync(&mapping);

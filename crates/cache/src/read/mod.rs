@@ -2,7 +2,7 @@
 //!
 //! Owns. The optimistic and the referenced read ([`reader`]), reads of a batch ([`many`]), the lookup from a page to a reference to its frame ([`lookup`]),
 //! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pin`]); views ([`viewer`]), what their closures get
-//! ([`view`]), and what ends these ([`look`]).
+//! ([`view`]), what ends these ([`look`]), and one look with its outcome, as memory spaces have it too ([`look_at`](mod@look_at)).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Unclean pages are in its way only when there are no frames: then it asks the
 //! file's keeper.
@@ -14,6 +14,7 @@
 pub(crate) mod ahead;
 pub(crate) mod fill;
 pub(crate) mod look;
+pub(crate) mod look_at;
 pub(crate) mod lookup;
 #[cfg(not(loom))]
 pub(crate) mod many;

@@ -9,13 +9,15 @@ use std::ops::{Range, RangeInclusive};
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::look::{Look, Torn};
+use crate::index::token::Token;
+use crate::read::look::{Look, OfFile, Torn, Watch};
 
 /// The lengths of copies that are made in line. The fewer there are, the shorter is a closure that copies, and the likelier it is
 /// compiled in line itself. Less than this are the arrays and integers, for which there are better ways.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
-/// The bytes of a page, or of a part of it, as the closure of [`File::view`](crate::File::view) sees them.
+/// The bytes of a page, or of a part of it, as the closure of [`File::view`](crate::File::view) sees them; or that of a view of a
+/// memory space, which says so by another `W`. What is to look at both has `W` as a parameter too.
 ///
 /// They may change while one looks, and then two accesses do not agree with each other; what the closure returns is thrown away
 /// then, and it is called again. Positions are counted from where the view begins, and need not be aligned.
@@ -24,9 +26,9 @@ const IN_LINE: RangeInclusive<usize> = 16..=64;
 ///
 /// Of all methods: [`Torn`] when what is asked for is not all in the view, however far out it is; and when the page has been
 /// found to have changed, which every 64th access looks for. The closure passes it on by `?`.
-pub struct View<'v> {
+pub struct View<'v, W: Watch = OfFile<'v>> {
     bytes: RacySource<'v>,
-    look: &'v Look<'v>,
+    look: &'v Look<W>,
 }
 
 /// Integers of one width: little endian, big endian.
@@ -47,9 +49,9 @@ macro_rules! integers {
 }
 
 #[allow(clippy::missing_errors_doc)] // Said once, above.
-impl<'v> View<'v> {
+impl<'v, W: Watch> View<'v, W> {
     #[inline(always)]
-    pub(crate) fn new(bytes: RacySource<'v>, look: &'v Look<'v>) -> Self {
+    pub(crate) fn new(bytes: RacySource<'v>, look: &'v Look<W>) -> Self {
         Self { bytes, look }
     }
 
@@ -159,7 +161,7 @@ impl<'v> View<'v> {
 
     /// The part in `range`, as a view of its own. It belongs to the same look.
     #[inline(always)]
-    pub fn part(&self, range: Range<usize>) -> Result<View<'v>, Torn> {
+    pub fn part(&self, range: Range<usize>) -> Result<Self, Torn> {
         let len = range.end.checked_sub(range.start).ok_or(Torn)?;
         let bytes = self.bytes.get(range.start, len).ok_or(Torn)?;
         Ok(View::new(bytes, self.look))
@@ -201,7 +203,20 @@ impl<'v> View<'v> {
     }
 }
 
-impl fmt::Debug for View<'_> {
+impl View<'_, OfFile<'_>> {
+    /// What the page is now, to be compared with what it is later ([`File::is_unchanged`](crate::File::is_unchanged)). A token is of the
+    /// whole page, whatever part the view is of.
+    ///
+    /// It outlives the closure. If the page changes before the look ends, the token says so from the beginning, and the
+    /// closure is called again; so return it along with the answer, as all that is to count.
+    #[must_use]
+    #[inline]
+    pub fn token(&self) -> Token {
+        self.look.watch.token()
+    }
+}
+
+impl<W: Watch> fmt::Debug for View<'_, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "View({} bytes)", self.len())
     }

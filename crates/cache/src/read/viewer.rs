@@ -36,26 +36,16 @@ use pagewell_sync::thread::Backoff;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
+use crate::base::slot::State;
 use crate::mapping::record::Mapping;
-use crate::read::look::{Look, STEP, Torn};
+use crate::read::look::{OfFile, STEP, Torn};
+use crate::read::look_at::{Looked, look_at};
 use crate::read::lookup::Lookup;
 use crate::read::raw;
 use crate::read::view::View;
 
 /// How many looks without a reference follow the first one.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
-
-/// The outcome of a look without a reference.
-#[derive(Debug)]
-#[must_use]
-pub(crate) enum Looked<R> {
-    /// The answer, which is of the page.
-    Done(R),
-    /// The page was changing.
-    Again,
-    /// A look with a reference has to decide.
-    Fallback,
-}
 
 /// Views of pages of a file.
 #[derive(Clone, Copy, Debug)]
@@ -91,16 +81,10 @@ impl<S: RefScheme> Viewer<'_, S> {
             return Looked::Fallback;
         }
         let len = rest.min(page_size as u64) as usize;
-        // 4.
+        // 4, and then 5 and 6.
         let bytes = raw::racy_page(view, seen.slot.frame(), len);
-        let one = Look::new(Some(seen), page_size);
-        let answer = look(&View::new(bytes, &one));
-        // 5 and 6.
-        match (one.is_whole(), answer) {
-            (true, Ok(answer)) => Looked::Done(answer),
-            (true, Err(Torn)) => Looked::Fallback,
-            (false, _) => Looked::Again,
-        }
+        let watch = OfFile::seen(seen, self.0.origin(), page);
+        look_at(bytes, watch, page_size, &mut |v| look(v))
     }
 
     /// Looks at `page` until the answer is the page's. `ahead` says how many pages to fill from a missing page on.
@@ -120,23 +104,32 @@ impl<S: RefScheme> Viewer<'_, S> {
             match self.look(page, look) {
                 Looked::Done(answer) => return Ok(answer),
                 Looked::Again => backoff.wait(),
-                Looked::Fallback => break,
+                Looked::Fallback | Looked::TooLong => break,
             }
         }
         let (reference, len) = Lookup(self.0).hold(page, Op::View, ahead)?;
-        let one = Look::new(None, self.0.page_size());
-        let answer = look(&View::new(reference.bytes().slice(0, len), &one));
-        match answer {
-            Ok(answer) if !one.has_failed() => Ok(answer),
-            _ => Err(self.malformed(page, &one)),
+        // While there is a reference to a frame, a slot that names it is of a page with the bytes that it has: they do not change, and the
+        // frame is not used for anything else. If the page is in another one by now, or gone, no slot names this one.
+        let token = match self.0.index().look(page) {
+            Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
+                self.0.origin().token(page, seen)
+            }
+            _ => self.0.origin().gone(page),
+        };
+        let watch = OfFile::held(&token);
+        let bytes = reference.bytes().slice(0, len);
+        match look_at(bytes, watch, self.0.page_size(), &mut |v| look(v)) {
+            Looked::Done(answer) => Ok(answer),
+            Looked::TooLong => Err(self.malformed(page, true)),
+            Looked::Again | Looked::Fallback => Err(self.malformed(page, false)),
         }
     }
 
-    /// What `page` says led the closure of this look, which had a reference, nowhere.
+    /// What `page` says led the closure of a look, which had a reference, nowhere; in too many steps, or out of it.
     #[cold]
-    fn malformed(self, page: PageNr, one: &Look<'_>) -> Error {
+    fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
         let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
-        if one.has_failed() {
+        if is_too_long {
             let most = u64::from(STEP) * self.0.page_size() as u64;
             error.with_detail(format!(
                 "it was still being looked at after {most} accesses"

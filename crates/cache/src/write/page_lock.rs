@@ -25,6 +25,13 @@ pub(crate) enum IfLocked {
     Fail,
 }
 
+/// What becomes of the lock of a page that is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThenLock {
+    Ends,
+    Stays,
+}
+
 /// Locks pages that are pinned to be changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
@@ -87,12 +94,32 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
     }
 
-    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it. If the page is gone, because the
+    /// Unlocks a page, and leaves it as it is: its slot has the word that it had before, and who has a token of the page finds it
+    /// unchanged. If the page is gone, or is another one by now, there is nothing to do.
+    pub(crate) fn unlock(self, page: PageNr, holder: u64) {
+        let Some(claim) = self.0.claim_present(page) else {
+            return;
+        };
+        let Some(frame) = claim.frame() else {
+            return;
+        };
+        let record = self.0.pool().meta(frame);
+        let state = PageState::of(record);
+        if !state.is_locked_by(holder) {
+            return;
+        }
+        state.unlocked().store(record);
+        drop(claim);
+        // The frame may be another page's by now, of which nobody is woken in vain but to look again.
+        self.0.claims().waits.wake(PageState::word(record));
+    }
+
+    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it, or does not. If the page is gone, because the
     /// file was cut or the page discarded, there is nothing to replace.
     pub(crate) fn replace_locked(
         self,
         page: PageNr,
-        holder: u64,
+        (holder, then): (u64, ThenLock),
         edit: Edit<&[u8]>,
         spare: Option<UniqueFrame<'m, S>>,
     ) {
@@ -109,7 +136,11 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             // The page was discarded, and is another one now.
             return;
         }
-        let after = before.unlocked().dirtied(writes.groups.current());
+        let after = match then {
+            ThenLock::Ends => before.unlocked(),
+            ThenLock::Stays => before,
+        };
+        let after = after.dirtied(writes.groups.current());
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);

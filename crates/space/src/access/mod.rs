@@ -1,6 +1,6 @@
 //! Accesses: reads, writes and pins, from the hit without a lock to the fault that makes a page.
 //!
-//! Owns: the optimistic read ([`optimistic`]) and the slow one ([`read`]); writes ([`write`](mod@write)); new pages ([`fault`]); pins ([`pin`]);
+//! Owns: the optimistic read ([`optimistic`]) and the slow one ([`read`]); writes ([`write`](mod@write)); new pages ([`fault`]); pins ([`pin`]); views ([`view`]);
 //! accesses of files ([`files`]); the marks that accesses leave ([`age`]).
 //!
 //! May call: `mm` and all below; of `motion` only compaction, for large pages.
@@ -16,4 +16,5 @@ pub(crate) mod files;
 pub(crate) mod optimistic;
 pub(crate) mod pin;
 pub(crate) mod read;
+pub(crate) mod view;
 pub(crate) mod write;

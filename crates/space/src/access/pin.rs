@@ -48,9 +48,20 @@ pub struct OwnedPin<S: RefScheme> {
     len: usize,
 }
 
+/// What to do about a page that was never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absent {
+    /// Make it.
+    Make,
+    /// Leave it: its bytes are zeros.
+    Zeros,
+}
+
 /// What came of trying to pin.
 enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
+    /// The page was never written.
+    Zeros,
     /// The page is one of a file, and not in the cache.
     Missing(Fault<S>),
 }
@@ -85,20 +96,46 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         len: usize,
     ) -> Result<(FrameRef<'m, S>, usize), Error> {
         loop {
-            let fault = match self.mm.with_room(|| self.try_pin(addr, len))? {
-                Tried::Pinned(reference, off) => return Ok((reference, off)),
+            // It is never none: such a page is made.
+            if let Some(pinned) = self.hold(addr, len, Absent::Make)? {
+                return Ok(pinned);
+            }
+        }
+    }
+
+    /// As [`pin_frame`](Self::pin_frame); none if the page was never written, so that the bytes are zeros, at a moment of the call.
+    pub(crate) fn pin_frame_if_any(
+        self,
+        addr: u64,
+        len: usize,
+    ) -> Result<Option<(FrameRef<'m, S>, usize)>, Error> {
+        self.hold(addr, len, Absent::Zeros)
+    }
+
+    fn hold(
+        self,
+        addr: u64,
+        len: usize,
+        absent: Absent,
+    ) -> Result<Option<(FrameRef<'m, S>, usize)>, Error> {
+        loop {
+            let fault = match self.mm.with_room(|| self.try_pin(addr, len, absent))? {
+                Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
+                Tried::Zeros => return Ok(None),
                 Tried::Missing(fault) => fault,
             };
             let failed = |kind| Error::at(kind, Op::Pin, addr);
             let _held = fault.hold(len).map_err(failed)?;
-            if let Tried::Pinned(reference, off) = self.try_pin(addr, len)? {
-                return Ok((reference, off));
+            match self.try_pin(addr, len, absent)? {
+                Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
+                Tried::Zeros => return Ok(None),
+                Tried::Missing(_) => {}
             }
         }
     }
 
     /// Pins, but for getting pages of files.
-    fn try_pin(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
+    fn try_pin(self, addr: u64, len: usize, absent: Absent) -> Result<Tried<'m, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
@@ -130,6 +167,9 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     }
                     continue;
                 }
+                if absent == Absent::Zeros {
+                    return Ok(Tried::Zeros);
+                }
                 Faulter::of(self.mm).make_page(area, addr).map_err(failed)?;
                 continue;
             };
@@ -146,6 +186,14 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                             Copied::Again => backoff.wait(),
                             Copied::Missing(fault) => return Ok(Tried::Missing(fault)),
                         }
+                        continue;
+                    }
+                    if absent == Absent::Zeros {
+                        // As in a slow read: it was this space's table when the entry was empty.
+                        if Directory::look(pmd_word) == table.pmd {
+                            return Ok(Tried::Zeros);
+                        }
+                        backoff.wait();
                         continue;
                     }
                     drop(table);

@@ -5,12 +5,14 @@
 
 use std::ops::Range;
 
+use pagewell_cache::{Looked, Torn, View};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::age::Marks;
 use crate::access::pin::{Pin, Pinner};
 use crate::access::read::Reader;
+use crate::access::view::{OfSpace, Viewer};
 use crate::access::write::Writer;
 use crate::api::handles::Space;
 use crate::error::{Error, ErrorKind, Op};
@@ -71,6 +73,57 @@ impl<S: RefScheme> Space<S> {
     /// [`PastEnd`](ErrorKind::PastEnd) beyond its end, and [`File`](ErrorKind::File) when it cannot be read.
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
         Pinner::of(&self.mm).pin(addr, len)
+    }
+
+    /// Has `look` look at the bytes of `range`, which must be of one page, where they are, and returns its answer, if they did not change
+    /// meanwhile: as [`File::view`](pagewell_cache::File::view), where it is said what a closure may rely on. If they have changed, `look` is
+    /// called again; after a few times with a reference to the page, as which they cannot change.
+    ///
+    /// Bytes that were never written are zeros, and get no page by this. Where a file is mapped, the page is pinned for as long as
+    /// `look` runs; [`File::view`](pagewell_cache::File::view) does without.
+    ///
+    /// A fork, a migration and a change of areas do not wait for `look`, which runs with no lock held.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRange`](ErrorKind::InvalidRange) if the range is empty or reaches beyond the addresses of the space;
+    /// [`Misaligned`](ErrorKind::Misaligned) if it is of several pages; [`Malformed`](ErrorKind::Malformed) when `look` has returned `Torn` though
+    /// the bytes did not change, or has looked too long; [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
+    /// [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its end,
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames), and [`File`](ErrorKind::File) when it cannot be read.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pagewell_frame::{FramePool, PoolConfig};
+    /// use pagewell_space::{Policy, Spaces};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let spaces: Spaces = Spaces::new(FramePool::new(&PoolConfig::new(1024))?);
+    /// let space = spaces.space()?;
+    /// let area = space.map(1 << 20, Policy::Local)?;
+    /// space.write(area.start + 64, &[7, 0, 0, 0, 9])?;
+    ///
+    /// let sum = space.view(area.start + 64..area.start + 128, |v| {
+    ///     Ok(u64::from(v.u32_le(0)?) + u64::from(v.u8(4)?))
+    /// })?;
+    /// assert_eq!(sum, 16);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn view<R, F>(&self, range: Range<u64>, mut look: F) -> Result<R, Error>
+    where
+        F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
+    {
+        let addr = range.start;
+        let len = range.end.checked_sub(addr).filter(|len| *len != 0);
+        let len = len.and_then(|len| usize::try_from(len).ok());
+        let len = len.ok_or(Error::at(ErrorKind::InvalidRange, Op::View, addr))?;
+        match Viewer::of(&self.mm).look(addr, len, &mut look) {
+            Looked::Done(answer) => Ok(answer),
+            _ => Viewer::of(&self.mm).view(addr, len, &mut look),
+        }
     }
 
     /// The addresses of the pages of `range`, all of which must be mapped, that were accessed since this was last called for

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
+use pagewell_cache::{Looked, Torn, View};
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
 
 use super::harness::{
@@ -11,6 +12,7 @@ use super::harness::{
 };
 use crate::access::optimistic::Optimistic;
 use crate::access::pin::Pinner;
+use crate::access::view::{OfSpace, Viewer};
 use crate::change::fork::ForkMode;
 use crate::motion::mover::Mover;
 use crate::motion::page::Moving;
@@ -67,6 +69,85 @@ fn loom_read_vs_write() {
         space.write(0, &page(2)).expect("a frame");
         space.write(0, &page(3)).expect("a frame");
         reader.join().unwrap();
+    });
+}
+
+/// All bytes of a view, each word by an access of its own.
+fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
+    let mut bytes = Vec::new();
+    for at in (0..v.len()).step_by(8) {
+        bytes.extend(v.array::<8>(at)?);
+    }
+    Ok(bytes)
+}
+
+/// A view beside writes: all of a write or nothing, with a reference or without.
+#[test]
+fn loom_view_vs_write() {
+    explore(2, || {
+        let spaces = spaces(8, 1);
+        let space = filled(&spaces, 1);
+        let viewer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let bytes = space.view(0..PAGE, words).expect("a page");
+                let all = [page(1), page(2), page(3)];
+                assert!(all.iter().any(|page| bytes == page), "{bytes:x?}");
+            })
+        };
+        space.write(0, &page(2)).expect("a frame");
+        space.write(0, &page(3)).expect("a frame");
+        viewer.join().unwrap();
+        assert_eq!(byte(&space, 0), 3);
+        drop(space);
+        assert_all_free(&spaces);
+    });
+}
+
+/// As `loom_read_vs_fork_and_write`, by one look without a reference.
+#[test]
+fn loom_view_vs_fork_and_write() {
+    explore(2, || {
+        let spaces = spaces(12, 1);
+        let space = filled(&spaces, 1);
+        let fork = space.fork().expect("a fork");
+        let viewer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let looked = Viewer::of(&space.mm).look(0, FRAME_BYTES, &mut words);
+                if let Looked::Done(bytes) = looked {
+                    assert!(bytes == page(1) || bytes == page(2), "foreign: {bytes:x?}");
+                }
+            })
+        };
+        space.write(0, &page(2)).expect("a frame");
+        fork.write(0, &page(3)).expect("a frame");
+        viewer.join().unwrap();
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+/// A view beside a migration there and back, and the reuse of the frames in between.
+#[test]
+fn loom_view_vs_migration() {
+    explore(2, || {
+        let spaces = spaces(12, 2);
+        let space = filled(&spaces, 1);
+        let viewer = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let bytes = space.view(0..PAGE, words).expect("a page");
+                assert!(bytes == page(1), "foreign bytes: {bytes:x?}");
+            })
+        };
+        for node in [1, 0] {
+            let _ = space.migrate(0..PAGE, node).expect("a node");
+            give_back(take_all(&spaces));
+        }
+        viewer.join().unwrap();
+        drop(space);
+        assert_all_free(&spaces);
     });
 }
 

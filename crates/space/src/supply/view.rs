@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FramePool, FrameView};
 use pagewell_sync::atomic::AtomicU64;
-use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::words::pte::Pte;
 
@@ -113,6 +113,25 @@ pub(crate) fn copy_small_page<S: RefScheme>(
             .copy_to(entry.frame(), off, buf.as_mut_ptr(), buf.len())
     };
     true
+}
+
+/// The `len` bytes from `off` on of a page of 2^`order` frames, as of [`copy_page`], to be looked at where they are; none if the pool has
+/// no such frames.
+#[inline(always)]
+pub(crate) fn racy_page<S: RefScheme>(
+    pool: &PoolView<S>,
+    frame: u32,
+    order: u32,
+    off: usize,
+    len: usize,
+) -> Option<RacySource<'_>> {
+    debug_assert!(off as u64 + len as u64 <= crate::words::geometry::page_bytes(order));
+    if frame as usize + (1 << order) > pool.nr_frames {
+        return None;
+    }
+    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the pool. (W) nothing is written: what is
+    // handed out can only be read.
+    Some(unsafe { pool.view.bytes(frame, off, len) }.source())
 }
 
 /// Some bytes of a page that a settled entry of a table names, which cannot be freed meanwhile: the caller has claimed

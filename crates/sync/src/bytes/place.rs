@@ -139,6 +139,15 @@ impl<'a> RacyBytes<'a> {
         }
     }
 
+    /// The bytes of `words`.
+    #[must_use]
+    #[inline]
+    pub fn from_words(words: &'a [AtomicU64]) -> Self {
+        // SAFETY: (a) the words are borrowed for `'a`, and are aligned and initialised; an atomic may be written through a shared reference. (b)
+        // While they are borrowed, they are accessed as atomics.
+        unsafe { Self::new(NonNull::from(words).cast(), size_of_val(words)) }
+    }
+
     /// The first byte, for system calls.
     #[must_use]
     #[inline]

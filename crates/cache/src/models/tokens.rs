@@ -1,0 +1,221 @@
+//! Tokens: readers that go from page to page while writers change several, and words that come back.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::LockBit;
+
+use super::{
+    OURS, assert_at_rest, cold, explore, leaf_frame, pool, read, token, warm, writable, write,
+};
+use crate::base::slot::{Slot, State};
+use crate::index::token::{Token, TokenState};
+use crate::mapping::record::Mapping;
+use crate::read::look_at::Looked;
+use crate::read::reader::ReadPath;
+use crate::read::view::View;
+use crate::read::viewer::Viewer;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+
+/// A tree of three pages: the parent names the child that a key belongs to; a child has it, or not.
+const PARENT: u64 = 0;
+const LEFT: u64 = 1;
+const RIGHT: u64 = 2;
+const HAS: u8 = 7;
+const HAS_NOT: u8 = 8;
+
+/// The first byte of a page, and a token, by one look without a reference.
+fn look(mapping: &Mapping<LockBit>, page: u64) -> Option<(u8, Token)> {
+    match Viewer(mapping).look(page, &mut |v: &View<'_>| Ok((v.u8(0)?, v.token()))) {
+        Looked::Done(seen) => Some(seen),
+        _ => None,
+    }
+}
+
+/// One that moves a key from the left child to the right one, and changes the parent in between, in the order of the guide:
+/// where the key goes, who says where it is, where it was. A reader that goes down finds the key, or that it has to start over.
+#[test]
+fn loom_go_down_vs_split() {
+    explore(2, || {
+        let files = pool::<LockBit>(12);
+        let (mapping, _) = cold(&files, 3 * FRAME_BYTES);
+        for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
+            write(&mapping, page, byte);
+            warm(&mapping, page);
+        }
+        let reader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                if let Some((child, of_parent)) = look(&mapping, PARENT)
+                    && let Some((has, _)) = look(&mapping, u64::from(child))
+                    && mapping.is_unchanged(&of_parent)
+                {
+                    assert_eq!(has, HAS, "the key was missed in page {child}");
+                }
+            })
+        };
+        write(&mapping, RIGHT, HAS);
+        write(&mapping, PARENT, RIGHT as u8);
+        write(&mapping, LEFT, HAS_NOT);
+        reader.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// The same by views that end with a reference where the page is not marked, or another thread is at it.
+#[test]
+fn loom_go_down_with_references_vs_split() {
+    explore(1, || {
+        let files = pool::<LockBit>(12);
+        let (mapping, _) = cold(&files, 3 * FRAME_BYTES);
+        for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
+            write(&mapping, page, byte);
+        }
+        let reader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let view = |page| {
+                    let mut look = |v: &View<'_>| Ok((v.u8(0)?, v.token()));
+                    Viewer(&mapping)
+                        .view(page, &mut look, &|| 1)
+                        .expect("a page")
+                };
+                let (child, of_parent) = view(PARENT);
+                let (has, _) = view(u64::from(child));
+                if mapping.is_unchanged(&of_parent) {
+                    assert_eq!(has, HAS, "the key was missed in page {child}");
+                }
+            })
+        };
+        write(&mapping, RIGHT, HAS);
+        write(&mapping, PARENT, RIGHT as u8);
+        write(&mapping, LEFT, HAS_NOT);
+        reader.join().unwrap();
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// Versions start over while a token is made, and then come back to where they were, in the same frame. Tokens count as soon as they are
+/// made, whatever becomes of the look.
+#[test]
+fn loom_token_vs_versions_that_start_over() {
+    explore(3, || {
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
+        let slot = || mapping.index().look(0).expect("a slot").slot;
+        let (first, frame) = (slot(), slot().frame());
+        // Up to the last version.
+        let mut nr_writes = 0_u8;
+        loop {
+            let before = slot();
+            if before.rewritten().starts_over(before) {
+                break;
+            }
+            nr_writes += 1;
+            write(&mapping, 0, nr_writes);
+        }
+        let last = slot();
+        assert_ne!(first, last);
+        let reader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let mut made = None;
+                let _ = Viewer(&mapping).look(0, &mut |v: &View<'_>| {
+                    made = Some(v.token());
+                    Ok(())
+                });
+                made
+            })
+        };
+        write(&mapping, 0, 100);
+        let made = reader.join().unwrap();
+        let mut is_back = false;
+        for byte in 101..=110 {
+            write(&mapping, 0, byte);
+            is_back |= slot() == last && slot().frame() == frame;
+            if let Some(token) = &made {
+                assert_eq!(mapping.token_state(token), TokenState::Changed, "{byte}");
+            }
+        }
+        assert!(is_back, "a word that does not come back shows nothing");
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// The page is evicted and its leaf taken out while a token is made; then the leaf is made again, at a version at which the page comes back
+/// with the same word, in the same frame.
+#[test]
+fn loom_token_vs_leaf_remade() {
+    explore(3, || {
+        let files = pool::<LockBit>(12);
+        let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
+        // A neighbour, so that nothing goes with the leaf that they share.
+        warm(&mapping, 2);
+        let frame = warm(&mapping, 0);
+        let leaf_frame = leaf_frame(&mapping);
+        let word = mapping.index().look(0).expect("a slot").slot;
+        let reader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let mut made = None;
+                let _ = Viewer(&mapping).look(0, &mut |v: &View<'_>| {
+                    made = Some(v.token());
+                    Ok(())
+                });
+                made
+            })
+        };
+        drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
+        drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+        let made = reader.join().unwrap();
+        assert!(mapping.index().leaf(mapping.claims(), 0).is_none());
+        // As other files do that have leaves.
+        let claims = mapping.claims();
+        while {
+            let floor = Slot::empty_at(claims.version_floor());
+            floor.filled(frame).of_page() != word.of_page()
+        } {
+            claims.raise_version_floor(claims.version_floor() + 1);
+        }
+        assert_eq!(warm(&mapping, 0), frame);
+        let back = mapping.index().look(0).expect("a slot").slot;
+        assert_eq!(back, word, "a word that does not come back shows nothing");
+        if let Some(token) = &made {
+            assert_eq!(mapping.token_state(token), TokenState::Changed);
+        }
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// A claim that changes nothing leaves tokens good, and is told from a change while it lasts.
+#[test]
+fn loom_token_vs_claim() {
+    explore(3, || {
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = writable(&files);
+        let token = token(&mapping, 0).expect("a page that nobody has claimed");
+        let other = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || drop(mapping.claim_present(0)))
+        };
+        assert_ne!(mapping.token_state(&token), TokenState::Changed);
+        other.join().unwrap();
+        assert_eq!(mapping.token_state(&token), TokenState::Unchanged);
+        let claim = mapping.claim_present(0).expect("a page");
+        assert_eq!(mapping.token_state(&token), TokenState::Busy);
+        assert!(!mapping.is_unchanged(&token));
+        claim.touch();
+        assert_eq!(mapping.token_state(&token), TokenState::Changed);
+        assert_eq!(read(&mapping, 0, ReadPath::Optimistic), [OURS; FRAME_BYTES]);
+        let seen = mapping.index().look(0).expect("a slot");
+        assert!(matches!(seen.slot.state(), State::Present(_)));
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}

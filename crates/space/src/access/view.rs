@@ -1,0 +1,148 @@
+//! Views: a closure looks at bytes of a page where they are, and its answer counts if they did not change meanwhile.
+//!
+//! Protocol. That of the optimistic read ([`crate::access::optimistic`]), with the closure in place of the copy, as views of files are
+//! ([`pagewell_cache::View`]): step 4 is the closure, which also does 5 and 6 now and then. Both words are checked, that of the
+//! entry and that of the directory, for the reason given there.
+//!
+//! A look that was torn, or that met a claim, is repeated a few times. Then, or if the page is not hot, the bytes are pinned
+//! ([`crate::access::pin`]), and the look has a reference, under which they do not change. A page that was never written is looked
+//! at as zeros, and is not made. Pages of files are always pinned in the cache: a look without a reference would have to be at work as long as
+//! the closure runs ([`crate::areas::noted`]), and a fork, or a closure that unmaps the area, would wait for it.
+//!
+//! The closure runs with no lock held, and may do what it likes with the space.
+//!
+//! There are no tokens of these pages. What a page is, is in two words, which are the table's and the directory's. Their versions have 27 and 28 bits, and
+//! the claims that change them know no place where it could be noted that one starts over (`docs/adr/0026-tokens.md`).
+//!
+//! Proved by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pagewell_cache::{Looked, Torn, View, Watch, Words, look_at};
+use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::thread::Backoff;
+
+use crate::access::pin::Pinner;
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::space::Mm;
+use crate::supply::view;
+use crate::words::claim::look as look_at_entry;
+use crate::words::directory::Directory;
+use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+
+/// How many looks without a reference follow the first one.
+const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
+
+/// Of a view: its bytes are of a page of a memory space.
+#[derive(Clone, Copy)]
+pub struct OfSpace<'m> {
+    /// None if there is a reference.
+    words: Option<Words<'m>>,
+}
+
+impl Watch for OfSpace<'_> {
+    #[inline(always)]
+    fn words(&self) -> Option<Words<'_>> {
+        self.words
+    }
+}
+
+impl fmt::Debug for OfSpace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OfSpace").finish_non_exhaustive()
+    }
+}
+
+/// Views of a space.
+#[derive(Clone, Copy)]
+pub(crate) struct Viewer<'m, S: RefScheme> {
+    mm: &'m Arc<Mm<S>>,
+}
+
+impl<'m, S: RefScheme> Viewer<'m, S> {
+    #[inline(always)]
+    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+        Self { mm }
+    }
+
+    /// One look without a reference at the `len` bytes from `addr` on.
+    #[inline(always)]
+    pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> Looked<R>
+    where
+        F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
+    {
+        // The numbers are those of the optimistic read.
+        let pool = *self.mm.tables.view();
+        let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
+            return Looked::Fallback;
+        };
+        // 1.
+        let pmd = Directory::look(pmd_word);
+        if !pmd.is_present() {
+            return Looked::Fallback;
+        }
+        let order = pmd.order();
+        let off = offset_in_page(addr, order);
+        if len as u64 > page_bytes(order) - off as u64 {
+            return Looked::Fallback;
+        }
+        // 2.
+        let word = view::entry(&pool, pmd.frame(), entry_of(addr, order));
+        let entry = look_at_entry(word);
+        // 3.
+        if !entry.is_hot() {
+            return if entry.is_busy() {
+                Looked::Again
+            } else {
+                Looked::Fallback
+            };
+        }
+        // 4, and then 5 and 6.
+        let Some(bytes) = view::racy_page(&pool, entry.frame(), order, off, len) else {
+            return Looked::Again;
+        };
+        let words = Words::new((word, entry.bits()), Some((pmd_word, pmd.bits())));
+        let watch = OfSpace { words: Some(words) };
+        look_at(bytes, watch, page_bytes(order) as usize, &mut |v| look(v))
+    }
+
+    /// Looks at the `len` bytes from `addr` on until the answer is theirs.
+    #[inline(never)]
+    pub(crate) fn view<R, F>(self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
+    where
+        F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
+    {
+        let mut backoff = Backoff::new();
+        for _ in 0..TRIES {
+            match self.look(addr, len, look) {
+                Looked::Done(answer) => return Ok(answer),
+                Looked::Again => backoff.wait(),
+                Looked::Fallback | Looked::TooLong => break,
+            }
+        }
+        let pinned = Pinner::of(self.mm).pin_frame_if_any(addr, len);
+        let watch = OfSpace { words: None };
+        let zeros: Vec<AtomicU64>;
+        let looked = match pinned.map_err(|error| error.with_op(Op::View))? {
+            Some((reference, off)) => {
+                let bytes = reference.bytes();
+                look_at(bytes.slice(off, len), watch, bytes.len(), &mut |v| look(v))
+            }
+            None => {
+                let nr_words = len.div_ceil(size_of::<AtomicU64>());
+                zeros = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
+                let bytes = RacyBytes::from_words(&zeros).source();
+                let size = len.max(FRAME_BYTES);
+                look_at(bytes.slice(0, len), watch, size, &mut |v| look(v))
+            }
+        };
+        match looked {
+            Looked::Done(answer) => Ok(answer),
+            _ => Err(Error::at(ErrorKind::Malformed, Op::View, addr)),
+        }
+    }
+}

@@ -53,7 +53,7 @@ impl Workload {
         let report = trace::read(
             source,
             &options,
-            &mut |request| pages.add(request),
+            &mut |request, _| pages.add(request),
             &mut || progress.step_to(progressed.done()),
         )
         .map_err(failed)?;
@@ -237,7 +237,7 @@ impl Workload {
         let report = trace::read(
             source,
             &trace::Options::default(),
-            &mut |request| pages.add(request),
+            &mut |request, _| pages.add(request),
             &mut || {},
         );
         pages.finish(report.unwrap())

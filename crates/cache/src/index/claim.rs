@@ -276,11 +276,15 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// Ends the claim of a present slot whose page in `frame` goes.
     fn end_empty(&mut self, frame: FrameNr, ghost: Option<Ghost>) {
         let (leaf, _) = self.claims.pool.meta(frame).owner();
-        drop(self.end(self.before.emptied(ghost)));
+        let place = self.end(self.before.emptied(ghost));
         // C2: the slot's reference to the leaf is now to be given up, besides our own if we have one. Until then the leaf
         // is the one that the page's record names, which was read while the frame was ours.
         if let Ok(leaf) = u32::try_from(leaf) {
-            drop(raw::leafs_reference(self.claims, FrameNr::new(leaf)));
+            let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
+            match place {
+                Some(Place::InLeaf(ours, _)) => ours.reference.drop_with(slots),
+                _ => drop(slots),
+            }
         }
     }
 

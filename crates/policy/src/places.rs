@@ -72,6 +72,13 @@ impl Places {
         self.standings[frame as usize]
     }
 
+    /// Loads what is known of a frame, so that it is near when the frame is popped.
+    pub(crate) fn touch(&self, frame: u32) -> u32 {
+        self.standings
+            .get(frame as usize)
+            .map_or(0, |standing| standing.nr_frames())
+    }
+
     /// How many entries a queue has.
     pub(crate) const fn len(&self, queue: Queue) -> u32 {
         let fresh = match queue {

@@ -25,30 +25,21 @@ impl Cache for QuickCache {
 /// The crate `moka`, with one segment.
 ///
 /// It notes hits and insertions in queues, and works them off now and then: by the clock, or when a queue is long. Here that is done
-/// after so many insertions that it is over its limit by at most a part in [`OVER`], and after so many hits that no hit is dropped.
+/// after each insertion, and after so many hits at the latest, so that no entry is over the limit and no hit is dropped.
 #[derive(Debug)]
 pub(crate) struct Moka {
     cache: moka::sync::Cache<u32, ()>,
-    /// Hits and insertions that are in its queues.
     nr_noted: usize,
-    nr_inserted: usize,
-    /// After how many insertions the queues are worked off.
-    most_inserted: usize,
 }
 
-/// After how many hits and insertions the queues are worked off.
+/// After how many hits the queues are worked off.
 const MOST_NOTED: usize = 64;
-
-/// Which part of its pages it may have too many: one in so many. To work a queue off for each insertion takes ten times as long as all else.
-const OVER: usize = 256;
 
 impl Moka {
     pub(crate) fn new(nr_frames: usize) -> Self {
         Self {
             cache: moka::sync::Cache::new(nr_frames as u64),
             nr_noted: 0,
-            nr_inserted: 0,
-            most_inserted: (nr_frames / OVER).max(1),
         }
     }
 }
@@ -59,11 +50,10 @@ impl Cache for Moka {
         self.nr_noted += 1;
         if !is_hit {
             self.cache.insert(page, ());
-            self.nr_inserted += 1;
         }
-        if self.nr_inserted >= self.most_inserted || self.nr_noted >= MOST_NOTED {
+        if !is_hit || self.nr_noted == MOST_NOTED {
             self.cache.run_pending_tasks();
-            (self.nr_noted, self.nr_inserted) = (0, 0);
+            self.nr_noted = 0;
         }
         is_hit
     }

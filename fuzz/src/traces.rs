@@ -42,7 +42,7 @@ fn check(bytes: &[u8], format: Option<Format>) {
     let report = trace::read(
         source,
         &Options { format },
-        &mut |request| {
+        &mut |request, _| {
             match request.span {
                 Span::Bytes { offset, len } => {
                     assert!(len > 0 && len <= Span::MOST_BYTES);

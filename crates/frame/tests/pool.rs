@@ -50,6 +50,7 @@ for_both_schemes! {
     frames_in_front_caches_of_other_threads_are_found
     only_published_frames_give_references
     a_published_block_is_freed_by_whoever_drops_last
+    two_references_are_given_back_at_once_or_one_by_one
     a_frame_is_made_unique_only_by_its_only_reference
     a_stray_reference_frees_what_it_was_the_last_to_hold
     records_keep_kind_order_and_owner_while_a_reference_exists
@@ -318,6 +319,22 @@ fn a_published_block_is_freed_by_whoever_drops_last<S: RefScheme>() {
         assert_all_free(&pool);
         assert_locked(&pool, frame);
     }
+}
+
+fn two_references_are_given_back_at_once_or_one_by_one<S: RefScheme>() {
+    let pool = pool::<S>(64);
+    let [first, other] = [0, 0].map(|k| publish(&pool, pool.alloc(order(k)).unwrap()));
+    let (number, others) = (first.frame(), other.frame());
+    let kept = get(&pool, number);
+    first.drop_with(get(&pool, number));
+    assert_eq!(pool.meta(number).count(), 1);
+    // Of two blocks: each by itself.
+    get(&pool, number).drop_with(other);
+    assert_eq!(pool.meta(number).count(), 1);
+    assert_locked(&pool, others);
+    // The last two free the block.
+    kept.drop_with(get(&pool, number));
+    assert_all_free(&pool);
 }
 
 fn a_frame_is_made_unique_only_by_its_only_reference<S: RefScheme>() {

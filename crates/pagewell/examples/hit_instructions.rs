@@ -1,4 +1,4 @@
-//! Performs hits of one kind, for a tool that counts instructions.
+//! Performs hits of one kind, or misses, for a tool that counts instructions.
 //!
 //!     hit_instructions KIND COUNT
 //!     hit_instructions --list
@@ -8,7 +8,7 @@
 //! the same program can be built against an older checkout. Where the library chooses among variants of the copy, the program has
 //! it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. Where the library has no
 //! views, or no tokens, there are no such kinds (`cfg(pagewell_no_views)`, `cfg(pagewell_no_tokens)`, set likewise). No kind waits for storage or has work for another thread: files are
-//! bytes in memory, and are written back only when asked.
+//! bytes in memory, and are written back only when asked; misses read holes of a file.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -60,6 +60,7 @@ const KINDS: &[Kind] = &[
     ("mapped-read-64", mapped_read_64),
     ("mapped-private-read-64", mapped_private_read_64),
     ("mapped-write-64", mapped_write_64),
+    ("miss-4096", miss_4096),
 ];
 
 const PAGE: u64 = 4096;
@@ -409,6 +410,36 @@ fn random_offsets(count: u64) -> impl Iterator<Item = u64> {
         state ^= state << 17;
         state % (BYTES / 64) * 64
     })
+}
+
+/// Reads of whole pages that are not cached, in a cache that is full: each evicts a page, and calls the system. The instructions of the
+/// system's are not counted.
+fn miss_4096(count: u64) -> Result<(), Failure> {
+    const PAGES: u64 = 1 << 20;
+    // Batches of evictions are as large as in any larger cache.
+    const FRAMES: u64 = 5000;
+    let holes = tempfile::NamedTempFile::new()?;
+    holes.as_file().set_len(PAGES * PAGE)?;
+    let cache = Cache::builder()
+        .capacity(FRAMES * PAGE)
+        .nodes(Nodes::Unbound(1))
+        .huge_pages(HugePages::Never)
+        .build()?;
+    let file = cache.open(holes.path())?;
+    let mut buf = Aligned([0; PAGE as usize]);
+    // Not one after the other, which would be read ahead, but with neighbours in one leaf.
+    let mut nr = 0;
+    let mut read = || {
+        nr += 7;
+        file.read_at(black_box(&mut buf.0), nr % PAGES * PAGE)
+    };
+    for _ in 0..4 * FRAMES {
+        read()?;
+    }
+    for _ in 0..count {
+        read()?;
+    }
+    Ok(())
 }
 
 fn cache() -> Result<Cache, Failure> {

@@ -169,6 +169,13 @@ impl Places {
         self.lines[group.index()].domain
     }
 
+    /// Loads what is known of a frame, so that it is near when the frame is popped.
+    pub(crate) fn touch(&self, frame: u32) -> u32 {
+        self.standings
+            .get(frame as usize)
+            .map_or(0, |standing| standing.nr_frames())
+    }
+
     /// How many entries a queue has.
     pub(crate) fn len(&self, queue: Queue, group: Group) -> u32 {
         let fresh = match queue {

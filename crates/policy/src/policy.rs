@@ -758,11 +758,17 @@ impl<P: Pages> Run<'_, P> {
         let mut frames = [0; GROUP];
         let frames = &mut frames[..self.group];
         let nr = self.places.ahead(queue, group, frames);
-        // The loads do not wait for each other.
-        let noted = frames[..nr].iter().map(|&frame| self.notes.touch(frame));
-        std::hint::black_box(noted.fold(0, |all, note| all | note));
-        for level in 0..NR_LEVELS {
-            for &frame in &frames[..nr] {
+        let frames = &frames[..nr];
+        for &frame in frames {
+            self.pages.prefetch(frame, 0);
+        }
+        // While these are on their way. The loads do not wait for each other.
+        let known = frames
+            .iter()
+            .map(|&frame| self.notes.touch(frame) | self.places.touch(frame));
+        std::hint::black_box(known.fold(0, |all, word| all | word));
+        for level in 1..NR_LEVELS {
+            for &frame in frames {
                 self.pages.prefetch(frame, level);
             }
         }

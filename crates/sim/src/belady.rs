@@ -1,12 +1,12 @@
 //! The limit: the page goes whose next use is the furthest away, which may be the one that was just asked for (Belady 1966).
+//!
+//! A page in the cache is known by its next request. So the cache is a set of numbers of requests; a request hits if its own number is
+//! in the set, and what goes is the greatest. A page that is never asked for again is never put in.
 
-use std::collections::BinaryHeap;
+use crate::numbers::Numbers;
 
 /// Never again.
 const NEVER: u32 = u32::MAX;
-
-/// Not in the cache.
-const ABSENT: u32 = u32::MAX - 1;
 
 pub(crate) fn hits(
     nr_frames: usize,
@@ -14,26 +14,21 @@ pub(crate) fn hits(
     requests: &[u32],
     mut tick: impl FnMut(u64),
 ) -> u64 {
-    let next = next_uses(nr_pages, requests);
-    // Of each page in the cache, when it is used next. Entries of the heap that say otherwise are of the past.
-    let mut next_of = vec![ABSENT; nr_pages];
-    let mut heap = BinaryHeap::new();
+    let mut cached = Numbers::below(requests.len());
     let mut len = 0;
     let mut hits = 0;
-    for (at, (&page, &next)) in requests.iter().zip(&next).enumerate() {
-        if next_of[page as usize] == ABSENT {
-            len += 1;
-        } else {
+    for (at, next) in next_uses(nr_pages, requests).into_iter().enumerate() {
+        if cached.remove(at) {
+            len -= 1;
             hits += 1;
         }
-        next_of[page as usize] = next;
-        heap.push((next, page));
-        while len > nr_frames {
-            let Some((next, page)) = heap.pop() else {
-                break;
-            };
-            if next_of[page as usize] == next {
-                next_of[page as usize] = ABSENT;
+        if next != NEVER {
+            cached.insert(next as usize);
+            len += 1;
+            if len > nr_frames
+                && let Some(furthest) = cached.last()
+            {
+                cached.remove(furthest);
                 len -= 1;
             }
         }

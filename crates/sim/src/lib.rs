@@ -6,6 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | `lists` | lists of pages |
+//! | `numbers` | sets of numbers |
 //! | `lru`, `clock`, `s3_fifo`, `arc` | the policies of the papers |
 //! | `libraries` | the crates that people use |
 //! | `belady` | the limit |
@@ -22,6 +23,7 @@ mod clock;
 mod libraries;
 mod lists;
 mod lru;
+mod numbers;
 mod pagewell;
 mod run;
 mod s3_fifo;

@@ -281,11 +281,15 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         if let Some(account) = self.claims.accounts.of(Spot::from_bits(spot).group()) {
             account.uncharge(record.kind().1.frames() as usize);
         }
-        drop(self.end(self.before.emptied(ghost)));
+        let place = self.end(self.before.emptied(ghost));
         // C2: the slot's reference to the leaf is now to be given up, besides our own if we have one. Until then the leaf
         // is the one that the page's record names, which was read while the frame was ours.
         if let Ok(leaf) = u32::try_from(leaf) {
-            drop(raw::leafs_reference(self.claims, FrameNr::new(leaf)));
+            let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
+            match place {
+                Some(Place::InLeaf(ours, _)) => ours.reference.drop_with(slots),
+                _ => drop(slots),
+            }
         }
     }
 

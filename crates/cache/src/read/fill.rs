@@ -60,6 +60,23 @@ struct Pending<'m, S: RefScheme> {
     readable: usize,
 }
 
+impl<'m, S: RefScheme> Pending<'m, S> {
+    fn new(frame: UniqueFrame<'m, S>, claim: Claim<'m, S>, place: (u64, u64)) -> Self {
+        Self {
+            frame,
+            claim,
+            place,
+            len: 0,
+            readable: 0,
+        }
+    }
+
+    /// The bytes that the storage has.
+    fn buf(&self) -> RacyBytes<'_> {
+        self.frame.bytes().slice(0, self.len)
+    }
+}
+
 /// Reads missing pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filler<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
@@ -102,27 +119,25 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let frame = Allocator(self.0.supply())
             .alloc(self.0.order())
             .map_err(out_of_frames)?;
-        // Dropped after the batch: until then its frames may become pages that can be evicted.
+        // Dropped after the pages: until then their frames may become pages that can be evicted.
         let _transfer;
-        let mut batch = vec![Pending {
-            frame,
-            claim,
-            place,
-            len: 0,
-            readable: 0,
-        }];
+        let mut first = Pending::new(frame, claim, place);
 
         // 2. The same for its neighbours, as far as it goes without waiting.
-        let end = self.0.fill_size().div_ceil(self.0.page_size() as u64);
-        let more = want.min(self.0.most_pages()).saturating_sub(1);
-        for next in (page + 1..end).take(more) {
-            if !permit.try_extend(page_frames) || !charger.try_extend(&mut charge, page_frames) {
-                break;
+        let mut more = Vec::new();
+        if want > 1 {
+            let end = self.0.fill_size().div_ceil(self.0.page_size() as u64);
+            let most = want.min(self.0.most_pages()).saturating_sub(1);
+            for next in (page + 1..end).take(most) {
+                if !permit.try_extend(page_frames) || !charger.try_extend(&mut charge, page_frames)
+                {
+                    break;
+                }
+                let Some(pending) = self.try_prepare(next) else {
+                    break;
+                };
+                more.push(pending);
             }
-            let Some(pending) = self.try_prepare(next) else {
-                break;
-            };
-            batch.push(pending);
         }
         // The size must be the one after the claims: a thread that changes it first stores it, and then
         // waits for the claims of the pages that it makes wrong.
@@ -132,34 +147,31 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         // Loaded once: if the file has grown since, the storage is still asked only for this much.
         let size = self.0.fill_size();
         let readable = self.readable_size(size);
-        for (pending, page) in batch.iter_mut().zip(page..) {
+        for (pending, page) in std::iter::once(&mut first).chain(&mut more).zip(page..) {
             pending.len = self.0.len_of(page, size);
             pending.readable = self.0.len_of(page, readable).max(pending.len);
         }
-        if let [first, ..] = &*batch
-            && first.len == 0
-            && first.readable != 0
-        {
+        more.retain(|pending| pending.len != 0);
+        match (first.len, first.readable) {
+            (0, 0) => return Err(self.0.error(ErrorKind::OutOfRange, Op::Read)),
             // The storage has no byte of it yet.
-            batch.truncate(1);
-            return Ok(self.publish_zeros(batch.pop(), &mut charge));
-        }
-        batch.retain(|pending| pending.len != 0);
-        if batch.is_empty() {
-            return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
+            (0, _) => return Ok(self.publish_zeros(first, &mut charge)),
+            _ => {}
         }
 
         // 3. Read them all; if that fails, the first.
         let supply = self.0.supply();
-        let frames = batch.iter().map(|pending| pending.frame.frame());
-        let nodes = NodeSet::of_frames(supply.pool(), frames);
-        _transfer = supply.transfers.begin(nodes);
-        let nr_read = match self.transfer(&batch, page) {
+        let frames = std::iter::once(&first).chain(&more);
+        let frames = frames.map(|pending| pending.frame.frame());
+        _transfer = supply
+            .transfers
+            .begin(NodeSet::of_frames(supply.pool(), frames));
+        let nr_read = match self.transfer(&first, &more, page) {
             Ok(nr_read) => nr_read,
-            Err(error) if batch.len() == 1 => return Err(self.failed(error)),
+            Err(error) if more.is_empty() => return Err(self.failed(error)),
             Err(_) => {
-                batch.truncate(1);
-                self.transfer(&batch, page)
+                more.clear();
+                self.transfer(&first, &more, page)
                     .map_err(|error| self.failed(error))?
             }
         };
@@ -171,19 +183,16 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             return Err(self.0.error(ErrorKind::Truncated, Op::Read));
         }
 
-        // 4. Publish the pages that were read. The rest of `batch` is given back.
-        batch.truncate(nr_read);
+        // 4. Publish the pages that were read. The rest of them is given back.
+        more.truncate(nr_read - 1);
         self.0.supply().counters.add(Event::Fill, nr_read as u64);
-        let mut batch = batch.into_iter();
-        let first = batch.next().and_then(|pending| {
-            let len = pending.readable;
-            Some((self.publish(pending, 1, &mut charge)?, len))
-        });
-        for pending in batch {
+        let len = first.readable;
+        let first = self.publish(first, 1, &mut charge);
+        for pending in more {
             drop(self.publish(pending, 0, &mut charge));
         }
         match first {
-            Some((reference, len)) => Ok(Fill::Filled(reference, len)),
+            Some(reference) => Ok(Fill::Filled(reference, len)),
             None => Ok(Fill::Raced),
         }
     }
@@ -204,14 +213,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// Publishes a page of zeros.
-    fn publish_zeros(
-        self,
-        pending: Option<Pending<'m, S>>,
-        charge: &mut Charge<'_>,
-    ) -> Fill<'m, S> {
-        let Some(pending) = pending else {
-            return Fill::Raced;
-        };
+    fn publish_zeros(self, pending: Pending<'m, S>, charge: &mut Charge<'_>) -> Fill<'m, S> {
         let bytes = pending.frame.bytes();
         bytes.zero(0, bytes.len());
         let readable = pending.readable;
@@ -226,26 +228,26 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
         let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
-        Some(Pending {
-            frame,
-            claim,
-            place,
-            len: 0,
-            readable: 0,
-        })
+        Some(Pending::new(frame, claim, place))
     }
 
-    /// Reads the pages of `batch`, which are neighbours from `first` on; returns how many it read
+    /// Reads `first`, which is page number `page`, and its neighbours `more`; returns how many it read
     /// whole. Fewer than all means that the file has become shorter.
-    fn transfer(self, batch: &[Pending<'_, S>], first: PageNr) -> std::io::Result<usize> {
-        let bufs: Vec<RacyBytes<'_>> = batch
-            .iter()
-            .map(|pending| pending.frame.bytes().slice(0, pending.len))
-            .collect();
-        let pos = first * self.0.page_size() as u64;
-        let mut read = self.0.backend().read_at(&bufs, pos)?;
+    fn transfer(
+        self,
+        first: &Pending<'_, S>,
+        more: &[Pending<'_, S>],
+        page: PageNr,
+    ) -> std::io::Result<usize> {
+        let (backend, pos) = (self.0.backend(), page * self.0.page_size() as u64);
+        let all = || std::iter::once(first).chain(more);
+        let mut read = match more {
+            // A page alone takes no memory.
+            [] => backend.read_at(&[first.buf()], pos)?,
+            _ => backend.read_at(&all().map(Pending::buf).collect::<Vec<_>>(), pos)?,
+        };
         let mut nr_read = 0;
-        for pending in batch {
+        for pending in all() {
             if read < pending.len {
                 break;
             }
@@ -253,7 +255,9 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             nr_read += 1;
             // Bytes past the end of the file read as zeros, whatever the frame had before.
             let bytes = pending.frame.bytes();
-            bytes.zero(pending.len, bytes.len() - pending.len);
+            if pending.len < bytes.len() {
+                bytes.zero(pending.len, bytes.len() - pending.len);
+            }
         }
         Ok(nr_read)
     }

@@ -25,7 +25,8 @@
 //! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
 //! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
 //! file's size; the slot has changed. There is no second try: the check fails because the page
-//! was taken out, and then there is nothing to try again.
+//! was taken out, and then there is nothing to try again. But a page that is there without a mark is marked, and then tried: what is
+//! read for the first time since it was filled needs no reference either, and so does not load its frame's record.
 //!
 //! # The referenced read
 //!
@@ -159,6 +160,15 @@ impl<S: RefScheme> Reader<'_, S> {
             }
             let chunk = &mut buf[done..][..wanted.min(self.0.page_size() - off)];
             if path == ReadPath::Optimistic
+                && self.read_page_optimistic(now, chunk) == FastRead::Done
+            {
+                done += chunk.len();
+                continue;
+            }
+            // A page that is there, and was not read before, is read as all others once it is marked: without its frame's record, which
+            // is on a line that nothing else has loaded.
+            if path == ReadPath::Optimistic
+                && Lookup(self.0).mark(page)
                 && self.read_page_optimistic(now, chunk) == FastRead::Done
             {
                 done += chunk.len();

@@ -40,7 +40,8 @@ pub(crate) struct WhatIfArgs {
     #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = parse_trace_page_size)]
     page_size: u64,
 
-    /// Simulate a part of the pages, such as 0.01, or `auto` for as many as make a small error [default: all]
+    /// Simulate a part of the pages, such as 0.01, or `auto` for as many as make a small error, or 1 for all [default: all; of more
+    /// than 8 million page requests, auto]
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     sample: Option<Rate>,
 
@@ -95,7 +96,7 @@ impl WhatIfArgs {
             page_size: self.page_size,
             sizes: pages.chain(self.sizes).collect(),
             policies,
-            sample: self.sample.unwrap_or(Rate::All),
+            sample: self.sample.unwrap_or(Rate::Usual),
             miss_us: self.miss_us,
             html: self.html,
             format: self.format,

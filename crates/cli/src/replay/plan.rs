@@ -49,7 +49,8 @@ const REQUEST_BYTES: u64 = 128;
 /// The requests as the trace has them.
 struct Requested {
     page_size: u64,
-    requests: Vec<(u32, Action)>,
+    /// Each with its file, and the number of its line.
+    requests: Vec<(u32, u64, Action)>,
     /// How far each file of the trace reaches.
     ends: Vec<u64>,
     nr_cut: u64,
@@ -87,7 +88,7 @@ impl Plan {
         let report = trace::read(
             source,
             &options,
-            &mut |request| requested.add(request),
+            &mut |request, line| requested.add(request, line),
             &mut || progress.step_to(progressed.done()),
         )
         .map_err(failed)?;
@@ -98,7 +99,7 @@ impl Plan {
                 report.format.name()
             )));
         }
-        let mut plan = requested.place(settings, file, len)?;
+        let mut plan = requested.place(settings, file, len, report.format.unit())?;
         if report.nr_bad > 0 {
             let first = report.first_bad.map_or(String::new(), |first| {
                 format!(
@@ -123,7 +124,7 @@ impl Plan {
 }
 
 impl Requested {
-    fn add(&mut self, request: Request) -> Result<(), String> {
+    fn add(&mut self, request: Request, line: u64) -> Result<(), String> {
         let (offset, len) = match request.span {
             Span::Bytes { offset, len } => (offset, len),
             // Objects may be numbered by hashes: what is beyond the longest file is wrapped there.
@@ -153,7 +154,7 @@ impl Requested {
             is_write: request.op == Op::Write,
             at,
         };
-        self.requests.push((request.file, action));
+        self.requests.push((request.file, line, action));
         match nr > self.most {
             false => Ok(()),
             true => Err(format!(
@@ -163,7 +164,13 @@ impl Requested {
     }
 
     /// Lays the files one behind the other, and all requests into the real one.
-    fn place(self, settings: &ReplaySettings, file: File, len: u64) -> Result<Plan, Failure> {
+    fn place(
+        self,
+        settings: &ReplaySettings,
+        file: File,
+        len: u64,
+        unit: &str,
+    ) -> Result<Plan, Failure> {
         let page = self.page_size;
         let mut notes = Vec::new();
         // Whole pages, so that all engines do the same, O_DIRECT too.
@@ -180,7 +187,7 @@ impl Requested {
         let (mut nr_wrapped, mut most, mut actions) =
             (0, 0, Vec::with_capacity(self.requests.len()));
         let mut pages = rustc_hash::FxHashSet::default();
-        for (nr, (file, action)) in self.requests.into_iter().enumerate() {
+        for (file, line, action) in self.requests {
             let offset = bases[file as usize].saturating_add(action.offset);
             let whole = u64::from(action.len).min(span);
             let is_inside = offset
@@ -188,8 +195,8 @@ impl Requested {
                 .is_some_and(|end| end <= len);
             if !is_inside && settings.is_strict {
                 return Err(Failure::Run(format!(
-                    "request {} of the trace is past the end of {path}, which has {}: bytes {offset} to {}",
-                    nr + 1,
+                    "{}: {unit} {line}: a request past the end of {path}, which has {}: bytes {offset} to {}",
+                    settings.trace.display(),
                     Bytes(len),
                     offset.saturating_add(u64::from(action.len)),
                 )));

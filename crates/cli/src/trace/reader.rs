@@ -42,8 +42,8 @@ pub(crate) struct FirstBad {
     pub(crate) excerpt: String,
 }
 
-/// Who gets the requests; an error ends the reading.
-pub(crate) type Sink<'a> = dyn FnMut(Request) -> Result<(), String> + 'a;
+/// Who gets the requests, each with the number of its line or record, from 1; an error ends the reading.
+pub(crate) type Sink<'a> = dyn FnMut(Request, u64) -> Result<(), String> + 'a;
 
 /// So many bad lines are always let pass.
 const FEW: u64 = 10;
@@ -186,7 +186,7 @@ impl Run<'_, '_> {
     fn give(&mut self, request: Request) -> Result<(), TraceError> {
         self.nr_requests += 1;
         self.nr_writes += u64::from(request.op == Op::Write);
-        (self.sink)(request).map_err(|why| TraceError::Stopped {
+        (self.sink)(request, self.nr_lines).map_err(|why| TraceError::Stopped {
             unit: self.format.unit(),
             at: self.nr_lines,
             why,

@@ -18,7 +18,7 @@ fn bytes(file: u32, offset: u64, len: u64, op: Op) -> Request {
 fn parse(trace: &[u8], format: Option<Format>) -> (Vec<Request>, Result<Report, TraceError>) {
     let mut requests = Vec::new();
     let report = Source::new(Box::new(Cursor::new(trace.to_vec())), 0).and_then(|source| {
-        let mut sink = |request| {
+        let mut sink = |request, _| {
             requests.push(request);
             Ok(())
         };
@@ -421,7 +421,7 @@ fn a_line_without_an_end_takes_no_memory() {
 fn who_gets_the_requests_may_stop() {
     let source = Source::new(Box::new(Cursor::new("1\n2\n3\n")), 0).unwrap();
     let mut nr = 0;
-    let mut sink = |_| {
+    let mut sink = |_, _| {
         nr += 1;
         if nr == 2 {
             Err("enough".to_owned())

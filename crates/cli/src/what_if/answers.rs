@@ -3,7 +3,7 @@
 use pagewell_sim::Policy;
 
 use super::settings::WhatIfSettings;
-use super::sweep::{self, Curve, Point};
+use super::sweep::{self, Curve, Point, at_once};
 use super::workload::Workload;
 use crate::progress::Progress;
 use crate::size::Bytes;
@@ -47,7 +47,7 @@ impl Answers {
             return Answers { sentences };
         }
         progress.say("looking for the size that is enough".to_owned());
-        let enough = enough(workload, ours.policy);
+        let enough = enough(workload, ours);
         sentences.push(format!(
             "A cache of {} ({} pages, {:.1} % of what is touched) reaches 95 % of what is reachable with {}: {:.1} of {:.1} % hits.",
             Bytes(enough.pages.saturating_mul(workload.page_size)),
@@ -129,38 +129,51 @@ fn of_sample(workload: &Workload, curves: &[Curve]) -> Option<String> {
     Some(text)
 }
 
-/// The least cache that reaches the goal, to within 2 %.
-fn enough(workload: &Workload, policy: Policy) -> Point {
+/// The least cache that reaches the goal, to within 2 %: between two sizes that were simulated, of which one does, all processors try
+/// sizes at once.
+fn enough(workload: &Workload, ours: &Curve) -> Point {
     let goal = GOAL * workload.reachable();
-    let mut most = workload.nr_touched().max(1);
-    let mut found = sweep::at(workload, policy, most);
-    // Of a sample, a cache for the last page may still miss.
-    if found < goal {
-        most = most.saturating_mul(2);
-        found = sweep::at(workload, policy, most);
-    }
-    let mut least = 0;
-    while most - least > 1 + most / 50 {
-        let half = match least {
-            // By factors as long as nothing is known of the small ones.
-            0 => most / 4,
-            least => least + (most - least) / 2,
-        };
-        if half == least {
+    let reaches = |point: &&Point| point.hit_ratio >= goal;
+    let known = ours.points.iter().find(reaches).copied();
+    let mut most = known.unwrap_or_else(|| {
+        // Of a sample, a cache for the last page may still miss.
+        let all = workload.nr_touched().max(1);
+        let tried = at_once(workload, ours.policy, &[all, all.saturating_mul(2)]);
+        match tried.iter().find(reaches) {
+            Some(point) => *point,
+            None => tried[1],
+        }
+    });
+    let below = ours.points.iter().rfind(|point| point.pages < most.pages);
+    let mut least = below.map_or(0, |point| point.pages);
+    let nr_at_once = sweep::nr_workers() as u64;
+    while most.pages - least > 1 + most.pages / 50 {
+        let mut sizes: Vec<u64> = (1..=nr_at_once)
+            .map(|nr| match least {
+                // By factors as long as nothing is known of the small ones.
+                0 => most.pages >> (2 * nr).min(63),
+                least => {
+                    let part = nr as f64 / (nr_at_once + 1) as f64;
+                    least + ((most.pages - least) as f64 * part) as u64
+                }
+            })
+            .filter(|pages| (least + 1..most.pages).contains(pages))
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.is_empty() {
             break;
         }
-        let hit_ratio = sweep::at(workload, policy, half);
-        if hit_ratio >= goal {
-            (most, found) = (half, hit_ratio);
-        } else {
-            least = half;
+        let tried = at_once(workload, ours.policy, &sizes);
+        match tried.iter().position(|point| point.hit_ratio >= goal) {
+            Some(at) => {
+                most = tried[at];
+                least = at.checked_sub(1).map_or(least, |at| sizes[at]);
+            }
+            None => least = sizes[sizes.len() - 1],
         }
     }
-    Point {
-        pages: most,
-        hit_ratio: found,
-        error: None,
-    }
+    most
 }
 
 /// What a policy is worth beside another one.

@@ -42,4 +42,6 @@ pub(crate) enum Rate {
     Part(f64),
     /// As many as make a small error.
     Auto,
+    /// All of them; of a long trace as `Auto`.
+    Usual,
 }

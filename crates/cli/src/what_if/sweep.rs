@@ -99,7 +99,7 @@ impl Sweep {
             .collect();
         let quarters = quarters_of(workload);
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let nr_workers = machine::nr_cpus(&machine::allowed_cpus()) as usize;
+        let nr_workers = nr_workers();
         let (sender, results) = mpsc::channel();
         let mut points = vec![vec![None; self.sizes.len()]; self.policies.len()];
         thread::scope(|scope| {
@@ -164,9 +164,27 @@ fn quarters_of(workload: &Workload) -> Vec<Vec<u32>> {
     requests
 }
 
-/// One policy at one size.
-pub(super) fn at(workload: &Workload, policy: Policy, pages: u64) -> f64 {
-    simulate(workload, &[], policy, pages, &AtomicU64::new(0)).hit_ratio
+/// How many simulations run at once.
+pub(super) fn nr_workers() -> usize {
+    machine::nr_cpus(&machine::allowed_cpus()) as usize
+}
+
+/// One policy at some sizes, each on a processor. No errors are estimated.
+pub(super) fn at_once(workload: &Workload, policy: Policy, sizes: &[u64]) -> Vec<Point> {
+    let at = |pages| simulate(workload, &[], policy, pages, &AtomicU64::new(0));
+    let [alone] = sizes else {
+        return thread::scope(|scope| {
+            let running: Vec<_> = sizes
+                .iter()
+                .map(|&pages| scope.spawn(move || at(pages)))
+                .collect();
+            let joined = running.into_iter().map(|thread| thread.join());
+            joined
+                .map(|point| point.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+    };
+    vec![at(*alone)]
 }
 
 fn simulate(

@@ -37,8 +37,9 @@ fn skewed(nr: u64, pages: u64) -> Vec<u64> {
 fn hits_of_a_small_trace_are_what_a_hand_counts() {
     let workload = Workload::of(&[1, 2, 3, 1, 2, 3, 1, 1], Rate::All);
     assert_eq!((workload.nr_touched(), workload.nr_page_requests), (3, 8));
-    assert_eq!(sweep::at(&workload, Policy::Lru, 3), 5.0 / 8.0);
-    assert_eq!(sweep::at(&workload, Policy::Lru, 2), 1.0 / 8.0);
+    let points = sweep::at_once(&workload, Policy::Lru, &[3, 2]);
+    let ratios: Vec<f64> = points.iter().map(|point| point.hit_ratio).collect();
+    assert_eq!(ratios, [5.0 / 8.0, 1.0 / 8.0]);
     assert_eq!(workload.reachable(), 5.0 / 8.0);
 }
 
@@ -96,6 +97,23 @@ fn a_sample_that_is_found_by_itself_keeps_all_requests_of_its_pages() {
     assert!((touched / 200_000.0 - 1.0).abs() < 0.05, "{touched}");
     // A small trace is simulated whole.
     assert!(Workload::of(&[1, 2, 1], Rate::Auto).sample.is_all());
+}
+
+#[test]
+fn a_long_trace_is_sampled_unless_all_is_asked_for() {
+    let pages: Vec<u64> = (0..100_000).collect();
+    assert!(Workload::of(&pages, Rate::Usual).sample.is_all());
+    assert!(!Workload::of(&pages, Rate::Auto).sample.is_all());
+    let long = [pages.clone(), pages.clone(), pages].concat();
+    assert!(Workload::of(&long, Rate::All).sample.is_all());
+    let usual = Workload::of(&long, Rate::Usual);
+    assert!(usual.nr_sampled <= 1 << 16, "{}", usual.nr_sampled);
+    assert_eq!(usual.nr_page_requests, 300_000);
+    assert_eq!(
+        usual.requests.len() as u64,
+        3 * u64::from(usual.nr_sampled),
+        "all requests of its pages"
+    );
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) struct Workload {
 
 /// `auto` keeps at most so many pages: the published error of 8 Ki is below a point.
 const AUTO_PAGES: usize = 1 << 16;
+/// A trace of more page requests than this is a long one: to simulate all of it takes minutes.
+const MANY_REQUESTS: u64 = if cfg!(test) { 1 << 18 } else { 1 << 23 };
 /// What the simulation of a page request takes at the most: its number, when it comes again, for each processor.
 const REQUEST_BYTES: u64 = 32;
 /// What a page takes: its place in a table, and in the simulated caches.
@@ -53,7 +55,7 @@ impl Workload {
         let report = trace::read(
             source,
             &options,
-            &mut |request| pages.add(request),
+            &mut |request, _| pages.add(request),
             &mut || progress.step_to(progressed.done()),
         )
         .map_err(failed)?;
@@ -107,7 +109,8 @@ impl Workload {
 /// A workload in the making.
 struct Pages {
     page_size: u64,
-    is_auto: bool,
+    /// From how many page requests on the sample is halved as long as it has too many pages; None to leave it as it is.
+    halved_from: Option<u64>,
     sample: Sample,
     numbers: FxHashMap<(u64, u32), u32>,
     requests: Vec<u32>,
@@ -119,11 +122,16 @@ impl Pages {
     fn new(settings: &WhatIfSettings) -> Pages {
         let sample = match settings.sample {
             Rate::Part(rate) => Sample::of_rate(rate),
-            Rate::All | Rate::Auto => Sample::ALL,
+            Rate::All | Rate::Auto | Rate::Usual => Sample::ALL,
+        };
+        let halved_from = match settings.sample {
+            Rate::All | Rate::Part(_) => None,
+            Rate::Auto => Some(0),
+            Rate::Usual => Some(MANY_REQUESTS),
         };
         Pages {
             page_size: settings.page_size,
-            is_auto: settings.sample == Rate::Auto,
+            halved_from,
             sample,
             numbers: FxHashMap::default(),
             requests: Vec::new(),
@@ -158,8 +166,11 @@ impl Pages {
         let bytes = self.requests.len() as u64 * REQUEST_BYTES;
         let bytes = bytes + self.numbers.len() as u64 * PAGE_BYTES;
         let is_full = bytes > self.most_bytes || self.numbers.len() >= (1 << 31);
-        if self.is_auto && (is_full || self.numbers.len() > AUTO_PAGES) {
-            self.halve();
+        if let Some(halved_from) = self.halved_from {
+            let is_long = self.nr_page_requests > halved_from;
+            if is_full || is_long && self.numbers.len() > AUTO_PAGES {
+                self.halve();
+            }
             return Ok(());
         }
         match is_full {
@@ -237,7 +248,7 @@ impl Workload {
         let report = trace::read(
             source,
             &trace::Options::default(),
-            &mut |request| pages.add(request),
+            &mut |request, _| pages.add(request),
             &mut || {},
         );
         pages.finish(report.unwrap())

@@ -151,10 +151,16 @@ fn what_is_past_the_end_is_wrapped_or_refused() {
     assert_eq!(records(&finished)[0]["wrapped"], 2);
     assert_eq!(records(&finished)[0]["bytes"], 5 * 4096);
     replay(folder.path(), "--file", "--strict").failed_saying(&[
-        "request 1",
+        "trace: line 1: ",
         "past the end",
         "32 KiB",
     ]);
+    // The line, of a trace in which not every line is a request.
+    let folder = stage(
+        "fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a read 32768 4096\n",
+        8,
+    );
+    replay(folder.path(), "--file", "--strict").failed_saying(&["trace: line 5: ", "past the end"]);
     // Longer than the file.
     let folder = stage("0 100 0 0\n", 8);
     let finished = replay(folder.path(), "--file", "--format json --engine pread").succeeded();

@@ -281,6 +281,17 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
             .then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
     }
 
+    /// Gives back this reference and another one to the same block, at once; the other one by itself, if it is to another block.
+    pub fn drop_with(self, other: Self) {
+        if self.frame == other.frame && std::ptr::eq(self.pool, other.pool) {
+            let this = ManuallyDrop::new(self);
+            let _both = ManuallyDrop::new(other);
+            if this.meta().refs.sub_and_test(2).is_last() {
+                free_last(this.pool, this.frame);
+            }
+        }
+    }
+
     /// Makes the block this caller's alone, if this is the only reference. One compare-and-swap.
     ///
     /// # Errors

@@ -300,6 +300,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     /// Stores the slot's new word and wakes the threads that wait for it.
+    #[inline(always)]
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
         let word = place.word();

@@ -48,15 +48,6 @@ pub struct OwnedPin<S: RefScheme> {
     len: usize,
 }
 
-/// What to do about a page that was never written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Absent {
-    /// Make it.
-    Make,
-    /// Leave it: its bytes are zeros.
-    Zeros,
-}
-
 /// What came of trying to pin.
 enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
@@ -96,9 +87,16 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         len: usize,
     ) -> Result<(FrameRef<'m, S>, usize), Error> {
         loop {
-            // It is never none: such a page is made.
-            if let Some(pinned) = self.hold(addr, len, Absent::Make)? {
-                return Ok(pinned);
+            let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
+                Tried::Pinned(reference, off) => return Ok((reference, off)),
+                // It is never that: such a page is made.
+                Tried::Zeros => continue,
+                Tried::Missing(fault) => fault,
+            };
+            let failed = |kind| Error::at(kind, Op::Pin, addr);
+            let _held = fault.hold(len).map_err(failed)?;
+            if let Tried::Pinned(reference, off) = self.try_pin::<true>(addr, len)? {
+                return Ok((reference, off));
             }
         }
     }
@@ -109,24 +107,15 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         addr: u64,
         len: usize,
     ) -> Result<Option<(FrameRef<'m, S>, usize)>, Error> {
-        self.hold(addr, len, Absent::Zeros)
-    }
-
-    fn hold(
-        self,
-        addr: u64,
-        len: usize,
-        absent: Absent,
-    ) -> Result<Option<(FrameRef<'m, S>, usize)>, Error> {
         loop {
-            let fault = match self.mm.with_room(|| self.try_pin(addr, len, absent))? {
+            let fault = match self.mm.with_room(|| self.try_pin::<false>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
                 Tried::Zeros => return Ok(None),
                 Tried::Missing(fault) => fault,
             };
             let failed = |kind| Error::at(kind, Op::Pin, addr);
             let _held = fault.hold(len).map_err(failed)?;
-            match self.try_pin(addr, len, absent)? {
+            match self.try_pin::<false>(addr, len)? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
                 Tried::Zeros => return Ok(None),
                 Tried::Missing(_) => {}
@@ -134,8 +123,9 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// Pins, but for getting pages of files.
-    fn try_pin(self, addr: u64, len: usize, absent: Absent) -> Result<Tried<'m, S>, Error> {
+    /// Pins, but for getting pages of files. A page that was never written is made if `MAKE`: a parameter that the compiler knows, so
+    /// that a pin is compiled as if there were no other kind.
+    fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
@@ -167,7 +157,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     }
                     continue;
                 }
-                if absent == Absent::Zeros {
+                if !MAKE {
                     return Ok(Tried::Zeros);
                 }
                 Faulter::of(self.mm).make_page(area, addr).map_err(failed)?;
@@ -188,7 +178,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                         }
                         continue;
                     }
-                    if absent == Absent::Zeros {
+                    if !MAKE {
                         // As in a slow read: it was this space's table when the entry was empty.
                         if Directory::look(pmd_word) == table.pmd {
                             return Ok(Tried::Zeros);

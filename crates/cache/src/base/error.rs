@@ -215,6 +215,8 @@ struct Inner {
     page: Option<u64>,
     /// Some if the handles of the file are told of it too, each once.
     noted: Option<Cause>,
+    /// How many frames were in the way that were not clean, if the error is for lack of frames.
+    nr_unclean: usize,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -228,6 +230,7 @@ impl Error {
             detail: None,
             page: None,
             noted: None,
+            nr_unclean: 0,
             source: None,
         }))
     }
@@ -273,6 +276,17 @@ impl Error {
     pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
         self
+    }
+
+    /// For lack of frames, of which so many are not clean.
+    pub(crate) fn with_unclean(mut self, nr_frames: usize) -> Self {
+        self.0.nr_unclean = nr_frames;
+        self
+    }
+
+    /// How many frames were not clean when there were none to be had.
+    pub(crate) fn nr_unclean(&self) -> usize {
+        self.0.nr_unclean
     }
 
     /// The same error, with `detail` after the detail that it has.

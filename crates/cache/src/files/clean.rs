@@ -146,6 +146,10 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let pressure = &self.0.shared.pressure;
         let before = pressure.nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
+        if is_out && pressure.nr_unclean() < error.nr_unclean() {
+            // A flusher has been faster. (It may have cleaned other pages; then the caller fails once more.)
+            return Ok(());
+        }
         if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
             return Err(error);
         }

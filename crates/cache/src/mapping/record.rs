@@ -41,6 +41,7 @@ use crate::mapping::user::User;
 use crate::mapping::users::Users;
 use crate::supply::charge::Charges;
 use crate::supply::leaves::LEAF_FRAMES;
+use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
 
@@ -435,6 +436,14 @@ impl<S: RefScheme> Mapping<S> {
     #[cold]
     pub(crate) fn error(&self, kind: ErrorKind, op: Op) -> Error {
         Error::new(kind, op).with_path(&self.path)
+    }
+
+    /// The error that there is no frame, and why.
+    #[cold]
+    pub(crate) fn out_of_frames(&self, op: Op, reason: &OutOfFrames) -> Error {
+        self.error(ErrorKind::OutOfFrames, op)
+            .with_unclean(reason.nr_unclean())
+            .with_detail(reason.to_string())
     }
 
     /// The state of this mapping for writes.

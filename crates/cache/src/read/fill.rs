@@ -84,11 +84,7 @@ pub(crate) struct Filler<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 impl<'m, S: RefScheme> Filler<'m, S> {
     /// Reads `page`, and missing pages after it up to `want` pages in all.
     pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
-        let out_of_frames = |reason: OutOfFrames| {
-            self.0
-                .error(ErrorKind::OutOfFrames, Op::Read)
-                .with_detail(reason.to_string())
-        };
+        let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
             || page >= self.0.index().capacity()
         {
@@ -99,11 +95,9 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         // only for the storage; it waits for the charge with nothing in hand, and for the permit with the charge.
         let page_frames = self.0.order().frames() as usize;
         let charger = Charger(self.0.supply());
+        // And a leaf.
         let mut charge = charger
-            .charge(
-                self.0.group().map(|group| &**group),
-                page_frames + LEAF_FRAMES,
-            )
+            .charge(self.0.group().map(|group| &**group), page_frames + 1)
             .map_err(out_of_frames)?;
         let mut permit = self
             .0

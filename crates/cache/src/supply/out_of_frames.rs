@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::supply::census::Census;
+use crate::supply::census::{Census, Stays};
 
 /// The reason that there are no frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,15 @@ pub(crate) enum OutOfFrames {
         /// What holds them.
         census: Box<Census>,
     },
+}
+
+impl OutOfFrames {
+    /// How many frames are not clean.
+    pub(crate) fn nr_unclean(&self) -> usize {
+        let (Self::InUse(census) | Self::Fragmented { census, .. } | Self::AtMax { census, .. }) =
+            self;
+        census.nr(Stays::Dirty) + census.nr(Stays::Written)
+    }
 }
 
 impl fmt::Display for OutOfFrames {

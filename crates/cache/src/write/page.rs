@@ -48,7 +48,7 @@ use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
 use crate::supply::alloc::Allocator;
 use crate::supply::groups::{Charge, Charger};
-use crate::supply::leaves::{LEAF_FRAMES, Leaves};
+use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
 use crate::writeback::barrier::Barriers;
@@ -206,24 +206,16 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
 
     /// The charge for a page that is made, and its leaf, if the file is in a group.
     fn charge_page(self) -> Result<Charge<'m>, Error> {
-        let nr = self.0.order().frames() as usize + LEAF_FRAMES;
+        let nr = self.0.order().frames() as usize + 1;
         Charger(self.0.supply())
             .charge(self.0.group().map(|group| &**group), nr)
-            .map_err(|reason| {
-                self.0
-                    .error(ErrorKind::OutOfFrames, Op::Write)
-                    .with_detail(reason.to_string())
-            })
+            .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
     pub(crate) fn frame_for_write(self) -> Result<UniqueFrame<'m, S>, Error> {
         Allocator(self.0.supply())
             .alloc(self.0.order())
-            .map_err(|reason| {
-                self.0
-                    .error(ErrorKind::OutOfFrames, Op::Write)
-                    .with_detail(reason.to_string())
-            })
+            .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
     /// The frame that was set aside, if it can have a page of this file: a program may have got it for another file.
@@ -332,11 +324,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
     ) -> Result<Attempt, Error> {
         let leaf = Leaves(self.0.supply())
             .leaf_or_new(self.0.index(), self.0.number(), page, charge)
-            .map_err(|reason| {
-                self.0
-                    .error(ErrorKind::OutOfFrames, Op::Write)
-                    .with_detail(reason.to_string())
-            })?;
+            .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))?;
         let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
             return Ok(Attempt::Raced);
         };

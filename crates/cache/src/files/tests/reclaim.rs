@@ -8,8 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
 use crate::dirty::options::{Access, WriteOptions, Writeback};
+use crate::files::clean::Cleaner;
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::files::state::Files;
@@ -29,6 +31,7 @@ use pagewell_frame::{
     FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig, UniqueFrame,
 };
 use pagewell_io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation};
+use pagewell_policy::Group;
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_testkit::wait::until;
@@ -462,4 +465,17 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
     drop(mapping);
     files.supply().pool().verify().unwrap();
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+}
+
+/// The pages that were in the way were made clean between the look at the frames and the wait for them to be: nothing was left to clean, and
+/// the write failed though there was room.
+#[test]
+fn who_finds_that_everything_is_clean_by_now_tries_again() {
+    let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(64)).unwrap());
+    let error = |nr| Error::new(ErrorKind::OutOfFrames, Op::Write).with_unclean(nr);
+    let room = |error| Cleaner(&*files).make_room(error, Order::ZERO, Group::NONE);
+    assert!(room(error(5)).is_ok());
+    assert!(room(error(0)).is_err());
+    let other = Error::new(ErrorKind::Io, Op::Write).with_unclean(5);
+    assert_eq!(room(other).unwrap_err().kind(), ErrorKind::Io);
 }

@@ -101,9 +101,8 @@ fn loom_go_down_with_references_vs_split() {
 
 /// Versions start over while a token is made, and then come back to where they were, in the same frame. Tokens count as soon as they are
 /// made, whatever becomes of the look.
-#[test]
-fn loom_token_vs_versions_that_start_over() {
-    explore(3, || {
+fn vs_versions_that_start_over(change: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
+    explore(3, move || {
         let files = pool::<LockBit>(4);
         let (mapping, _) = writable(&files);
         let slot = || mapping.index().look(0).expect("a slot").slot;
@@ -131,7 +130,7 @@ fn loom_token_vs_versions_that_start_over() {
                 made
             })
         };
-        write(&mapping, 0, 100);
+        change(&mapping);
         let made = reader.join().unwrap();
         let mut is_back = false;
         for byte in 101..=110 {
@@ -145,6 +144,17 @@ fn loom_token_vs_versions_that_start_over() {
         drop(mapping);
         assert_at_rest(&files);
     });
+}
+
+#[test]
+fn loom_token_vs_versions_that_start_over() {
+    vs_versions_that_start_over(|mapping| write(mapping, 0, 100));
+}
+
+/// The same by a change that has no fence between its claim and the next life, as a write of bytes has.
+#[test]
+fn loom_token_vs_touch_that_starts_over() {
+    vs_versions_that_start_over(|mapping| mapping.claim_present(0).expect("a page").touch());
 }
 
 /// The page is evicted and its leaf taken out while a token is made; then the leaf is made again, at a version at which the page comes back

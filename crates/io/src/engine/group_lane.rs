@@ -1,0 +1,73 @@
+//! A lane for engines that have threads of their own, or none: it counts what is completed.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use super::interface::{Engine, Lane};
+use super::job::Job;
+use crate::backend::Group;
+
+/// A lane by counting.
+#[derive(Debug)]
+pub(super) struct GroupLane<'e> {
+    engine: &'e dyn Engine,
+    group: Arc<Group>,
+    /// The last job: the thread that waits does it, since it has nothing better to do. So one job alone is handed to nobody.
+    last: Option<Job>,
+    nr_submitted: usize,
+    /// Those that `wait` has told of.
+    nr_told: usize,
+}
+
+impl<'e> GroupLane<'e> {
+    pub(super) fn new(engine: &'e dyn Engine) -> Self {
+        Self {
+            engine,
+            group: Arc::default(),
+            last: None,
+            nr_submitted: 0,
+            nr_told: 0,
+        }
+    }
+}
+
+impl Lane for GroupLane<'_> {
+    fn submit(&mut self, mut job: Job) {
+        job.join(&self.group);
+        self.nr_submitted += 1;
+        if let Some(before) = self.last.replace(job) {
+            self.engine.submit(before);
+        }
+    }
+
+    fn wait(&mut self, nr: usize) -> usize {
+        match (self.last.take(), nr) {
+            (Some(last), 0) => self.engine.submit(last),
+            (Some(last), _) => last.perform(),
+            (None, _) => {}
+        }
+        let nr = nr.min(self.nr_in_flight());
+        let nr_done = self.group.wait_for(self.nr_told + nr);
+        let nr_new = nr_done - self.nr_told;
+        self.nr_told = nr_done;
+        if let Some(panic) = self.group.take_panic() {
+            resume_unwind(panic);
+        }
+        nr_new
+    }
+
+    fn nr_in_flight(&self) -> usize {
+        self.nr_submitted - self.nr_told
+    }
+}
+
+impl Drop for GroupLane<'_> {
+    fn drop(&mut self) {
+        if let Some(last) = self.last.take() {
+            last.perform();
+        }
+        self.group.wait_for(self.nr_submitted);
+        // Shown by the panic hook; its drop could panic.
+        std::mem::forget(self.group.take_panic());
+    }
+}

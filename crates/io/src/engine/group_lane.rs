@@ -12,7 +12,7 @@ use crate::backend::Group;
 pub(super) struct GroupLane<'e> {
     engine: &'e dyn Engine,
     group: Arc<Group>,
-    /// The last job: the thread that waits does it, since it has nothing better to do. So one job alone is handed to nobody.
+    /// The last job. If it is alone, or if this thread waits for all, it does it itself, since it has nothing better to do: one job alone is handed to nobody.
     last: Option<Job>,
     nr_submitted: usize,
     /// Those that `wait` has told of.
@@ -41,10 +41,11 @@ impl Lane for GroupLane<'_> {
     }
 
     fn wait(&mut self, nr: usize) -> usize {
-        match (self.last.take(), nr) {
-            (Some(last), 0) => self.engine.submit(last),
-            (Some(last), _) => last.perform(),
-            (None, _) => {}
+        let waits_for_all = nr != 0 && nr >= self.nr_in_flight();
+        match self.last.take() {
+            Some(last) if waits_for_all => last.perform(),
+            Some(last) => self.engine.submit(last),
+            None => {}
         }
         let nr = nr.min(self.nr_in_flight());
         let nr_done = self.group.wait_for(self.nr_told + nr);

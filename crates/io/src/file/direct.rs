@@ -117,7 +117,12 @@ impl State {
         Self::with_alignment(file, asked, || told(file))
     }
 
-    fn with_alignment(file: &File, asked: Direct, told: impl FnOnce() -> u32) -> io::Result<Self> {
+    /// As [`new`](Self::new), where the system tells this alignment; 0 is none.
+    pub(super) fn with_alignment(
+        file: &File,
+        asked: Direct,
+        told: impl FnOnce() -> u32,
+    ) -> io::Result<Self> {
         let transfers = match asked {
             Direct::Never => Transfers::Buffered(Buffered::NotAsked),
             Direct::Auto | Direct::Always => match (told(), asked) {

@@ -189,6 +189,12 @@ impl FileBackend {
         self.direct.transfers()
     }
 
+    /// Has the system tell this alignment, whatever it told.
+    #[cfg(test)]
+    pub(super) fn tell_alignment(&mut self, asked: Direct, alignment: u32) {
+        self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
+    }
+
     /// Tries `transfer`, which is told the alignment if it is to be direct, until it is done or there is no other way.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {

@@ -344,3 +344,98 @@ fn a_full_disk_is_an_error_and_what_was_there_stays() {
         }
     }
 }
+
+/// A file system that takes no writes until it is thawed.
+struct Frozen(File);
+
+impl Frozen {
+    fn new(mounted: &Mounted) -> Option<Self> {
+        let frozen = Self(File::open(&mounted.at).unwrap());
+        let result = frozen.control(0xC004_5877); // FIFREEZE
+        if let Err(error) = &result {
+            skipped(&error.to_string());
+        }
+        result.is_ok().then_some(frozen)
+    }
+
+    fn control(&self, request: libc::c_ulong) -> io::Result<()> {
+        // SAFETY: the descriptor is open; neither request takes an argument.
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), request, 0) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.control(0xC004_5878).unwrap(); // FITHAW
+    }
+}
+
+/// A device that hangs keeps its own file's writes, and nobody else's; nor the thread that drops the engine.
+#[test]
+fn a_file_system_that_hangs_keeps_its_own() {
+    let Some(mounted) = Mounted::new(16) else {
+        return;
+    };
+    let dir = pagewell_testkit::scratch::dir();
+    let other: Arc<dyn Backend> = Arc::new(open(&dir.path().join("file"), Direct::Auto));
+    write(&*other, 0, &content(1 << 20)).unwrap();
+    for direct in [Direct::Auto, Direct::Never] {
+        for (name, engine) in engines().into_iter().skip(1) {
+            let path = mounted.at.join("file");
+            let file = open(&path, direct);
+            write(&file, 0, &content(1 << 20)).unwrap();
+            file.sync_data().unwrap();
+            let file: Arc<dyn Backend> = Arc::new(file);
+            let Some(frozen) = Frozen::new(&mounted) else {
+                return;
+            };
+            let memory = Memory::with_bytes(&[7; 4096]);
+            let (done, is_done) = std::sync::mpsc::channel();
+            for nr in 0..400 {
+                let done = done.clone();
+                let request = memory.write(nr % 256 * 4096, &[4096], move |result| {
+                    done.send(result).unwrap();
+                });
+                engine.submit(Job::new(Arc::clone(&file), request));
+            }
+            let (read, is_read) = std::sync::mpsc::channel();
+            for nr in 0..1000 {
+                let read = read.clone();
+                let request = Memory::new(4096).read(nr % 256 * 4096, &[4096], move |result| {
+                    read.send(result).unwrap();
+                });
+                engine.submit(Job::new(Arc::clone(&other), request));
+            }
+            let mut lane = (0..50)
+                .map(|nr| {
+                    let read = read.clone();
+                    let request = Memory::new(4096).read(nr * 4096, &[4096], move |result| {
+                        read.send(result).unwrap();
+                    });
+                    Job::new(Arc::clone(&other), request)
+                })
+                .collect();
+            engine.run(&mut lane);
+            for _ in 0..1050 {
+                let result = is_read.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+                assert_eq!(result.unwrap(), 4096, "{name}");
+            }
+            assert!(
+                is_done.try_recv().is_err(),
+                "{name}, {direct:?}: the file system does not hang"
+            );
+            drop(engine);
+            drop(frozen);
+            for _ in 0..400 {
+                let result = is_done.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+                assert_eq!(result.unwrap(), 4096, "{name}");
+            }
+            assert!(read_all(&*file) == [7; 1 << 20], "{name}");
+            drop(file);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

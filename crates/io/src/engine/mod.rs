@@ -1,7 +1,7 @@
 //! Engines: many requests to storages at once.
 //!
 //! - Owns: the interface of submission and completion (`interface`, `job`); the engines; the choice between them.
-//! - Calls: `backend`, `file`.
+//! - Calls: `backend`, `file`, and of `doubles` the random decisions.
 //! - Promises: the contract of [`Engine`]; `README.md` beside this file says how it is kept.
 //!
 //! | module | what |
@@ -14,9 +14,10 @@
 //! | `worker` | [`WorkerEngine`]: threads |
 //! | `settings` | [`UringSettings`]; [`Refusal`]: why there is no io_uring |
 //! | `uring` | [`UringEngine`]: io_uring |
+//! | `sim` | `SimEngine`, a simulator: one order that a seed decides, and what goes wrong (feature `sim`) |
 //! | `choice` | [`Chosen`]: which one, and why |
 //!
-//! Proved by: `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`.
+//! Proved by: `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
 
 mod choice;
 mod group_lane;
@@ -24,6 +25,8 @@ mod interface;
 mod job;
 mod queue;
 mod settings;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod sync;
 #[cfg(target_os = "linux")]
 mod uring;

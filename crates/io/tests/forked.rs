@@ -150,3 +150,38 @@ fn an_engine_that_is_dropped_in_a_child_is_left_as_it_is() {
         );
     }
 }
+
+#[test]
+fn a_lane_with_requests_is_left_to_the_parent() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    std::fs::write(&path, content(1 << 20)).unwrap();
+    let file: Arc<dyn Backend> =
+        Arc::new(FileBackend::open_for_reading(&path, Direct::Auto).unwrap());
+    for (name, engine) in engines() {
+        for waits in [0, 1] {
+            let nr_done = Arc::new(AtomicUsize::new(0));
+            let mut lane = engine.lane();
+            for nr in 0..40 {
+                let (nr_done, memory) = (Arc::clone(&nr_done), Memory::new(4096));
+                let request = memory.read(nr * 4096, &[4096], move |result| {
+                    // In the child those that were not begun fail.
+                    nr_done.fetch_add(usize::from(result.is_ok()), Ordering::Relaxed);
+                });
+                lane.submit(Job::new(Arc::clone(&file), request));
+            }
+            let mut nr_before = if waits == 1 { lane.wait(1) } else { 0 };
+            let code = in_child(|| {
+                let nr_before = nr_done.load(Ordering::Relaxed);
+                lane.wait(1);
+                assert_eq!((lane.nr_in_flight(), lane.wait(40)), (0, 0));
+                assert_eq!(nr_done.load(Ordering::Relaxed), nr_before);
+                5
+            });
+            assert_eq!(code, 5, "{name}");
+            nr_before += lane.wait(40);
+            assert_eq!((nr_before, lane.nr_in_flight()), (40, 0), "{name}");
+            assert_eq!(nr_done.load(Ordering::Relaxed), 40, "{name}");
+        }
+    }
+}

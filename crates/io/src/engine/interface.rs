@@ -69,6 +69,11 @@ pub trait Engine: Debug + Send + Sync + 'static {
 }
 
 /// Requests of one thread, which waits for them. It stays on its thread. Its drop waits for all that are left.
+///
+/// While it has writes, its thread may not make calls of the same storage by itself, nor by another lane: a call that wants the file for itself (a change of
+/// its size, a write of a part of a block of a file that is transferred directly) waits for the writes, and only this thread sees their end.
+///
+/// In a child that was forked meanwhile, what the lane had under way is the parent's; what it was not begun fails.
 pub trait Lane {
     /// Takes a request. It need not be begun before the thread waits.
     fn submit(&mut self, job: Job);

@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::backend::{Backend, Group, Kind, Panic, Request};
+use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
 /// A request, and the storage that is to do it, which is kept until it is done.
 #[must_use = "a job that is dropped fails"]
@@ -48,32 +48,49 @@ impl Job {
         self.request.join(group);
     }
 
+    /// The file of the system behind the storage, if it has one.
+    pub(super) fn raw_file(&self) -> Option<&dyn RawFile> {
+        // The storage is safe code of somebody, and this may be the thread of an engine.
+        let ask = || self.file.raw_file();
+        catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| {
+            forget(panic);
+            None
+        })
+    }
+
     /// It is done. The storage is let go first: who is told may be about to close it.
     pub(super) fn complete(self, result: io::Result<usize>) {
-        drop(self.file);
+        let_go(self.file);
         self.request.complete(result);
     }
 
     /// As [`complete`](Self::complete), for who counts by itself: returns what the completion panicked with.
     pub(super) fn complete_quietly(self, result: io::Result<usize>) -> Option<Panic> {
-        drop(self.file);
+        let_go(self.file);
         self.request.complete_quietly(result)
     }
 
     /// Hands the request to a storage that completes it later, if it does; else gives the job back.
     pub(super) fn defer(self) -> Option<Self> {
         let file = Arc::clone(&self.file);
-        match file.deferred() {
-            None => Some(self),
-            Some(deferred) => {
+        let mut job = Some(self);
+        let start = || {
+            if let Some(deferred) = file.deferred()
+                && let Some(Self { file, request }) = job.take()
+            {
                 // The storage keeps itself, if it has to.
-                let Self { file, request } = self;
                 drop(file);
-                // What is left of the request if it panics was given up.
-                let _ = catch_unwind(AssertUnwindSafe(|| deferred.start(request)));
-                None
+                deferred.start(request);
             }
+        };
+        // What a storage drops when it panics was given up.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(start)) {
+            forget(panic);
         }
+        if job.is_none() {
+            let_go(file);
+        }
+        job
     }
 
     /// Does it by the storage's calls, which wait.
@@ -110,9 +127,20 @@ impl Job {
         };
         // The storage is safe code of somebody; nothing of ours is half done when it panics.
         catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-            // Its drop could panic again.
-            std::mem::forget(panic);
+            forget(panic);
             Err(io::Error::other("the storage panicked"))
         })
     }
+}
+
+/// Lets go of a storage, whose drop may panic.
+fn let_go(file: Arc<dyn Backend>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(file))) {
+        forget(panic);
+    }
+}
+
+/// A panic was shown by the panic hook. Its drop could panic again, so it is leaked.
+fn forget(panic: Panic) {
+    std::mem::forget(panic);
 }

@@ -20,7 +20,6 @@ use crate::file::Owner;
 pub struct UringEngine {
     owner: Owner,
     settings: UringSettings,
-    /// None when it is dropped in a child, which leaves it as it is.
     parts: Parts,
 }
 
@@ -42,9 +41,10 @@ impl UringEngine {
             per_storage: settings.per_storage.max(1),
             ..settings
         };
-        let pool = Arc::new(Pool::new(WorkerEngine::new(workers)));
+        let owner = Owner::this_process();
+        let pool = Arc::new(Pool::new(owner, WorkerEngine::new(workers)));
         Ok(Self {
-            owner: Owner::this_process(),
+            owner,
             settings,
             parts: Parts {
                 inbox: thread::start(settings, &pool)?,
@@ -61,7 +61,7 @@ impl UringEngine {
         }
         let job = job.defer()?;
         let is_transfer = matches!(job.request().kind(), Kind::Read | Kind::Write);
-        if is_transfer && job.file().raw_file().is_some() {
+        if is_transfer && job.raw_file().is_some() {
             return Some(job);
         }
         self.parts.pool.call(job, None);

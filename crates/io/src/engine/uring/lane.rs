@@ -147,7 +147,26 @@ impl<'p> UringLane<'p> {
         nr_new
     }
 
+    /// In a child that was forked while requests were under way: those are the parent's, and what was not begun fails. Returns how many failed.
+    fn leave_to_parent(&mut self) -> Option<usize> {
+        self.pool.owner.check().err()?;
+        if let Some(ring) = self.ring.take() {
+            ring.forget();
+        }
+        self.nr_told = self.nr_handed;
+        let nr = self.staged.len();
+        for job in mem::take(&mut self.staged) {
+            let result = self.pool.owner.check().map(|()| 0);
+            let panic = job.complete_quietly(result);
+            self.panic = self.panic.take().or(panic);
+        }
+        Some(nr)
+    }
+
     fn wait_quietly(&mut self, nr: usize) -> usize {
+        if let Some(nr_failed) = self.leave_to_parent() {
+            return nr_failed;
+        }
         let nr = nr.min(self.nr_in_flight());
         if nr != 0
             && let Some(nr_done) = self.perform_alone()

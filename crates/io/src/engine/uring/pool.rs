@@ -7,6 +7,7 @@ use crate::backend::Group;
 use crate::engine::interface::Engine;
 use crate::engine::job::Job;
 use crate::engine::worker::WorkerEngine;
+use crate::file::Owner;
 
 /// Jobs of a lane that are in its ring at a time.
 pub(super) const LANE_DEPTH: u32 = 128;
@@ -17,14 +18,17 @@ const MOST_KEPT: usize = 16;
 /// What lanes and the thread of the engine share.
 #[derive(Debug)]
 pub(super) struct Pool {
+    /// The process that has the rings.
+    pub(super) owner: Owner,
     pub(super) workers: WorkerEngine,
     /// Rings of which nobody has any job.
     rings: Mutex<Vec<Ring>>,
 }
 
 impl Pool {
-    pub(super) fn new(workers: WorkerEngine) -> Self {
+    pub(super) fn new(owner: Owner, workers: WorkerEngine) -> Self {
         Self {
+            owner,
             workers,
             rings: Mutex::default(),
         }

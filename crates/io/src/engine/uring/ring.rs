@@ -189,7 +189,7 @@ impl Ring {
         // A position of all ones would mean "where the file is now" to the kernel.
         let may =
             matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
-        let Some(raw) = job.file().raw_file().filter(|_| may) else {
+        let Some(raw) = job.raw_file().filter(|_| may) else {
             return Some(Outcome::Calls(job));
         };
         match raw.begin(request) {
@@ -311,7 +311,7 @@ impl Ring {
             .expect("a job with this number");
         self.free.push(number);
         self.nr_in_flight -= 1;
-        if let Some(raw) = job.file().raw_file() {
+        if let Some(raw) = job.raw_file() {
             raw.end(job.request().kind());
         }
         job
@@ -388,7 +388,7 @@ enum Step {
 
 /// Takes the result of a transfer into account.
 fn advance(job: &mut Job, result: i32) -> Step {
-    let unit = job.file().raw_file().map_or(1, |raw| raw.unit());
+    let unit = job.raw_file().map_or(1, |raw| raw.unit());
     let request = job.request_mut();
     let Ok(nr) = usize::try_from(result) else {
         return match -result {

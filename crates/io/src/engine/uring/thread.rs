@@ -206,6 +206,8 @@ impl Thread {
         }
         {
             let mut state = self.inbox.lock();
+            // It looks at the queue before it waits again: what completions give needs no wake.
+            state.sleeps = false;
             for (key, _) in outcomes.iter() {
                 state.queue.done(*key);
             }

@@ -2,6 +2,7 @@
 
 #![cfg(all(target_os = "linux", not(loom)))]
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -257,43 +258,46 @@ struct Mounted {
     at: PathBuf,
 }
 
+/// Runs a program; if that fails, the test is none.
+fn run(program: &str, args: &[&OsStr]) -> Option<()> {
+    let why = match Command::new(program).args(args).output() {
+        Ok(output) if output.status.success() => return Some(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    skipped(&format!("{program}: {why}"));
+    None
+}
+
 impl Mounted {
+    /// A new one of so many MiB.
     fn new(mib: u64) -> Option<Self> {
         let dir = pagewell_testkit::scratch::dir();
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        run("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), image.as_ref()])?;
+        Self::mount(&image, dir)
+    }
+
+    /// The one that is in `image`.
+    fn again(image: &Path) -> Option<Self> {
+        Self::mount(image, pagewell_testkit::scratch::dir())
+    }
+
+    fn mount(image: &Path, dir: tempfile::TempDir) -> Option<Self> {
         let at = dir.path().join("mounted");
         std::fs::create_dir(&at).unwrap();
-        let run = |program: &str, args: &[&std::ffi::OsStr]| match Command::new(program)
-            .args(args)
-            .output()
-        {
-            Ok(output) if output.status.success() => true,
-            Ok(output) => {
-                skipped(&format!(
-                    "{program}: {}",
-                    String::from_utf8_lossy(&output.stderr)
-                ));
-                false
-            }
-            Err(error) => {
-                skipped(&format!("{program}: {error}"));
-                false
-            }
-        };
-        let is_there = run("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), image.as_ref()])
-            && run(
-                "mount",
-                &["-o".as_ref(), "loop".as_ref(), image.as_ref(), at.as_ref()],
-            );
-        is_there.then_some(Self { dir, at })
+        run(
+            "mount",
+            &["-o".as_ref(), "loop".as_ref(), image.as_ref(), at.as_ref()],
+        )?;
+        Some(Self { dir, at })
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.at).output();
-        let _ = &self.dir;
     }
 }
 
@@ -341,6 +345,54 @@ fn a_full_disk_is_an_error_and_what_was_there_stays() {
             write(&*file, 1 << 20, &bytes).unwrap();
             file.set_size(1 << 20).unwrap();
             file.sync_data().unwrap();
+        }
+    }
+}
+
+/// What docs say of the size: what was synced is there, and the file is at most as long as the last write under way makes it, to the end of the block.
+#[test]
+fn what_a_loss_of_power_leaves() {
+    let Some(mounted) = Mounted::new(16) else {
+        return;
+    };
+    let path = mounted.at.join("file");
+    let file = open(&path, Direct::Auto);
+    if !is_direct(&file) {
+        return;
+    }
+    let bytes = content(200_000);
+    let mut rng = Rng::new(11);
+    let (mut len, mut synced) = (0, 0);
+    for round in 0..6 {
+        for _ in 0..rng.below(20) {
+            let more = 1 + rng.below(3000);
+            write(&file, len as u64, &bytes[len..len + more]).unwrap();
+            len += more;
+        }
+        if round % 2 == 0 {
+            file.sync_data().unwrap();
+            synced = len;
+        }
+        // The power goes: what the file system has not given to its device is lost.
+        let after = mounted.dir.path().join(format!("after {round}"));
+        std::fs::copy(mounted.dir.path().join("image"), &after).unwrap();
+        let Some(after) = Mounted::again(&after) else {
+            return;
+        };
+        let left = std::fs::read(after.at.join("file")).unwrap_or_default();
+        assert!(left.len() >= synced, "{} of {synced}", left.len());
+        assert!(
+            left.len() <= len.next_multiple_of(4096),
+            "{} of {len}",
+            left.len()
+        );
+        assert!(left[..synced] == bytes[..synced]);
+        // What was not synced is there, or zeros, block by block; past the end there is nothing but zeros.
+        for (nr, byte) in left.iter().enumerate().skip(synced) {
+            assert!(
+                *byte == 0 || (nr < len && *byte == bytes[nr]),
+                "byte {nr} of {len}"
+            );
         }
     }
 }

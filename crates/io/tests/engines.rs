@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use pagewell_io::engine::{Deferred, Engine, GivenUp, Job, Kind, Request};
@@ -651,6 +653,89 @@ fn a_request_that_is_dropped_fails_and_so_does_one_in_a_job() {
     for result in results.all() {
         let error = result.unwrap_err();
         assert!(error.get_ref().unwrap().is::<GivenUp>());
+    }
+}
+
+/// A read as a future: the completion wakes it, or finds nobody.
+struct Reading {
+    state: Arc<Mutex<Read>>,
+}
+
+#[derive(Default)]
+struct Read {
+    result: Option<io::Result<usize>>,
+    waker: Option<Waker>,
+}
+
+impl Future for Reading {
+    type Output = io::Result<usize>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.state.lock().unwrap();
+        match state.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Wakes a thread.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn futures_are_woken_and_one_that_is_dropped_leaves_its_memory_until_the_storage_is_done_with_it() {
+    for (name, engine) in engines().into_iter().skip(1) {
+        let gate = Arc::new(Gate::new());
+        let held = Arc::clone(&gate);
+        let slow = FaultBackend::new(MemoryBackend::new(content(64)), move |_, _| {
+            held.pass();
+            Fault::None
+        });
+        let storage: Arc<dyn Backend> = Arc::new(slow);
+        let read = |memory: &Arc<Memory>| {
+            let state = Arc::new(Mutex::new(Read::default()));
+            let future = Reading {
+                state: Arc::clone(&state),
+            };
+            let request = memory.read(0, &[64], move |result| {
+                let mut state = state.lock().unwrap();
+                state.result = Some(result);
+                if let Some(waker) = state.waker.take() {
+                    waker.wake();
+                }
+            });
+            engine.submit(Job::new(Arc::clone(&storage), request));
+            future
+        };
+        let (kept, dropped) = (Memory::new(64), Memory::new(64));
+        let mut future = pin!(read(&kept));
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        let other = read(&dropped);
+        let memory = Arc::downgrade(&dropped);
+        drop((other, dropped));
+        // Its owner has lost interest, and the storage may still write there.
+        assert_eq!(memory.strong_count(), 1, "{name}");
+        gate.open();
+        let result = loop {
+            match future.as_mut().poll(&mut context) {
+                Poll::Ready(result) => break result,
+                Poll::Pending => thread::park(),
+            }
+        };
+        assert_eq!(result.unwrap(), 64, "{name}");
+        assert_eq!(kept.bytes(), content(64), "{name}");
+        until("the memory is free", || memory.strong_count() == 0);
     }
 }
 

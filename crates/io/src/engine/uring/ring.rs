@@ -495,3 +495,106 @@ fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::MemoryBackend;
+    use crate::backend::{Request, Span};
+
+    /// A job for `len` bytes at 1000, of which nothing is ever transferred.
+    fn job(kind: Kind, len: usize) -> Job {
+        let span = Span::new(std::ptr::without_provenance_mut(8192), len);
+        let ignore = Box::new(|_: io::Result<usize>| ());
+        let request = match kind {
+            // SAFETY: (a): the memory is named and never followed.
+            Kind::Write => unsafe { Request::write(1000, span, ignore) },
+            // SAFETY: (a), (b): as above.
+            _ => unsafe { Request::read(1000, span, ignore) },
+        };
+        Job::new(Arc::new(MemoryBackend::writable(Vec::new())), request)
+    }
+
+    fn said(step: Step) -> String {
+        match step {
+            Step::Again => "again".into(),
+            Step::Calls => "calls".into(),
+            Step::Done(Ok(nr)) => format!("{nr}"),
+            Step::Done(Err(error)) => format!("{:?}", error.kind()),
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_a_part_is_not_taken_for_the_whole() {
+        let mut read = job(Kind::Read, 4096);
+        for (result, step, left) in [
+            (-libc::EINTR, "again", 4096),
+            (100, "again", 3996),
+            (3000, "again", 996),
+            (996, "4096", 0),
+        ] {
+            assert_eq!(said(advance(&mut read, result)), step);
+            let request = read.request();
+            assert_eq!(
+                (request.nr_left(), request.pos()),
+                (left, 5096 - left as u64)
+            );
+        }
+        let mut read = job(Kind::Read, 4096);
+        assert_eq!(said(advance(&mut read, 7)), "again");
+        assert_eq!(said(advance(&mut read, 0)), "7", "the end of the file");
+
+        let mut write = job(Kind::Write, 4096);
+        assert_eq!(said(advance(&mut write, 1)), "again");
+        assert_eq!(said(advance(&mut write, -libc::EAGAIN)), "calls");
+        assert_eq!(
+            (write.request().nr_left(), write.request().pos()),
+            (4095, 1001)
+        );
+        assert_eq!(said(advance(&mut write, 4095)), "4096");
+        assert_eq!(said(advance(&mut job(Kind::Write, 9), 0)), "WriteZero");
+        for errno in [libc::ECANCELED, libc::EINVAL, libc::EOPNOTSUPP] {
+            assert_eq!(said(advance(&mut job(Kind::Read, 9), -errno)), "calls");
+        }
+        assert_eq!(
+            said(advance(&mut job(Kind::Write, 9), -libc::ENOSPC)),
+            "StorageFull"
+        );
+    }
+
+    #[test]
+    fn a_ring_says_how_many_it_takes_and_gives_back_what_the_kernel_did_not_take() {
+        let Ok(mut ring) = Ring::new(8, Use::Any) else {
+            return pagewell_testkit::skip::skipped("no io_uring");
+        };
+        let room = ring.room();
+        assert!((7..=8).contains(&room));
+        let file = pagewell_testkit::scratch::file();
+        std::fs::write(file.path(), [1; 4096]).unwrap();
+        let file = Arc::new(crate::FileBackend::open(file.path()).unwrap());
+        let words: Vec<_> = (0..512)
+            .map(|_| std::sync::atomic::AtomicU64::new(0))
+            .collect();
+        for _ in 0..room {
+            let span = Span::new(words.as_ptr().cast_mut().cast(), 4096);
+            // SAFETY: (a) the words are there as long as the ring; (b) nobody looks at them.
+            let request = unsafe { Request::read(0, span, Box::new(|_: io::Result<usize>| ())) };
+            assert!(ring.begin(Job::new(file.clone(), request)).is_none());
+        }
+        assert_eq!((ring.room(), ring.nr_in_flight()), (0, room));
+        // As if the kernel could not be called any more.
+        let mut nr_back = 0;
+        ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
+        assert_eq!((nr_back, ring.nr_in_flight(), ring.room()), (room, 0, 0));
+        // What is in the queue is never taken, and nothing completes.
+        ring.enter(0).unwrap();
+        assert_eq!(ring.reap(|_| panic!("a completion")), 0);
+        assert!(
+            words
+                .iter()
+                .all(|word| word.load(std::sync::atomic::Ordering::Relaxed) == 0)
+        );
+    }
+}

@@ -252,6 +252,64 @@ fn where_there_are_none_auto_says_why_and_always_fails() {
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }
 
+/// What is refused for other reasons than that it is direct does not turn direct transfers off.
+#[test]
+fn odd_requests_leave_direct_transfers_on() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let file = open(&path, Direct::Auto);
+    if !is_direct(&file) {
+        return;
+    }
+    write(&file, 0, &content(10_000)).unwrap();
+    let before = file.transfers();
+    let high = i64::MAX as u64;
+    for pos in [
+        0,
+        4096,
+        8192,
+        12_288,
+        1 << 40,
+        1 << 44,
+        1 << 50,
+        1 << 62,
+        high - 4095,
+        high - 8191,
+        high,
+        high + 1,
+    ] {
+        for lens in [&[4096][..], &[1], &[4096, 4096], &[100_000]] {
+            assert_reads("odd", &file, &content(10_000), pos, lens);
+            // Every other one makes a file that is too large, and fails.
+            if pos >= 1 << 44 {
+                let kind = write(&file, pos, &vec![0; lens.iter().sum()])
+                    .unwrap_err()
+                    .kind();
+                assert_eq!(kind, io::ErrorKind::FileTooLarge, "{pos}");
+            }
+            assert_eq!(file.transfers(), before, "{lens:?} at {pos}");
+        }
+    }
+    let file: Arc<dyn Backend> = Arc::new(file);
+    for (name, engine) in engines() {
+        for pos in [8192, 12_288, 1 << 44, 1 << 62, high - 4095] {
+            let memory = Memory::new(8192);
+            let expected = 10_000_u64.saturating_sub(pos) as usize;
+            let read = memory.read(pos, &[4096, 4096], move |result| {
+                assert_eq!(result.unwrap(), expected)
+            });
+            let one = memory.read(pos, &[8192], move |result| {
+                assert_eq!(result.unwrap(), expected)
+            });
+            engine.run(&mut vec![
+                Job::new(Arc::clone(&file), read),
+                Job::new(Arc::clone(&file), one),
+            ]);
+        }
+        assert!(file.alignment() > 1, "{name}");
+    }
+}
+
 /// A file system in a file, for root.
 struct Mounted {
     dir: tempfile::TempDir,
@@ -489,5 +547,80 @@ fn a_file_system_that_hangs_keeps_its_own() {
             drop(file);
             std::fs::remove_file(&path).unwrap();
         }
+    }
+}
+
+/// A device made of a file, for root.
+struct Device {
+    name: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Device {
+    fn new(bytes: u64) -> Option<Self> {
+        let dir = pagewell_testkit::scratch::dir();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(bytes).unwrap();
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(&image)
+            .output();
+        match output {
+            Ok(output) if output.status.success() => Some(Self {
+                name: String::from_utf8_lossy(&output.stdout).trim_end().into(),
+                _dir: dir,
+            }),
+            _ => {
+                skipped("no device can be made");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.name)
+            .output();
+    }
+}
+
+#[test]
+fn a_device_is_transferred_directly_too_and_has_one_size() {
+    let Some(device) = Device::new(1 << 20) else {
+        return;
+    };
+    let file =
+        FileBackend::open_writable(&device.name, &FileOptions::new().direct(Direct::Auto)).unwrap();
+    if !is_direct(&file) {
+        return;
+    }
+    let file: Arc<dyn Backend> = Arc::new(file);
+    let mut model = vec![0; 1 << 20];
+    let mut rng = Rng::new(5);
+    for (name, engine) in engines() {
+        for _ in 0..40 {
+            let len = [1 + rng.below(9000), 4096, 512][rng.below(3)];
+            let pos = rng.below(model.len() - len);
+            let pos = [pos, pos - pos % 512][rng.below(2)];
+            let bytes: Vec<u8> = (0..len).map(|_| rng.next() as u8).collect();
+            model[pos..pos + len].copy_from_slice(&bytes);
+            let request = Memory::with_bytes(&bytes).write(pos as u64, &[len], move |result| {
+                assert_eq!(result.unwrap(), len);
+            });
+            engine.run(&mut vec![Job::new(Arc::clone(&file), request)]);
+        }
+        let size = model.len() as u64;
+        assert_eq!(file.size().unwrap(), size);
+        for pos in [0, 100, size - 4096, size - 100, size, size + 4096] {
+            assert_reads(name, &*file, &model, pos, &[4096, 70]);
+        }
+        write(&*file, size - 100, &[1; 200]).unwrap_err();
+        assert!(file.alignment() > 1);
+        // Any part of what failed may be there.
+        write(&*file, size - 4096, &model[model.len() - 4096..]).unwrap();
+        assert!(read_all(&*file) == model, "{name}");
     }
 }

@@ -269,7 +269,7 @@ fn reads_get_what_is_there_up_to_the_end_in_every_way() {
                 assert_eq!(result.unwrap(), expected.len(), "{what}");
                 let got = memory.bytes();
                 assert!(got[..expected.len()] == *expected, "{what}");
-                // A direct read may zero what is past the end.
+                // A direct read of the block that has the end may leave zeros.
                 assert!(
                     got[expected.len()..]
                         .iter()

@@ -26,7 +26,7 @@ pub struct FileId {
 /// | call | with | must |
 /// |---|---|---|
 /// | `read_at` | any position | fill `bufs` in order with the bytes from `pos` on, and return how many bytes that was |
-/// | | fewer bytes returned than asked for | mean that the file ends there, and nothing else: a transfer that the system cuts short is taken up again |
+/// | | fewer bytes returned than asked for | mean that the file ends there, and nothing else: a transfer that the system cuts short is taken up again. The rest of `bufs` may have anything |
 /// | | a hole | give zeros |
 /// | | an interrupted system call | take it up again |
 /// | | an error | leave any bytes in `bufs`: the caller shows them to nobody |

@@ -37,8 +37,11 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     /// A request of this kind that `begin` let be done is done, or failed.
     fn end(&self, kind: Kind);
 
-    /// A read that gets a number of bytes that is no multiple of this has met the end of the file.
+    /// Transfers begin and end at multiples of this.
     fn unit(&self) -> u64;
+
+    /// Whether the file ends at `pos` now, or before; false if the system does not say.
+    fn ends_at(&self, pos: u64) -> bool;
 }
 
 /// What only this crate has: engines rely on a raw file's descriptor.

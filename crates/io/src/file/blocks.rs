@@ -55,25 +55,31 @@ impl Aligned {
     }
 }
 
-/// Reads into any buffers from any position on.
+/// Reads into any buffers from any position on; `ends_at` says whether the file ends at a position, or before.
 pub(super) fn read(
     file: &File,
     bufs: &[RacyBytes<'_>],
     pos: u64,
     unit: usize,
+    ends_at: impl Fn(u64) -> bool,
 ) -> io::Result<usize> {
-    if are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit) {
-        return transfer::read(file, bufs, pos, unit);
-    }
     let room = transfer::MOST_BYTES.saturating_sub(pos);
     let total = total_len(bufs).min(usize::try_from(room).unwrap_or(usize::MAX));
     let end = pos.saturating_add(total as u64);
-    if total == 0 || is_past_the_end(file, pos)? {
-        return Ok(0);
-    }
-    let memory = Aligned::new(chunk(pos, end, unit), unit);
-    let mut rest = Cursor::new(bufs);
     let mut at = pos;
+    if are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit) {
+        at += transfer::read(file, bufs, pos, unit)? as u64;
+        if at == end || (at - pos).is_multiple_of(unit as u64) {
+            return Ok((at - pos) as usize);
+        }
+        // Within a block: this should be the end of the file. If it is not, the rest is read as a part.
+    }
+    if at == end || ends_at(at) {
+        return Ok((at - pos) as usize);
+    }
+    let memory = Aligned::new(chunk(at, end, unit), unit);
+    let mut rest = Cursor::new(bufs);
+    rest.skip((at - pos) as usize);
     while at < end {
         let (skip, len) = ((at % unit as u64) as usize, chunk(at, end, unit));
         let bytes = memory.bytes().slice(0, len);
@@ -81,7 +87,7 @@ pub(super) fn read(
         let nr_new = nr.saturating_sub(skip).min((end - at) as usize);
         rest.fill(bytes.slice(skip, nr_new));
         at += nr_new as u64;
-        if nr < len {
+        if nr_new == 0 || (nr < len && ends_at(at)) {
             break;
         }
     }
@@ -162,12 +168,6 @@ fn chunk(at: u64, end: u64, unit: usize) -> usize {
     blocks.min(CHUNK as u64) as usize
 }
 
-/// Whether a regular file ends at `pos` or before. Devices answer with a read of nothing themselves.
-fn is_past_the_end(file: &File, pos: u64) -> io::Result<bool> {
-    let metadata = file.metadata()?;
-    Ok(metadata.is_file() && pos >= metadata.len())
-}
-
 /// Buffers that are filled, or emptied, one after the other.
 struct Cursor<'b, B> {
     bufs: &'b [B],
@@ -194,6 +194,11 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
                 (self.bufs, self.off) = (later, 0);
             }
         }
+    }
+
+    /// Leaves `len` bytes out.
+    fn skip(&mut self, len: usize) {
+        self.each(len, |_, _, _, _| ());
     }
 
     /// Copies from the buffers to all of `to`.

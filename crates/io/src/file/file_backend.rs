@@ -223,6 +223,18 @@ impl FileBackend {
         blocks::write_parts(&self.file, bufs, pos, unit, set_size, size)
     }
 
+    /// The size as the system tells it: for a moment too large while the tail of a file that is transferred directly is written.
+    fn size_now(&self) -> io::Result<u64> {
+        match self.kind {
+            Kind::Regular => Ok(self.file.metadata()?.len()),
+            Kind::BlockDevice => {
+                // The metadata of a device has no size; its end has a position.
+                use std::io::{Seek, SeekFrom};
+                (&self.file).seek(SeekFrom::End(0))
+            }
+        }
+    }
+
     /// Drops what the operating system keeps of a file that is to go past its cache: blocks that it has read to cut the file within them.
     fn forget_cached(&self) {
         #[cfg(target_os = "linux")]
@@ -336,24 +348,18 @@ impl Backend for FileBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         self.owner.check()?;
         self.by_any_way(|unit| match unit {
-            Some(unit) => blocks::read(&self.file, bufs, pos, unit),
+            Some(unit) => {
+                let ends_at = |pos| self.ends_at(pos);
+                blocks::read(&self.file, bufs, pos, unit, ends_at)
+            }
             None => transfer::read(&self.file, bufs, pos, 1),
         })
     }
 
     fn size(&self) -> io::Result<u64> {
         self.owner.check()?;
-        match self.kind {
-            Kind::Regular => {
-                let _shared = self.direct.is_asked().then(|| self.gate.share());
-                Ok(self.file.metadata()?.len())
-            }
-            Kind::BlockDevice => {
-                // The metadata of a device has no size; its end has a position.
-                use std::io::{Seek, SeekFrom};
-                (&self.file).seek(SeekFrom::End(0))
-            }
-        }
+        let _shared = self.direct.is_asked().then(|| self.gate.share());
+        self.size_now()
     }
 
     fn id(&self) -> FileId {
@@ -460,5 +466,9 @@ impl RawFile for FileBackend {
 
     fn unit(&self) -> u64 {
         self.alignment() as u64
+    }
+
+    fn ends_at(&self, pos: u64) -> bool {
+        self.size_now().is_ok_and(|size| size <= pos)
     }
 }

@@ -99,7 +99,8 @@ pub(crate) fn assert_reads(
     let bytes = buffers.bytes();
     assert_eq!(bytes[..n], *expected, "{name}: {lens:?} from {pos} on");
     assert!(
-        bytes[n..].iter().all(|&b| b == UNTOUCHED),
+        // A direct read of the block that has the end may leave zeros.
+        bytes[n..].iter().all(|&b| b == UNTOUCHED || b == 0),
         "{name}: bytes after the end of the file"
     );
 }

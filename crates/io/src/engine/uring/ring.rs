@@ -388,7 +388,6 @@ enum Step {
 
 /// Takes the result of a transfer into account.
 fn advance(job: &mut Job, result: i32) -> Step {
-    let unit = job.raw_file().map_or(1, |raw| raw.unit());
     let request = job.request_mut();
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
@@ -400,14 +399,19 @@ fn advance(job: &mut Job, result: i32) -> Step {
         };
     };
     request.advance(nr);
-    let nr_done = request.nr_done();
+    let (nr_done, pos) = (request.nr_done(), request.pos());
     let is_all = request.nr_left() == 0;
-    match request.kind() {
-        Kind::Read if is_all || nr == 0 || !(nr_done as u64).is_multiple_of(unit) => {
+    let kind = request.kind();
+    // A transfer that stopped within a block cannot be taken up there by the ring. It should be the end of the file.
+    let raw = job.raw_file();
+    let is_within = !pos.is_multiple_of(raw.map_or(1, |raw| raw.unit()));
+    match kind {
+        Kind::Write if nr == 0 => Step::Done(Err(io::ErrorKind::WriteZero.into())),
+        _ if is_all || nr == 0 => Step::Done(Ok(nr_done)),
+        Kind::Read if is_within && raw.is_some_and(|raw| raw.ends_at(pos)) => {
             Step::Done(Ok(nr_done))
         }
-        Kind::Write if is_all => Step::Done(Ok(nr_done)),
-        Kind::Write if nr == 0 => Step::Done(Err(io::ErrorKind::WriteZero.into())),
+        _ if is_within => Step::Calls,
         _ => Step::Again,
     }
 }

@@ -428,7 +428,7 @@ fn completions_may_give_more_requests_in_a_chain_of_any_length() {
         let chain = Arc::new(Chain {
             engine,
             storage: Arc::clone(&storage),
-            left: AtomicUsize::new(20_000),
+            left: AtomicUsize::new(8_000),
         });
         next(&chain);
         until(name, || chain.left.load(Ordering::Relaxed) == 0);

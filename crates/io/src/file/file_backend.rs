@@ -235,14 +235,6 @@ impl FileBackend {
         }
     }
 
-    /// Drops what the operating system keeps of a file that is to go past its cache: blocks that it has read to cut the file within them.
-    fn forget_cached(&self) {
-        #[cfg(target_os = "linux")]
-        if self.direct.unit().is_some() {
-            sync::forget(&self.file);
-        }
-    }
-
     /// The place of a file that is open for writing.
     pub(super) fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
         match &self.access {
@@ -257,7 +249,6 @@ impl FileBackend {
         // The sync waits for them.
         *self.begun() = Begun::default();
         sync(&self.file)?;
-        self.forget_cached();
         match self.kind {
             Kind::Regular => self.place()?.sync(),
             Kind::BlockDevice => Ok(()),

@@ -4,7 +4,7 @@
 //! the first has already given up pages that it could not write. So here an interruption is an error, after
 //! which the caller writes everything again, as after any other error.
 
-#![allow(unsafe_code)] // Some system calls.
+#![allow(unsafe_code)] // Three system calls.
 
 use std::fs::File;
 use std::io;
@@ -36,13 +36,6 @@ pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
     #[cfg(not(target_os = "linux"))]
     Ok(())
-}
-
-/// Has the system forget what it keeps of the file in its cache, and is durable. If it does not, that costs memory, and nothing else.
-#[cfg(target_os = "linux")]
-pub(super) fn forget(file: &File) {
-    // SAFETY: the descriptor is open.
-    let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
 /// Whether the call that begins a write says that there is none. The one that waits tells numbers of the device by the same numbers: there

@@ -233,6 +233,41 @@ fn descriptors_that_are_short_later() {
     });
 }
 
+/// The same while the kernel has many requests. It completes them, though nobody can ask it to any more.
+#[test]
+fn a_sandbox_that_comes_while_requests_are_under_way() {
+    apart(
+        "a_sandbox_that_comes_while_requests_are_under_way",
+        |path| {
+            let Ok(chosen) = Chosen::new(Settings::new(Choice::Uring)) else {
+                return assert!(!has_uring());
+            };
+            let file = file(path);
+            // All into the same memory: only that they complete matters. Large ones, so that they take a while.
+            let memory = Memory::new(1 << 20);
+            let (done, is_done) = mpsc::channel();
+            for _ in 0..1500 {
+                let done = done.clone();
+                let request = memory.read(0, &[1 << 20], move |result| done.send(result).unwrap());
+                chosen.engine.submit(Job::new(Arc::clone(&file), request));
+            }
+            forbid(libc::SYS_io_uring_enter, libc::EPERM);
+            assert_works(&*chosen.engine, &file);
+            for _ in 0..1500 {
+                let result = is_done.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+                assert_eq!(result.unwrap(), 1 << 20);
+            }
+            // The engine goes without waiting for a ring that is gone.
+            drop(chosen);
+            pagewell_testkit::wait::until("no thread is left that had a ring", || {
+                let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+                let mut names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
+                !names.any(|name| name.is_ok_and(|name| name.starts_with("pagewell-uring")))
+            });
+        },
+    );
+}
+
 /// A program that shuts itself in a sandbox when the engine works already: what is under way completes, and all else is done by threads.
 #[test]
 fn a_sandbox_that_comes_later() {

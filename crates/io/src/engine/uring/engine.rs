@@ -53,6 +53,13 @@ impl UringEngine {
         })
     }
 
+    /// Gives jobs to the thread with the ring, or to the others, if it has none any more.
+    fn push(&self, jobs: impl IntoIterator<Item = Job>) {
+        for job in self.parts.inbox.push(jobs) {
+            self.parts.pool.call(job, None);
+        }
+    }
+
     /// Sorts a job: returns it if it is for the ring.
     fn sort(&self, job: Job) -> Option<Job> {
         if let Err(error) = self.owner.check() {
@@ -86,14 +93,14 @@ impl Engine for UringEngine {
 
     fn submit(&self, job: Job) {
         if let Some(job) = self.sort(job) {
-            self.parts.inbox.push([job]);
+            self.push([job]);
         }
     }
 
     fn submit_all(&self, jobs: &mut Vec<Job>) {
         let for_ring: Vec<Job> = jobs.drain(..).filter_map(|job| self.sort(job)).collect();
         if !for_ring.is_empty() {
-            self.parts.inbox.push(for_ring);
+            self.push(for_ring);
         }
     }
 

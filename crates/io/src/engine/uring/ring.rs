@@ -47,7 +47,8 @@ pub(super) enum Outcome {
 /// How the kernel completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// One thread, all along: what is to be done for completions waits until it asks for them.
+    /// One thread, all along. What is to be done for completions waits until it makes a call, of whatever kind. (`DEFER_TASKRUN` would have it wait until
+    /// it enters the ring. If a sandbox then forbids that, nothing completes any more, not even when the thread ends.)
     OneThread,
     /// Threads, one after the other.
     Any,
@@ -291,7 +292,7 @@ impl Ring {
                 unreachable!("the kernel completes what it was given, once");
             };
             match advance(job, result) {
-                Step::Again => self.again.push_back(number as u32),
+                Step::Again if !self.is_given_up => self.again.push_back(number as u32),
                 step => {
                     // U1: its entry is completed, so the kernel has let go of it.
                     let job = self.release(number as u32);
@@ -346,18 +347,12 @@ impl Ring {
 
     /// Waits for all jobs of a ring that was given up.
     pub(super) fn drain(&mut self, mut each: impl FnMut(Outcome)) {
-        let mut again = Vec::new();
         while self.nr_in_flight != 0 {
             // If the kernel does not even let itself be waited for, it still completes, as long as this thread calls it for anything.
             if self.enter(1).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             self.reap(&mut each);
-            again.append(&mut self.again.drain(..).collect());
-            for number in again.drain(..) {
-                let job = self.release(number);
-                each(Outcome::Calls(job));
-            }
         }
     }
 
@@ -473,7 +468,8 @@ fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
             newest
                 .setup_submit_all()
                 .setup_single_issuer()
-                .setup_defer_taskrun();
+                .setup_coop_taskrun()
+                .setup_taskrun_flag();
             wishes.push(newest);
         }
         Use::Any => {}

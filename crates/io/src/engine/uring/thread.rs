@@ -22,6 +22,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use io_uring::{opcode, types};
 
@@ -45,6 +46,8 @@ struct State {
     /// The thread looks at the queue again when it is woken, not before.
     sleeps: bool,
     is_closed: bool,
+    /// The ring is not to be had any more: jobs are for the threads.
+    is_given_up: bool,
 }
 
 impl Inbox {
@@ -52,9 +55,17 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the thread `jobs`.
-    pub(super) fn push(&self, jobs: impl IntoIterator<Item = Job>) {
-        self.change(|state| jobs.into_iter().for_each(|job| state.queue.push(job)));
+    /// Gives the thread `jobs`. Gives them back if there is no ring for them any more.
+    pub(super) fn push(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
+        let mut back = Vec::new();
+        self.change(|state| {
+            if state.is_given_up {
+                back.extend(jobs);
+            } else {
+                jobs.into_iter().for_each(|job| state.queue.push(job));
+            }
+        });
+        back
     }
 
     /// The thread is to end when there is nothing left to do.
@@ -84,6 +95,7 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Arc<Inb
             queue: Queue::new(settings.per_storage),
             sleeps: false,
             is_closed: false,
+            is_given_up: false,
         }),
         event,
     });
@@ -152,33 +164,51 @@ impl Thread {
             self.listen();
             let is_over = self.take(&mut jobs);
             for job in jobs.drain(..) {
-                match self.ring.is_given_up() {
-                    true => outcomes.push((job.key(), Outcome::Calls(job))),
-                    false => {
-                        let key = job.key();
-                        let outcome = self.ring.begin(job);
-                        outcomes.extend(outcome.map(|outcome| (key, outcome)));
-                    }
-                }
+                let key = job.key();
+                let outcome = self.ring.begin(job);
+                outcomes.extend(outcome.map(|outcome| (key, outcome)));
             }
-            let is_deaf = !self.is_listening || self.ring.is_given_up();
-            if is_over && self.ring.nr_in_flight() == 0 && outcomes.is_empty() && is_deaf {
+            let is_idle = self.ring.nr_in_flight() == 0 && outcomes.is_empty();
+            if is_over && is_idle && !self.is_listening {
                 return;
             }
             // With outcomes in hand it only looks, since others may wait for them.
             let nr = usize::from(outcomes.is_empty());
-            if self.ring.is_given_up() || self.ring.enter(nr).is_err() {
-                self.without_the_kernel(&mut outcomes);
+            if self.ring.enter(nr).is_err() {
+                self.ring.give_up(|outcome| outcomes.extend(keyed(outcome)));
+                self.settle(&mut outcomes);
+                return self.finish();
             }
-            let is_listening = &mut self.is_listening;
-            self.ring.reap(|outcome| match outcome {
-                Outcome::Other => *is_listening = false,
-                Outcome::Done(job, result) => {
-                    outcomes.push((job.key(), Outcome::Done(job, result)))
-                }
-                Outcome::Calls(job) => outcomes.push((job.key(), Outcome::Calls(job))),
-            });
+            self.reap(&mut outcomes);
             self.settle(&mut outcomes);
+        }
+    }
+
+    fn reap(&mut self, outcomes: &mut Vec<(usize, Outcome)>) {
+        let is_listening = &mut self.is_listening;
+        self.ring.reap(|outcome| match outcome {
+            Outcome::Other => *is_listening = false,
+            outcome => outcomes.extend(keyed(outcome)),
+        });
+    }
+
+    /// The kernel refuses to be called, as when the program has shut itself in a sandbox. What waits, and all that comes, is for the threads. What the
+    /// kernel has it completes, since this thread goes on making calls of other kinds ([`Use::OneThread`]).
+    fn finish(mut self) {
+        self.inbox.lock().is_given_up = true;
+        let mut outcomes = Vec::new();
+        let mut jobs = Vec::new();
+        loop {
+            self.take(&mut jobs);
+            outcomes.extend(jobs.drain(..).map(|job| (job.key(), Outcome::Calls(job))));
+            self.reap(&mut outcomes);
+            let is_at_rest = outcomes.is_empty() && self.ring.nr_in_flight() == 0;
+            self.settle(&mut outcomes);
+            if is_at_rest && self.inbox.lock().queue.is_at_rest() {
+                return;
+            }
+            // There is nothing that it could wait in.
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -234,20 +264,15 @@ impl Thread {
         unsafe { self.ring.push_other(entry) };
         self.is_listening = true;
     }
+}
 
-    /// The kernel refuses to be called, as when the program has shut itself in a sandbox. What it has, it completes; the rest goes to the threads, and so
-    /// does all that comes, when this thread looks for it: a few times each second.
-    fn without_the_kernel(&mut self, outcomes: &mut Vec<(usize, Outcome)>) {
-        let is_listening = &mut self.is_listening;
-        let mut each = |outcome| match outcome {
-            Outcome::Done(job, result) => outcomes.push((job.key(), Outcome::Done(job, result))),
-            Outcome::Calls(job) => outcomes.push((job.key(), Outcome::Calls(job))),
-            Outcome::Other => *is_listening = false,
-        };
-        self.ring.give_up(&mut each);
-        self.ring.reap(&mut each);
-        thread::sleep(std::time::Duration::from_millis(20));
-    }
+/// An outcome of a job, and the key of its storage.
+fn keyed(outcome: Outcome) -> Option<(usize, Outcome)> {
+    let key = match &outcome {
+        Outcome::Done(job, _) | Outcome::Calls(job) => job.key(),
+        Outcome::Other => return None,
+    };
+    Some((key, outcome))
 }
 
 impl Drop for Thread {

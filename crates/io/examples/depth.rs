@@ -1,7 +1,7 @@
 //! How many reads a second each engine makes at depths 1, 32 and 64, past the operating system's cache, beside `fio` on the same file.
 //!
 //! ```sh
-//! cargo run --release -p pagewell-io --example depth -- [--file PATH] [--mib N] [--seconds N] [--rounds N]
+//! cargo run --release -p pagewell-io --example depth -- [--file PATH] [--mib N] [--seconds N] [--rounds N] [--depth N] [--only NAME]
 //! ```
 //!
 //! The file is made in the current folder, if there is none, and kept if it was named. One thread reads 4 KiB at random places. All measurements
@@ -42,6 +42,10 @@ mod linux {
         mib: u64,
         seconds: f64,
         rounds: usize,
+        /// Only this depth.
+        depth: Option<usize>,
+        /// Only what has this in its name, and fio.
+        only: String,
     }
 
     fn options() -> Result<Options, Box<dyn Error>> {
@@ -50,6 +54,8 @@ mod linux {
             mib: 1024,
             seconds: 2.0,
             rounds: 5,
+            depth: None,
+            only: String::new(),
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
@@ -61,6 +67,8 @@ mod linux {
                 "--mib" => options.mib = value.parse()?,
                 "--seconds" => options.seconds = value.parse()?,
                 "--rounds" => options.rounds = value.parse()?,
+                "--depth" => options.depth = Some(value.parse()?),
+                "--only" => options.only = value,
                 _ => return Err(format!("{word}: no such option").into()),
             }
         }
@@ -106,7 +114,7 @@ mod linux {
         }
         let file: Arc<dyn Backend> = Arc::new(file);
         let fio = Command::new("fio").arg("--version").output().is_ok();
-        for depth in [1, 32, 64] {
+        for depth in options.depth.map_or(vec![1, 32, 64], |depth| vec![depth]) {
             let mut all: Vec<Contestant<'_>> = Vec::new();
             if fio {
                 for engine in if depth == 1 {
@@ -148,6 +156,7 @@ mod linux {
                     all.push((format!("{name} {how}"), Box::new(run)));
                 }
             }
+            all.retain(|(name, _)| name.starts_with("fio") || name.contains(&options.only));
             let mut figures: BTreeMap<&str, Vec<Figure>> = BTreeMap::new();
             for round in 0..options.rounds {
                 for (name, run) in &all {

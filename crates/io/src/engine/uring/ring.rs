@@ -30,6 +30,10 @@ use crate::file::MOST_BYTES;
 /// So many bytes one transfer takes at most, in the kernel.
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
+/// So many entries are submitted at once, at most. The kernel hands what is submitted at once to the device together, at the end: of many, the first ones
+/// would wait for the last ones.
+const AT_ONCE: usize = 8;
+
 /// The number of entries that are no jobs: their owner is told.
 const NOT_A_JOB: u64 = u64::MAX;
 
@@ -207,6 +211,10 @@ impl Ring {
         self.flights[number as usize] = Some(job);
         self.nr_in_flight += 1;
         self.push_entry_of(number);
+        if self.pushed.len() >= AT_ONCE {
+            // If this fails, so does the next call, which says so.
+            let _ = self.enter(0);
+        }
         None
     }
 

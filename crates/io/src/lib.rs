@@ -4,15 +4,18 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | `backend` | the [`Backend`] trait and its contract |
+//! | `backend` | the [`Backend`] trait and its contract; requests that complete later |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
-//! | `file` | [`FileBackend`]: a file, through the operating system's own cache |
+//! | `file` | [`FileBackend`]: a file, through the operating system's own cache or past it |
 //! | `doubles` | for tests: [`FaultBackend`], another backend whose calls fail, fall short, wait or are counted at will; [`VolatileDevice`], files of which a loss of power leaves only the synced data |
+//! | [`engine`] | many requests at once: by the caller, by threads, by io_uring, by a simulator |
 
 #![deny(unsafe_code)]
 
 mod backend;
 mod doubles;
+#[cfg(not(loom))]
+pub mod engine;
 #[cfg(not(loom))]
 mod file;
 mod memory;
@@ -20,5 +23,5 @@ mod memory;
 pub use backend::{Backend, FileId};
 pub use doubles::{Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile};
 #[cfg(not(loom))]
-pub use file::{FileBackend, FileOptions, Forked, UnlockedFile};
+pub use file::{Buffered, Direct, FileBackend, FileOptions, Forked, Transfers, UnlockedFile};
 pub use memory::MemoryBackend;

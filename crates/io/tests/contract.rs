@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::thread;
 
 use pagewell_io::{
-    Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, VolatileDevice,
+    Backend, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend,
+    VolatileDevice,
 };
 use pagewell_sync::bytes::RacyBytes;
 
@@ -32,11 +33,14 @@ fn writable_backends(bytes: &[u8], dir: &Path) -> Vec<(&'static str, Box<dyn Bac
     let file = FileBackend::open_writable(&path, &options).unwrap();
     // A file without a name is as good as any other, and the next one can have it.
     std::fs::remove_file(&path).unwrap();
+    let direct = FileBackend::open_writable(&path, &options.direct(Direct::Auto)).unwrap();
+    std::fs::remove_file(&path).unwrap();
     let memory = MemoryBackend::writable(Vec::new());
     let volatile = VolatileDevice::new(1).create("file").unwrap();
     let faulty = FaultBackend::with_script(MemoryBackend::writable(Vec::new()), |_| Fault::None);
     let backends: Vec<(&str, Box<dyn Backend>)> = vec![
         ("writable file", Box::new(file)),
+        ("writable direct file", Box::new(direct)),
         ("writable memory", Box::new(memory)),
         ("file of a volatile device", Box::new(volatile)),
         ("sane fault over writable memory", Box::new(faulty)),
@@ -55,6 +59,10 @@ fn read_only_backends(bytes: &[u8], dir: &Path) -> Vec<(&'static str, Box<dyn Ba
     let sane = |_: u64, _: usize| Fault::None;
     vec![
         ("file", Box::new(FileBackend::open(&path).unwrap())),
+        (
+            "direct file",
+            Box::new(FileBackend::open_for_reading(&path, Direct::Auto).unwrap()),
+        ),
         ("memory", Box::new(MemoryBackend::new(bytes.to_vec()))),
         (
             "sane fault over memory",

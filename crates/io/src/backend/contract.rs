@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+#[cfg(not(loom))]
+use super::deferred::{Deferred, RawFile};
+
 /// What makes a file the same file: two backends with equal ids share one set of cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
@@ -23,7 +26,7 @@ pub struct FileId {
 /// | call | with | must |
 /// |---|---|---|
 /// | `read_at` | any position | fill `bufs` in order with the bytes from `pos` on, and return how many bytes that was |
-/// | | fewer bytes returned than asked for | mean that the file ends there, and nothing else: a transfer that the system cuts short is taken up again |
+/// | | fewer bytes returned than asked for | mean that the file ends there, and nothing else: a transfer that the system cuts short is taken up again. The rest of `bufs` may have anything |
 /// | | a hole | give zeros |
 /// | | an interrupted system call | take it up again |
 /// | | an error | leave any bytes in `bufs`: the caller shows them to nobody |
@@ -148,6 +151,25 @@ pub trait Backend: Debug + Send + Sync + 'static {
     fn sync_all(&self) -> io::Result<()> {
         Err(read_only())
     }
+
+    /// Transfers whose position, lengths and addresses are multiples of this go straight to the storage; all others are done too, by way of a copy.
+    /// A power of two, which may change.
+    fn alignment(&self) -> usize {
+        1
+    }
+
+    /// The storage as one whose calls complete later, if it is. Engines then give it requests, and make none of the calls that wait.
+    #[cfg(not(loom))]
+    fn deferred(&self) -> Option<&dyn Deferred> {
+        None
+    }
+
+    /// The file of the system behind the storage, if engines may transfer its bytes themselves. A backend that does more than that with a read or a
+    /// write (counts, checks, translates) must not have one.
+    #[cfg(not(loom))]
+    fn raw_file(&self) -> Option<&dyn RawFile> {
+        None
+    }
 }
 
 /// What a backend that cannot be written answers.
@@ -226,5 +248,19 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn sync_all(&self) -> io::Result<()> {
         (**self).sync_all()
+    }
+
+    fn alignment(&self) -> usize {
+        (**self).alignment()
+    }
+
+    #[cfg(not(loom))]
+    fn deferred(&self) -> Option<&dyn Deferred> {
+        (**self).deferred()
+    }
+
+    #[cfg(not(loom))]
+    fn raw_file(&self) -> Option<&dyn RawFile> {
+        (**self).raw_file()
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,13 +11,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::begun::Begun;
+use super::direct::{self, Direct, Transfers};
+use super::gate::Gate;
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
-use super::{lock, sync, transfer};
-use crate::backend::{Backend, FileId, read_only, too_large};
+use super::{blocks, lock, sync, transfer};
+use crate::backend::{
+    Backend, FileId, Kind as What, RawFile, Request, Sealed, read_only, too_large,
+};
 
-/// A regular file, or a block device, read with `preadv` and written with `pwritev` (or `pread` and `pwrite`).
+/// A regular file, or a block device, read with `preadv` and written with `pwritev` (or `pread` and `pwrite`), through the operating system's cache or past it.
 ///
 /// After the process has forked, only the one that opened the file can use it: in the other, every
 /// call fails with [`Forked`](super::Forked). The lock of a writer ends when the backend is dropped by the process
@@ -30,6 +35,9 @@ pub struct FileBackend {
     owner: Owner,
     /// What is on its way to the device since the last sync.
     begun: Mutex<Begun>,
+    direct: direct::State,
+    /// Who writes whole blocks, and who parts of them. Of use only if direct transfers were asked for.
+    gate: Gate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +65,15 @@ impl FileBackend {
     /// [`io::ErrorKind::InvalidInput`] for anything else that has no bytes at positions (a pipe, a
     /// socket, a terminal).
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_for_reading(path, Direct::Never)
+    }
+
+    /// As [`open`](Self::open), and past the operating system's cache if `direct` says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`io::ErrorKind::Unsupported`] if the answer to [`Direct::Always`] is no.
+    pub fn open_for_reading(path: &Path, direct: Direct) -> io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         // Without O_NONBLOCK, opening a pipe would wait for its writer; it means nothing for files.
         let file = File::options()
@@ -64,7 +81,7 @@ impl FileBackend {
             .custom_flags(libc::O_NONBLOCK)
             .open(path)
             .map_err(refine)?;
-        Self::from_file(file)
+        Self::new(file, Access::Read, direct)
     }
 
     /// Takes an open file, which must be readable. It is not written, even if it could be.
@@ -73,7 +90,7 @@ impl FileBackend {
     ///
     /// As [`open`](Self::open).
     pub fn from_file(file: File) -> io::Result<Self> {
-        Self::new(file, Access::Read)
+        Self::new(file, Access::Read, Direct::Never)
     }
 
     /// Opens the file at `path` for reading and writing, and locks it against other writers. A
@@ -110,7 +127,7 @@ impl FileBackend {
         let (place, file) = Place::open(path, options.flags()).map_err(refine)?;
         let place = Mutex::new(place);
         Ok(UnlockedFile {
-            backend: Self::new(file, Access::Write { place })?,
+            backend: Self::new(file, Access::Write { place }, options.asked())?,
             truncates: options.truncates(),
         })
     }
@@ -139,7 +156,7 @@ impl FileBackend {
         place.sync()
     }
 
-    fn new(file: File, access: Access) -> io::Result<Self> {
+    fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let kind = metadata.file_type();
         let kind = if kind.is_dir() {
@@ -156,13 +173,66 @@ impl FileBackend {
             inode: metadata.ino(),
         };
         Ok(Self {
+            direct: direct::State::new(&file, direct)?,
             file,
             id,
             kind,
             access,
             owner: Owner::this_process(),
             begun: Mutex::default(),
+            gate: Gate::default(),
         })
+    }
+
+    /// Whether the bytes go past the operating system's cache now, and if not, why.
+    pub fn transfers(&self) -> Transfers {
+        self.direct.transfers()
+    }
+
+    /// Has the system tell this alignment, whatever it told.
+    #[cfg(test)]
+    pub(super) fn tell_alignment(&mut self, asked: Direct, alignment: u32) {
+        self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
+    }
+
+    /// Tries `transfer`, which is told the alignment if it is to be direct, until it is done or there is no other way.
+    fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            let unit = self.direct.unit();
+            match (transfer(unit), unit) {
+                (Err(error), Some(unit)) => self.direct.refused(&self.file, unit, error)?,
+                (result, _) => return result,
+            }
+        }
+    }
+
+    /// Writes whole blocks beside others, and parts of blocks alone.
+    fn write_blocks(&self, bufs: &[RacySource<'_>], pos: u64, unit: usize) -> io::Result<()> {
+        {
+            let _shared = self.gate.share();
+            if blocks::write_whole(&self.file, bufs, pos, unit)? {
+                return Ok(());
+            }
+        }
+        let _alone = self.gate.alone();
+        let size = match self.kind {
+            Kind::Regular => Some(self.file.metadata()?.len()),
+            Kind::BlockDevice => None,
+        };
+        let set_size = |size| self.file.set_len(size);
+        blocks::write_parts(&self.file, bufs, pos, unit, set_size, size)
+    }
+
+    /// The size as the system tells it: for a moment too large while the tail of a file that is transferred directly is written.
+    fn size_now(&self) -> io::Result<u64> {
+        match self.kind {
+            Kind::Regular => Ok(self.file.metadata()?.len()),
+            Kind::BlockDevice => {
+                // The metadata of a device has no size; its end has a position.
+                use std::io::{Seek, SeekFrom};
+                (&self.file).seek(SeekFrom::End(0))
+            }
+        }
     }
 
     /// The place of a file that is open for writing.
@@ -268,19 +338,19 @@ impl Drop for FileBackend {
 impl Backend for FileBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         self.owner.check()?;
-        transfer::read(&self.file, bufs, pos)
+        self.by_any_way(|unit| match unit {
+            Some(unit) => {
+                let ends_at = |pos| self.ends_at(pos);
+                blocks::read(&self.file, bufs, pos, unit, ends_at)
+            }
+            None => transfer::read(&self.file, bufs, pos, 1),
+        })
     }
 
     fn size(&self) -> io::Result<u64> {
         self.owner.check()?;
-        match self.kind {
-            Kind::Regular => Ok(self.file.metadata()?.len()),
-            Kind::BlockDevice => {
-                // The metadata of a device has no size; its end has a position.
-                use std::io::{Seek, SeekFrom};
-                (&self.file).seek(SeekFrom::End(0))
-            }
-        }
+        let _shared = self.direct.is_asked().then(|| self.gate.share());
+        self.size_now()
     }
 
     fn id(&self) -> FileId {
@@ -293,7 +363,14 @@ impl Backend for FileBackend {
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         self.check_writable()?;
-        transfer::write(&self.file, bufs, pos)
+        self.by_any_way(|unit| match unit {
+            Some(unit) => self.write_blocks(bufs, pos, unit),
+            None => {
+                // It may have been direct a moment ago, with somebody still at it.
+                let _shared = self.direct.is_asked().then(|| self.gate.share());
+                transfer::write(&self.file, bufs, pos)
+            }
+        })
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
@@ -310,6 +387,7 @@ impl Backend for FileBackend {
         if size > transfer::MOST_BYTES {
             return Err(too_large());
         }
+        let _alone = self.direct.is_asked().then(|| self.gate.alone());
         // This is taken up again by the standard library if it is interrupted.
         self.file.set_len(size)
     }
@@ -335,5 +413,53 @@ impl Backend for FileBackend {
 
     fn sync_all(&self) -> io::Result<()> {
         self.sync_by(sync::all)
+    }
+
+    fn alignment(&self) -> usize {
+        self.direct.unit().unwrap_or(1)
+    }
+
+    fn raw_file(&self) -> Option<&dyn RawFile> {
+        Some(self)
+    }
+}
+
+impl Sealed for FileBackend {}
+
+impl RawFile for FileBackend {
+    fn begin(&self, request: &Request) -> io::Result<bool> {
+        let is_write = request.kind() == What::Write;
+        match is_write {
+            true => self.check_writable()?,
+            false => self.owner.check()?,
+        }
+        let spans = request.spans().iter().copied();
+        let unit = self.direct.unit().unwrap_or(1);
+        // Parts of blocks, and ends that no file can have, take more than a transfer.
+        if !blocks::are_aligned(spans, request.pos(), unit) {
+            return Ok(false);
+        }
+        if is_write && self.direct.is_asked() && !self.gate.try_share() {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    fn end(&self, kind: What) {
+        if kind == What::Write && self.direct.is_asked() {
+            self.gate.unshare();
+        }
+    }
+
+    fn unit(&self) -> u64 {
+        self.alignment() as u64
+    }
+
+    fn ends_at(&self, pos: u64) -> bool {
+        self.size_now().is_ok_and(|size| size <= pos)
     }
 }

@@ -1,4 +1,4 @@
-//! A file, through the operating system's own cache.
+//! A file, through the operating system's own cache or past it.
 //!
 //! - Owns: the open file, its lock, its place in a directory, and which of their changes are not durable yet.
 //! - Calls: `backend`.
@@ -8,7 +8,10 @@
 //! |---|---|
 //! | `file_backend` | [`FileBackend`], and [`UnlockedFile`]: a file that is not locked yet |
 //! | `options` | [`FileOptions`]: the treatment of the file when it is opened for writing |
+//! | `direct` | [`Direct`], [`Transfers`]: whether transfers go past the operating system's cache, and why not |
 //! | `transfer` | vectored reads and writes, to their end |
+//! | `blocks` | direct transfers: whole blocks, and parts of blocks by way of aligned memory |
+//! | `gate` | who may write whole blocks, and who parts of them |
 //! | `sync` | syncs that are not repeated after an interruption |
 //! | `begun` | how much is on its way to the device before a sync |
 //! | `lock` | the lock that keeps a second writer away |
@@ -29,10 +32,21 @@
 //! program may have created it in an earlier run, and been killed before it could sync. Renaming
 //! syncs both directories. The directories above them are left to the programs that made them.
 //!
-//! Proved by: `tests/contract.rs`, `tests/file.rs`, and `file/tests.rs` for the directories.
+//! # Direct transfers
+//!
+//! A file that is opened with [`Direct::Auto`] or `Always` is read and written past the operating system's cache, in whole blocks. What is no whole
+//! block is done by way of aligned memory: a read cuts what was asked for out of the blocks around it; a write reads the block, changes it, writes it, and
+//! then sets the size, if the block reaches past the file's end. For that moment the file is longer than it is to be, by zeros. [`Backend::size`](crate::Backend::size) waits until
+//! it is over; another process may see it, and so may who starts after a loss of power: the file then ends at the end of its last block, at most
+//! [`alignment`](crate::Backend::alignment) bytes late.
+//!
+//! Proved by: `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`, and `file/tests.rs` for the directories.
 
 mod begun;
+mod blocks;
+mod direct;
 mod file_backend;
+mod gate;
 mod lock;
 mod options;
 mod owner;
@@ -43,6 +57,9 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
+pub use self::direct::{Buffered, Direct, Transfers};
 pub use self::file_backend::{FileBackend, UnlockedFile};
 pub use self::options::FileOptions;
 pub use self::owner::Forked;
+pub(crate) use self::owner::Owner;
+pub(crate) use self::transfer::MOST_BYTES;

@@ -1,5 +1,7 @@
 //! The treatment of a file when it is opened for writing.
 
+use super::direct::Direct;
+
 /// How [`FileBackend::open_writable`](crate::FileBackend::open_writable) treats a file that is not
 /// there, or is.
 ///
@@ -9,6 +11,7 @@
 pub struct FileOptions {
     missing: Missing,
     content: Content,
+    direct: Direct,
 }
 
 /// What may be missing: the file must be there, may be missing, or must be.
@@ -34,6 +37,7 @@ impl FileOptions {
         Self {
             missing: Missing::Fail,
             content: Content::Keep,
+            direct: Direct::Never,
         }
     }
 
@@ -53,6 +57,17 @@ impl FileOptions {
     pub const fn truncate(mut self) -> Self {
         self.content = Content::Truncate;
         self
+    }
+
+    /// Whether the file is read and written past the operating system's cache; [`Direct::Never`] if nothing is said.
+    pub const fn direct(mut self, direct: Direct) -> Self {
+        self.direct = direct;
+        self
+    }
+
+    /// What was said of that.
+    pub(super) const fn asked(self) -> Direct {
+        self.direct
     }
 
     /// Whether a file that is there loses its bytes.

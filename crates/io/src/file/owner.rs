@@ -14,7 +14,7 @@ use pagewell_sync::wiped::{WipedOnFork, Word};
 /// A process that forks shares its open files with the child, and the memory of neither is told of
 /// what the other writes: caches in both would write over each other's pages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     id: u32,
     /// What this process calls itself, in a word that children find empty. None where the system has no such word: there the
     /// numbers of processes are compared, at a system call for each transfer.
@@ -30,7 +30,7 @@ fn word() -> Option<&'static Word> {
 }
 
 impl Owner {
-    pub(super) fn this_process() -> Self {
+    pub(crate) fn this_process() -> Self {
         Self {
             id: process::id(),
             name: word().map(name_in),
@@ -38,7 +38,7 @@ impl Owner {
     }
 
     /// Fails in every other process.
-    pub(super) fn check(self) -> io::Result<()> {
+    pub(crate) fn check(self) -> io::Result<()> {
         let is_here = match (self.name, word()) {
             // ORDERING: Relaxed; stored before the value was returned, or by the process that is not this one.
             (Some(name), Some(word)) => word.load(Ordering::Relaxed) == name,

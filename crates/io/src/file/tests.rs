@@ -1,9 +1,15 @@
 //! The directories that are left to be synced. From outside their syncs cannot be seen, unless the power
-//! is lost at the right moment.
+//! is lost at the right moment. And alignments that the system tells wrongly.
+
+#![allow(unsafe_code)] // Memory of a test.
 
 use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 
-use super::{FileBackend, FileOptions};
+use pagewell_sync::bytes::RacyBytes;
+
+use super::{Direct, FileBackend, FileOptions, Transfers};
 use crate::backend::Backend;
 
 /// The inodes of the directories that `file` has still to sync.
@@ -51,4 +57,34 @@ fn a_rename_leaves_both_directories_to_be_synced_the_new_one_first() {
 
     file.rename(&dirs[0].path().join("file")).unwrap();
     assert!(unsynced(&file).is_empty());
+}
+
+/// The system tells an alignment that its device does not take (devices of 4096 bytes below drivers that say 512): aligned to what it really wants, everything works.
+#[test]
+fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
+    let dir = pagewell_testkit::scratch::dir();
+    for asked in [Direct::Auto, Direct::Always] {
+        let path = dir.path().join(format!("{asked:?}"));
+        let options = FileOptions::new().create().direct(Direct::Auto);
+        let mut file = FileBackend::open_writable(&path, &options).unwrap();
+        if !matches!(file.transfers(), Transfers::Direct { alignment: 2.. }) {
+            pagewell_testkit::skip::skipped(&file.transfers().to_string());
+            return;
+        }
+        file.tell_alignment(asked, 1);
+        let bytes: Vec<u8> = (0..10_000_u32).map(|nr| nr as u8).collect();
+        let words: Vec<_> = (0..1250).map(|_| AtomicU64::new(0)).collect();
+        // SAFETY: (a) atomics that live as long as the test; (b) nothing else uses them.
+        let memory = unsafe { RacyBytes::new(NonNull::from(&*words).cast(), 10_000) };
+        memory.copy_from(0, &bytes);
+        file.write_at(&[memory.slice(0, 9_999).source()], 1)
+            .unwrap();
+        assert_eq!(file.transfers(), Transfers::Direct { alignment: 4096 });
+        assert_eq!(file.size().unwrap(), 10_000);
+        memory.zero(0, 10_000);
+        assert_eq!(file.read_at(&[memory], 1).unwrap(), 9_999);
+        let mut read = vec![0; 9_999];
+        memory.copy_to(0, &mut read);
+        assert!(read == bytes[..9_999]);
+    }
 }

@@ -15,10 +15,15 @@ use crate::backend::{too_large, total_len};
 const MOST_BUFFERS: usize = 256;
 
 /// No file has bytes at or beyond this position: it is the highest that the system knows.
-pub(super) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
+pub(crate) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
 
-/// Reads from `pos` on until the buffers are full or the file ends.
-pub(super) fn read(file: &File, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+/// Reads from `pos` on until the buffers are full or the file ends: at the latest where there is a number of bytes that is no multiple of `unit`.
+pub(super) fn read(
+    file: &File,
+    bufs: &[RacyBytes<'_>],
+    pos: u64,
+    unit: usize,
+) -> io::Result<usize> {
     let room = MOST_BYTES.saturating_sub(pos);
     let total = total_len(bufs);
     let total = usize::try_from(room).map_or(total, |room| room.min(total));
@@ -29,6 +34,9 @@ pub(super) fn read(file: &File, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
+        }
+        if !done.is_multiple_of(unit) {
+            break;
         }
     }
     Ok(done)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image::{Image, Sector, parts};
-use super::rng::Rng;
+use crate::doubles::rng::Rng;
 
 /// What a device promises of the 512 bytes of a sector of which a write was not synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

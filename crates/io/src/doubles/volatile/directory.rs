@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::rng::Rng;
+use crate::doubles::rng::Rng;
 
 /// The number of a file on the device.
 pub(super) type Inode = u64;

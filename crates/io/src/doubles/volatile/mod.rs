@@ -2,7 +2,6 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `rng` | random decisions that a seed repeats |
 //! | `image` | the bytes of a file by sectors; a sector that was never written is zeros |
 //! | `content` | the content of one file that readers see, the durable content, and the changes between |
 //! | `directory` | the same for the names |
@@ -33,7 +32,6 @@ mod device;
 mod directory;
 mod file;
 mod image;
-mod rng;
 mod state;
 
 pub use self::content::SectorWrites;

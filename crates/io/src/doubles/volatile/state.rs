@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::content::{Content, SectorWrites};
 use super::directory::{Directory, Inode};
-use super::rng::Rng;
 use crate::backend::FileId;
+use crate::doubles::rng::Rng;
 
 /// The highest of the device numbers of these devices, which go down from here: no device of the
 /// system has them, nor the backends in memory.

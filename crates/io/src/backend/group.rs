@@ -1,0 +1,55 @@
+//! Requests that a thread waits for.
+
+use std::any::Any;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What comes out of a completion that panicked.
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// Counts the requests that are completed, and keeps the first panic of a completion.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nr_done: usize,
+    panic: Option<Panic>,
+}
+
+impl Group {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more is completed.
+    pub(crate) fn one_is_done(&self, panic: Option<Panic>) {
+        let mut state = self.lock();
+        state.nr_done += 1;
+        if state.panic.is_none() {
+            state.panic = panic;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// How many are completed.
+    pub(crate) fn nr_done(&self) -> usize {
+        self.lock().nr_done
+    }
+
+    /// Waits until `nr` are completed; returns how many are.
+    pub(crate) fn wait_for(&self, nr: usize) -> usize {
+        self.changed
+            .wait_while(self.lock(), |state| state.nr_done < nr)
+            .unwrap_or_else(PoisonError::into_inner)
+            .nr_done
+    }
+
+    /// The first panic, for who waited.
+    pub(crate) fn take_panic(&self) -> Option<Panic> {
+        self.lock().panic.take()
+    }
+}

@@ -1,0 +1,98 @@
+//! A lane for engines that have threads of their own, or none: it counts what is completed.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use super::interface::{Engine, Lane};
+use super::job::Job;
+use crate::backend::Group;
+use crate::file::Owner;
+
+/// A lane by counting.
+#[derive(Debug)]
+pub(super) struct GroupLane<'e> {
+    engine: &'e dyn Engine,
+    /// The process that its requests are of.
+    owner: Owner,
+    group: Arc<Group>,
+    /// The last job. If it is alone, or if this thread waits for all, it does it itself, since it has nothing better to do: one job alone is handed to nobody.
+    last: Option<Job>,
+    nr_submitted: usize,
+    /// Those that `wait` has told of.
+    nr_told: usize,
+}
+
+impl<'e> GroupLane<'e> {
+    pub(super) fn new(engine: &'e dyn Engine) -> Self {
+        Self {
+            engine,
+            owner: Owner::this_process(),
+            group: Arc::default(),
+            last: None,
+            nr_submitted: 0,
+            nr_told: 0,
+        }
+    }
+}
+
+impl GroupLane<'_> {
+    /// In a child that was forked while requests were under way: those are the parent's, and nobody completes them here. Returns how many of its own
+    /// are completed.
+    fn leave_to_parent(&mut self) -> Option<usize> {
+        self.owner.check().err()?;
+        let nr = usize::from(self.last.is_some());
+        if let Some(last) = self.last.take() {
+            last.complete(self.owner.check().map(|()| 0));
+        }
+        self.nr_told = self.nr_submitted;
+        Some(nr)
+    }
+}
+
+impl Lane for GroupLane<'_> {
+    fn submit(&mut self, mut job: Job) {
+        job.join(&self.group);
+        self.nr_submitted += 1;
+        if let Some(before) = self.last.replace(job) {
+            self.engine.submit(before);
+        }
+    }
+
+    fn wait(&mut self, nr: usize) -> usize {
+        if let Some(nr_failed) = self.leave_to_parent() {
+            return nr_failed;
+        }
+        let waits_for_all = nr != 0 && nr >= self.nr_in_flight();
+        match self.last.take() {
+            Some(last) if waits_for_all => last.perform(),
+            Some(last) => self.engine.submit(last),
+            None => {}
+        }
+        let nr = nr.min(self.nr_in_flight());
+        let nr_done = self.group.wait_for(self.nr_told + nr);
+        let nr_new = nr_done - self.nr_told;
+        self.nr_told = nr_done;
+        if let Some(panic) = self.group.take_panic() {
+            resume_unwind(panic);
+        }
+        nr_new
+    }
+
+    fn nr_in_flight(&self) -> usize {
+        self.nr_submitted - self.nr_told
+    }
+}
+
+impl Drop for GroupLane<'_> {
+    fn drop(&mut self) {
+        if self.leave_to_parent().is_some() {
+            return;
+        }
+        if let Some(last) = self.last.take() {
+            last.perform();
+        }
+        self.group.wait_for(self.nr_submitted);
+        // Shown by the panic hook; its drop could panic.
+        std::mem::forget(self.group.take_panic());
+    }
+}

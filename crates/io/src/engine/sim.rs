@@ -1,0 +1,516 @@
+//! A simulator: requests complete in one order that a seed decides, late, in parts, and wrongly if so asked.
+//!
+//! Nothing happens by itself: a request makes a step when somebody calls [`SimEngine::step`], or waits by [`Engine::run`] or a [`Lane`]. Each step takes one request
+//! of those under way, at random, and does a part of it by the storage's own calls, on the calling thread. So as long as one thread gives the requests and makes the steps, the same
+//! seed and the same requests give the same [`History`], and a failure can be replayed. (From several threads it is right, and not repeatable.)
+//!
+//! What can go wrong, each as often as [`Faults`] say: a transfer is done in parts, with others in between (*short*); a step does nothing (*interrupted*), or
+//! nothing for some steps (*delayed*); a request fails, after any part of it (*failed*); it succeeds at another place (*misdirected*); the power goes,
+//! and of each write under way any sectors are there (*torn*).
+
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pagewell_sync::bytes::{RacyBytes, RacySource};
+
+use super::interface::{Engine, Lane, Limits, MOST_SPANS};
+use super::job::Job;
+use crate::backend::{Group, Kind, total_len};
+use crate::doubles::Rng;
+
+/// What a device writes at once, in bytes.
+const SECTOR: usize = 512;
+
+/// How often each thing goes wrong: in so many of a thousand steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// A transfer is done in part, and the rest later.
+    pub short: u32,
+    /// A step does nothing.
+    pub interrupted: u32,
+    /// A request makes no step for a while.
+    pub delayed: u32,
+    /// A request fails with `EIO`, or a write with `ENOSPC`, after any part of it was done.
+    pub failed: u32,
+    /// A transfer is done at another place in the file, and succeeds.
+    pub misdirected: u32,
+}
+
+impl Faults {
+    /// Transfers in parts, interrupted and delayed: what every correct program must cope with and not notice.
+    #[must_use]
+    pub fn harmless() -> Self {
+        Self {
+            short: 300,
+            interrupted: 100,
+            delayed: 200,
+            ..Self::default()
+        }
+    }
+}
+
+/// A step, as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which request: the first one that was given is 0.
+    pub request: u64,
+    /// What has become of it.
+    pub what: What,
+}
+
+/// What has become of a request in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// It was done up to so many bytes, and is under way.
+    Part(usize),
+    /// It is under way as before.
+    Interrupted,
+    /// It is under way as before, and makes no step for so many.
+    Delayed(u64),
+    /// It was done at this position in place of its own, and is completed.
+    Misdirected(u64),
+    /// It is completed as asked, or as the storage says.
+    Done,
+    /// It failed with this error number.
+    Failed(i32),
+    /// The power was off. Of a write so many sectors were there.
+    PowerOff(usize),
+}
+
+/// All steps, in order.
+pub type History = Vec<Event>;
+
+/// The engine that simulates.
+#[derive(Debug)]
+pub struct SimEngine {
+    state: Mutex<State>,
+    /// When a request has made a step.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    rng: Rng,
+    faults: Faults,
+    flights: Vec<Flight>,
+    /// How many requests are in a step now, outside of the list.
+    nr_stepping: usize,
+    nr_given: u64,
+    nr_steps: u64,
+    /// At which step the power goes.
+    power_off_at: Option<u64>,
+    is_off: bool,
+    history: History,
+}
+
+#[derive(Debug)]
+struct Flight {
+    number: u64,
+    job: Job,
+    /// It makes no step before this one.
+    due: u64,
+}
+
+/// What a step is to do, decided with the state locked.
+#[derive(Clone, Copy, Debug)]
+enum Plan {
+    /// Of the transfer, so many bytes.
+    Part(usize),
+    Whole,
+    Fail {
+        after: usize,
+        errno: i32,
+    },
+    /// Elsewhere: the random number says where.
+    Misdirect(u64),
+}
+
+impl State {
+    fn happens(&mut self, thousandth: u32) -> bool {
+        (self.rng.below(1000) as u32) < thousandth
+    }
+
+    /// How many bytes of a part: rather whole sectors.
+    fn part(&mut self, len: usize) -> usize {
+        let nr = self.rng.below(len.max(1));
+        match self.rng.chance(1) {
+            true => nr,
+            false => nr - nr % SECTOR,
+        }
+    }
+
+    fn note(&mut self, request: u64, what: What) {
+        self.history.push(Event { request, what });
+    }
+
+    /// The request that makes the next step.
+    fn choose(&mut self) -> Option<Flight> {
+        if self.flights.is_empty() {
+            return None;
+        }
+        let now = self.nr_steps;
+        let mut due: Vec<usize> = (0..self.flights.len())
+            .filter(|&nr| self.flights[nr].due <= now)
+            .collect();
+        if due.is_empty() {
+            // Nothing else happens before, so time passes.
+            let next = self
+                .flights
+                .iter()
+                .map(|flight| flight.due)
+                .min()
+                .unwrap_or(now);
+            self.nr_steps = next;
+            due = (0..self.flights.len())
+                .filter(|&nr| self.flights[nr].due <= next)
+                .collect();
+        }
+        let nr = due[self.rng.below(due.len())];
+        Some(self.flights.swap_remove(nr))
+    }
+
+    /// What becomes of `flight` in this step; none if it stays as it is.
+    fn plan(&mut self, flight: &mut Flight) -> Option<Plan> {
+        let faults = self.faults;
+        let request = flight.job.request();
+        let (kind, len) = (request.kind(), request.nr_left());
+        let is_transfer = matches!(kind, Kind::Read | Kind::Write) && len != 0;
+        if self.happens(faults.interrupted) {
+            self.note(flight.number, What::Interrupted);
+            return None;
+        }
+        if self.happens(faults.delayed) {
+            let nr = 1 + self.rng.below(40) as u64;
+            flight.due = self.nr_steps + nr;
+            self.note(flight.number, What::Delayed(nr));
+            return None;
+        }
+        if self.happens(faults.failed) {
+            let is_full = kind == Kind::Write && self.rng.chance(2);
+            let errno = if is_full { libc::ENOSPC } else { libc::EIO };
+            let after = if is_transfer { self.part(len) } else { 0 };
+            return Some(Plan::Fail { after, errno });
+        }
+        if is_transfer && self.happens(faults.misdirected) {
+            return Some(Plan::Misdirect(self.rng.next()));
+        }
+        if is_transfer && self.happens(faults.short) {
+            return Some(Plan::Part(self.part(len)));
+        }
+        Some(Plan::Whole)
+    }
+}
+
+/// The `len` bytes from `off` on of these.
+fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
+    bufs: &[B],
+    (off, len): (usize, usize),
+    slice: impl Fn(B, usize, usize) -> B,
+) -> Vec<B> {
+    let (mut skip, mut left) = (off, len);
+    let mut list = Vec::new();
+    for &buf in bufs {
+        let all = buf.into().len();
+        let start = skip.min(all);
+        let nr = (all - start).min(left);
+        (skip, left) = (skip - start, left - nr);
+        list.push(slice(buf, start, nr));
+    }
+    list
+}
+
+/// Does the first `len` bytes of a transfer, at `pos`; returns how many there were.
+fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
+    let request = job.request();
+    match request.kind() {
+        Kind::Read => {
+            let bufs = part_of(&request.buffers(), (0, len), RacyBytes::slice);
+            job.file().read_at(&bufs, pos)
+        }
+        Kind::Write => {
+            let bufs = part_of(&request.sources(), (0, len), RacySource::slice);
+            job.file().write_at(&bufs, pos)?;
+            Ok(total_len(&bufs))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// Writes any of the sectors of a write, as the power goes; returns how many.
+fn tear(job: &Job, rng: &mut Rng) -> usize {
+    let request = job.request();
+    let (sources, start) = (request.sources(), request.pos());
+    let end = start.saturating_add(request.nr_left() as u64);
+    let quarters = rng.below(5);
+    let (mut pos, mut nr_written) = (start, 0);
+    while pos < end {
+        let next = (pos + 1).next_multiple_of(SECTOR as u64).min(end);
+        let part = ((pos - start) as usize, (next - pos) as usize);
+        if rng.chance(quarters) {
+            let bytes = part_of(&sources, part, RacySource::slice);
+            nr_written += usize::from(job.file().write_at(&bytes, pos).is_ok());
+        }
+        pos = next;
+    }
+    nr_written
+}
+
+impl SimEngine {
+    /// An engine whose choices follow from `seed`.
+    #[must_use]
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        Self {
+            state: Mutex::new(State {
+                rng: Rng::new(seed),
+                faults,
+                flights: Vec::new(),
+                nr_stepping: 0,
+                nr_given: 0,
+                nr_steps: 0,
+                power_off_at: None,
+                is_off: false,
+                history: History::new(),
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes wrong in another way from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Has the power go after `nr` more steps.
+    pub fn power_off_after(&self, nr: u64) {
+        let mut state = self.lock();
+        state.power_off_at = Some(state.nr_steps + nr);
+    }
+
+    /// How many requests are under way.
+    #[must_use]
+    pub fn nr_in_flight(&self) -> usize {
+        let state = self.lock();
+        state.flights.len() + state.nr_stepping
+    }
+
+    /// All steps so far.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.lock().history.clone()
+    }
+
+    /// Makes a step: one request gets on. False if none is under way.
+    pub fn step(&self) -> bool {
+        let mut state = self.lock();
+        if state.power_off_at.is_some_and(|at| state.nr_steps >= at) {
+            state.power_off_at = None;
+            drop(state);
+            self.power_off();
+            return true;
+        }
+        let Some(mut flight) = state.choose() else {
+            return false;
+        };
+        state.nr_steps += 1;
+        let Some(plan) = state.plan(&mut flight) else {
+            state.flights.push(flight);
+            return true;
+        };
+        state.nr_stepping += 1;
+        drop(state);
+        self.perform(flight, plan);
+        true
+    }
+
+    /// Makes steps until no request is under way.
+    pub fn finish(&self) {
+        while self.step() {}
+    }
+
+    /// Turns the power off: of the writes under way any sectors are there, and they and all later requests fail.
+    pub fn power_off(&self) {
+        let mut state = self.lock();
+        state.is_off = true;
+        let mut flights = std::mem::take(&mut state.flights);
+        flights.sort_by_key(|flight| flight.number);
+        let mut rng = state.rng.clone();
+        let _ = state.rng.next();
+        drop(state);
+        for Flight { number, job, .. } in flights {
+            let is_write = job.request().kind() == Kind::Write;
+            let nr = if is_write { tear(&job, &mut rng) } else { 0 };
+            self.lock().note(number, What::PowerOff(nr));
+            job.complete(Err(off()));
+        }
+        self.changed.notify_all();
+    }
+
+    /// Carries a plan out, with nothing locked.
+    fn perform(&self, mut flight: Flight, plan: Plan) {
+        let (pos, len) = (flight.job.request().pos(), flight.job.request().nr_left());
+        let number = flight.number;
+        let (what, result) = match plan {
+            Plan::Part(nr) => match transfer(&flight.job, pos, nr) {
+                Ok(nr_done) => {
+                    flight.job.request_mut().advance(nr_done);
+                    let mut state = self.lock();
+                    state.note(number, What::Part(nr_done));
+                    state.nr_stepping -= 1;
+                    state.flights.push(flight);
+                    drop(state);
+                    self.changed.notify_all();
+                    return;
+                }
+                Err(error) => (What::Done, Err(error)),
+            },
+            Plan::Whole => (What::Done, flight.job.call()),
+            Plan::Fail { after, errno } => {
+                let _ = transfer(&flight.job, pos, after);
+                (
+                    What::Failed(errno),
+                    Err(io::Error::from_raw_os_error(errno)),
+                )
+            }
+            Plan::Misdirect(random) => {
+                let size = flight.job.file().size().unwrap_or(0);
+                let sectors = (size / SECTOR as u64).max(1);
+                let to = random % sectors * SECTOR as u64;
+                let result = transfer(&flight.job, to, len);
+                let nr_done = flight.job.request().nr_done();
+                (What::Misdirected(to), result.map(|nr| nr_done + nr))
+            }
+        };
+        let mut state = self.lock();
+        state.note(number, what);
+        drop(state);
+        flight.job.complete(result);
+        self.lock().nr_stepping -= 1;
+        self.changed.notify_all();
+    }
+}
+
+fn off() -> io::Error {
+    io::Error::other("the power is off")
+}
+
+impl Engine for SimEngine {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            depth: usize::MAX,
+            per_storage: usize::MAX,
+            threads: usize::MAX,
+            spans: MOST_SPANS,
+        }
+    }
+
+    /// Takes a request, which then waits for steps. A storage that completes later gets it at once.
+    fn submit(&self, job: Job) {
+        let Some(job) = job.defer() else {
+            return;
+        };
+        let mut state = self.lock();
+        let (number, due) = (state.nr_given, state.nr_steps);
+        state.nr_given += 1;
+        if state.is_off {
+            state.note(number, What::PowerOff(0));
+            drop(state);
+            return job.complete(Err(off()));
+        }
+        state.flights.push(Flight { number, job, due });
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn lane(&self) -> Box<dyn Lane + '_> {
+        Box::new(SimLane {
+            engine: self,
+            group: Arc::default(),
+            nr_submitted: 0,
+            nr_told: 0,
+        })
+    }
+
+    /// As a lane does it, also for one alone.
+    fn run(&self, jobs: &mut Vec<Job>) {
+        let mut lane = self.lane();
+        jobs.drain(..).for_each(|job| lane.submit(job));
+        lane.wait(lane.nr_in_flight());
+    }
+}
+
+impl Drop for SimEngine {
+    /// Does what is left.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// A lane whose thread makes steps, of any requests, until enough of its own are completed.
+struct SimLane<'e> {
+    engine: &'e SimEngine,
+    group: Arc<Group>,
+    nr_submitted: usize,
+    nr_told: usize,
+}
+
+impl SimLane<'_> {
+    fn wait_quietly(&mut self, nr: usize) -> usize {
+        let enough = self.nr_told + nr.min(self.nr_in_flight());
+        while self.group.nr_done() < enough {
+            if !self.engine.step() {
+                // Another thread makes a step with the last one, or the storage has it.
+                let state = self.engine.lock();
+                let short = std::time::Duration::from_millis(1);
+                drop(
+                    self.engine
+                        .changed
+                        .wait_timeout_while(state, short, |state| {
+                            state.flights.is_empty() && self.group.nr_done() < enough
+                        }),
+                );
+            }
+        }
+        let nr_done = self.group.nr_done();
+        let nr_new = nr_done - self.nr_told;
+        self.nr_told = nr_done;
+        nr_new
+    }
+}
+
+impl Lane for SimLane<'_> {
+    fn submit(&mut self, mut job: Job) {
+        job.join(&self.group);
+        self.nr_submitted += 1;
+        self.engine.submit(job);
+    }
+
+    fn wait(&mut self, nr: usize) -> usize {
+        let nr_new = self.wait_quietly(nr);
+        if let Some(panic) = self.group.take_panic() {
+            resume_unwind(panic);
+        }
+        nr_new
+    }
+
+    fn nr_in_flight(&self) -> usize {
+        self.nr_submitted - self.nr_told
+    }
+}
+
+impl Drop for SimLane<'_> {
+    fn drop(&mut self) {
+        self.wait_quietly(self.nr_in_flight());
+        // Shown by the panic hook; its drop could panic.
+        std::mem::forget(self.group.take_panic());
+    }
+}

@@ -1,0 +1,93 @@
+//! The baseline: each request is done by the thread that gives it, before `submit` returns.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use super::group_lane::GroupLane;
+use super::interface::{Engine, Lane, Limits, MOST_SPANS};
+use super::job::Job;
+
+/// The engine that has no threads: a request is done when [`submit`](Engine::submit) returns.
+///
+/// A completion that gives another request gets it done when it has returned: so a chain of any length takes no more stack than one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SyncEngine;
+
+impl SyncEngine {
+    /// The engine; it holds nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+thread_local! {
+    /// What completions have given while a request of this thread completes. None if none does.
+    static LATER: RefCell<Option<VecDeque<Job>>> = const { RefCell::new(None) };
+}
+
+impl Engine for SyncEngine {
+    fn name(&self) -> &'static str {
+        "sync"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            depth: 1,
+            per_storage: 1,
+            threads: 0,
+            spans: MOST_SPANS,
+        }
+    }
+
+    fn submit(&self, job: Job) {
+        let first = LATER.with_borrow_mut(|later| match later {
+            Some(later) => {
+                later.push_back(job);
+                None
+            }
+            None => {
+                *later = Some(VecDeque::new());
+                Some(job)
+            }
+        });
+        let mut next = first;
+        while let Some(job) = next {
+            // No panic comes out: those of storages are errors, and those of completions stay in the request.
+            job.perform();
+            next = LATER.with_borrow_mut(|later| {
+                let job = later.as_mut().and_then(VecDeque::pop_front);
+                if job.is_none() {
+                    *later = None;
+                }
+                job
+            });
+        }
+    }
+
+    fn lane(&self) -> Box<dyn Lane + '_> {
+        Box::new(GroupLane::new(&Now))
+    }
+}
+
+/// As [`SyncEngine`], and at once, also while another request completes: who waits for it needs it now.
+#[derive(Debug)]
+struct Now;
+
+impl Engine for Now {
+    fn name(&self) -> &'static str {
+        "sync"
+    }
+
+    fn limits(&self) -> Limits {
+        SyncEngine.limits()
+    }
+
+    fn submit(&self, job: Job) {
+        job.perform();
+    }
+
+    fn lane(&self) -> Box<dyn Lane + '_> {
+        Box::new(GroupLane::new(self))
+    }
+}

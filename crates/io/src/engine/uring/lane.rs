@@ -1,0 +1,230 @@
+//! A lane with a ring of its own, which the waiting thread enters: nobody is woken, nothing is handed over.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use super::pool::Pool;
+use super::ring::{Outcome, Ring};
+use crate::backend::{Group, Panic};
+use crate::engine::interface::Lane;
+use crate::engine::job::Job;
+
+/// A lane of io_uring.
+///
+/// When it is dropped its ring is empty. So no completion is left that the kernel would interrupt its thread for, and the thread may end (the kernel
+/// cancels what a thread has submitted when it ends).
+#[derive(Debug)]
+pub(super) struct UringLane<'p> {
+    pool: &'p Pool,
+    /// From the first wait that needs it.
+    ring: Option<Ring>,
+    /// What was submitted and not begun.
+    staged: VecDeque<Job>,
+    /// Counts what was handed to threads.
+    group: Arc<Group>,
+    nr_handed: usize,
+    /// Those of them that `wait` has told of.
+    nr_told: usize,
+    panic: Option<Panic>,
+    /// The kernel works for the thread that has submitted.
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl<'p> UringLane<'p> {
+    pub(super) fn new(pool: &'p Pool) -> Self {
+        Self {
+            pool,
+            ring: None,
+            staged: VecDeque::new(),
+            group: Arc::default(),
+            nr_handed: 0,
+            nr_told: 0,
+            panic: None,
+            stays_on_its_thread: PhantomData,
+        }
+    }
+
+    /// Deals with what has become of a job; returns how many are completed.
+    fn settle(&mut self, outcome: Outcome) -> usize {
+        match outcome {
+            Outcome::Done(job, result) => {
+                let panic = job.complete_quietly(result);
+                self.panic = self.panic.take().or(panic);
+                1
+            }
+            Outcome::Calls(job) => {
+                self.nr_handed += 1;
+                self.pool.call(job, Some(&self.group));
+                0
+            }
+            Outcome::Other => 0,
+        }
+    }
+
+    fn settle_all(&mut self, outcomes: Vec<Outcome>) -> usize {
+        outcomes
+            .into_iter()
+            .map(|outcome| self.settle(outcome))
+            .sum()
+    }
+
+    /// Does what was submitted if it is alone, as a call would.
+    fn perform_alone(&mut self) -> Option<usize> {
+        if self.staged.len() != 1 || self.nr_in_flight() != 1 {
+            return None;
+        }
+        let job = self.staged.pop_front()?;
+        match job.perform_here() {
+            Ok(panic) => {
+                self.panic = self.panic.take().or(panic);
+                Some(1)
+            }
+            Err(job) => {
+                self.staged.push_back(job);
+                None
+            }
+        }
+    }
+
+    /// Begins what was submitted, as far as there is room; returns how many were completed by that.
+    fn begin(&mut self) -> usize {
+        let mut nr_done = 0;
+        if self.staged.is_empty() {
+            return 0;
+        }
+        if self.ring.is_none() {
+            self.ring = self.pool.ring();
+        }
+        let Some(ring) = &mut self.ring else {
+            for job in mem::take(&mut self.staged) {
+                self.settle(Outcome::Calls(job));
+            }
+            return 0;
+        };
+        let mut room = ring.room();
+        if ring.is_given_up() {
+            room = usize::MAX;
+        }
+        let mut outcomes = Vec::new();
+        while room != 0
+            && let Some(job) = self.staged.pop_front()
+        {
+            if ring.is_given_up() {
+                outcomes.push(Outcome::Calls(job));
+            } else if let Some(outcome) = ring.begin(job) {
+                outcomes.push(outcome);
+            } else {
+                room -= 1;
+            }
+        }
+        nr_done += self.settle_all(outcomes);
+        nr_done
+    }
+
+    /// Enters the ring to wait for `nr` completions, and takes what there are; returns how many jobs are completed.
+    fn enter(&mut self, nr: usize) -> usize {
+        let Some(ring) = &mut self.ring else {
+            return 0;
+        };
+        let mut outcomes = Vec::new();
+        let nr = nr.min(ring.nr_in_flight());
+        if ring.enter(nr).is_err() {
+            ring.give_up(|outcome| outcomes.push(outcome));
+            ring.drain(|outcome| outcomes.push(outcome));
+        }
+        ring.reap(|outcome| outcomes.push(outcome));
+        self.settle_all(outcomes)
+    }
+
+    /// Tells of handed jobs that are completed.
+    fn look_at_handed(&mut self, nr_done: usize) -> usize {
+        let nr_new = nr_done - self.nr_told;
+        self.nr_told = nr_done;
+        self.panic = self.panic.take().or_else(|| self.group.take_panic());
+        nr_new
+    }
+
+    /// In a child that was forked while requests were under way: those are the parent's, and what was not begun fails. Returns how many failed.
+    fn leave_to_parent(&mut self) -> Option<usize> {
+        self.pool.owner.check().err()?;
+        if let Some(ring) = self.ring.take() {
+            ring.forget();
+        }
+        self.nr_told = self.nr_handed;
+        let nr = self.staged.len();
+        for job in mem::take(&mut self.staged) {
+            let result = self.pool.owner.check().map(|()| 0);
+            let panic = job.complete_quietly(result);
+            self.panic = self.panic.take().or(panic);
+        }
+        Some(nr)
+    }
+
+    fn wait_quietly(&mut self, nr: usize) -> usize {
+        if let Some(nr_failed) = self.leave_to_parent() {
+            return nr_failed;
+        }
+        let nr = nr.min(self.nr_in_flight());
+        if nr != 0
+            && let Some(nr_done) = self.perform_alone()
+        {
+            return nr_done;
+        }
+        let mut nr_done = 0;
+        loop {
+            nr_done += self.begin();
+            if self.nr_handed != self.nr_told {
+                nr_done += self.look_at_handed(self.group.nr_done());
+            }
+            let missing = nr.saturating_sub(nr_done);
+            let in_ring = self.ring.as_ref().map_or(0, Ring::nr_in_flight);
+            if in_ring != 0 {
+                nr_done += self.enter(missing);
+            } else if missing != 0 && self.staged.is_empty() {
+                // The rest is with the threads.
+                let nr_to_come = (self.nr_told + missing).min(self.nr_handed);
+                let nr_now = self.group.wait_for(nr_to_come);
+                nr_done += self.look_at_handed(nr_now);
+            }
+            if nr_done >= nr && (self.staged.is_empty() || nr != 0) {
+                return nr_done;
+            }
+            if nr == 0 && self.ring.as_mut().is_none_or(|ring| ring.room() == 0) {
+                return nr_done;
+            }
+        }
+    }
+}
+
+impl Lane for UringLane<'_> {
+    fn submit(&mut self, job: Job) {
+        self.staged.push_back(job);
+    }
+
+    fn wait(&mut self, nr: usize) -> usize {
+        let nr_done = self.wait_quietly(nr);
+        if let Some(panic) = self.panic.take() {
+            resume_unwind(panic);
+        }
+        nr_done
+    }
+
+    fn nr_in_flight(&self) -> usize {
+        let in_ring = self.ring.as_ref().map_or(0, Ring::nr_in_flight);
+        self.staged.len() + in_ring + self.nr_handed - self.nr_told
+    }
+}
+
+impl Drop for UringLane<'_> {
+    fn drop(&mut self) {
+        self.wait_quietly(self.nr_in_flight());
+        // Shown by the panic hook; its drop could panic.
+        mem::forget(self.panic.take());
+        if let Some(ring) = self.ring.take() {
+            self.pool.keep(ring);
+        }
+    }
+}

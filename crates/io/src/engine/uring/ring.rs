@@ -1,0 +1,608 @@
+//! One ring of io_uring, used by one thread at a time: jobs go in, and come out when the kernel is done with them.
+//!
+//! # Why what the kernel writes to is there
+//!
+//! - U1. A job whose memory, list of spans and descriptor the kernel has been given is in [`Ring::flights`], from before its entry is pushed until its completion was
+//!   taken from the ring. It leaves only there, in [`Ring::reap`].
+//! - U2. A ring that has flights is never dropped: [`Ring::drop`] leaks them, and the ring, should it come to that.
+//! - U3. An entry that was pushed and not taken by the kernel can be taken back only if the kernel will never take it: after [`Ring::give_up`] no call submits any more.
+//! - U4. The kernel copies entries and lists of spans while it takes them (`IORING_FEAT_SUBMIT_STABLE`, without which there is no ring). The memory of the spans stays
+//!   valid as R1 to R3 of [`crate::backend`]'s requests say.
+//!
+//! In a child of `fork` the ring's memory is not there (`dontfork`). The owner of a ring looks at the process before it touches it.
+
+#![allow(unsafe_code)] // Entries with raw memory are pushed.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+
+use crate::backend::Kind;
+use crate::engine::interface::MOST_SPANS;
+use crate::engine::job::Job;
+use crate::engine::settings::Refusal;
+use crate::file::MOST_BYTES;
+
+/// So many bytes one transfer takes at most, in the kernel.
+const MOST_TRANSFER: usize = 0x7fff_f000;
+
+/// So many entries are submitted at once, at most. The kernel hands what is submitted at once to the device together, at the end: of many, the first ones
+/// would wait for the last ones.
+const AT_ONCE: usize = 8;
+
+/// The number of entries that are no jobs: their owner is told.
+const NOT_A_JOB: u64 = u64::MAX;
+
+/// What has become of a job.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It is done, with this result.
+    Done(Job, io::Result<usize>),
+    /// It is not for a ring, or not any more: the storage's own calls are to do what is left of it.
+    Calls(Job),
+    /// The entry that is no job is done.
+    Other,
+}
+
+/// How the kernel completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// One thread, all along. What is to be done for completions waits until it makes a call, of whatever kind. (`DEFER_TASKRUN` would have it wait until
+    /// it enters the ring. If a sandbox then forbids that, nothing completes any more, not even when the thread ends.)
+    OneThread,
+    /// Threads, one after the other.
+    Any,
+    /// A thread of the kernel looks for entries, until there were none for this long.
+    Polled(Duration),
+}
+
+/// A ring, and the jobs in it.
+pub(super) struct Ring {
+    uring: mem::ManuallyDrop<IoUring>,
+    /// U1: the jobs that the kernel has, by the number in their entries.
+    flights: Vec<Option<Job>>,
+    free: Vec<u32>,
+    /// Jobs whose entries are to be pushed again: the rest of a short transfer.
+    again: VecDeque<u32>,
+    /// The numbers of entries that were pushed and perhaps not taken by the kernel, in order.
+    pushed: VecDeque<u64>,
+    nr_in_flight: usize,
+    is_given_up: bool,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring")
+            .field("nr_in_flight", &self.nr_in_flight)
+            .field("is_given_up", &self.is_given_up)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// A ring for `depth` jobs at a time, which was seen to work.
+    pub(super) fn new(depth: u32, usage: Use) -> Result<Self, Refusal> {
+        let uring = set_up(depth, usage).map_err(|error| refused(&error))?;
+        let params = uring.params();
+        for (has, what) in [
+            (
+                params.is_feature_nodrop(),
+                "completions that are never dropped (Linux 5.5)",
+            ),
+            (
+                params.is_feature_submit_stable(),
+                "entries that are copied (Linux 5.5)",
+            ),
+            (
+                params.is_feature_fast_poll(),
+                "reads that wait without a thread (Linux 5.7)",
+            ),
+        ] {
+            if !has {
+                return Err(Refusal::Lacks(what));
+            }
+        }
+        let depth = depth.min(params.cq_entries() - 1);
+        let mut ring = Self {
+            uring: mem::ManuallyDrop::new(uring),
+            flights: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            again: VecDeque::new(),
+            pushed: VecDeque::new(),
+            nr_in_flight: 0,
+            is_given_up: false,
+        };
+        ring.try_out()?;
+        Ok(ring)
+    }
+
+    /// Has the kernel do nothing once: a sandbox may let rings be made, and not entered.
+    fn try_out(&mut self) -> Result<(), Refusal> {
+        let nothing = opcode::Nop::new().build().user_data(NOT_A_JOB);
+        // SAFETY: an entry without memory.
+        unsafe { self.push(&nothing) };
+        loop {
+            if let Err(error) = self.enter(1) {
+                return Err(refused(&error));
+            }
+            let mut is_done = false;
+            self.reap(|_| is_done = true);
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How many jobs are in it.
+    pub(super) fn nr_in_flight(&self) -> usize {
+        self.nr_in_flight
+    }
+
+    /// How many more jobs it takes now.
+    pub(super) fn room(&mut self) -> usize {
+        if self.is_given_up {
+            return 0;
+        }
+        let entries = self.room_for_entries();
+        // The rests of short transfers come first, and one entry is left for what is no job.
+        self.free
+            .len()
+            .min(entries.saturating_sub(self.again.len() + 1))
+    }
+
+    /// Whether it does nothing any more but wait for the jobs that it has.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up
+    }
+
+    fn room_for_entries(&mut self) -> usize {
+        let queue = self.uring.submission();
+        queue.capacity() - queue.len()
+    }
+
+    /// Pushes an entry; there must be room.
+    ///
+    /// # Safety
+    ///
+    /// What the entry points to stays valid until its completion was taken from the ring.
+    unsafe fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: as the caller promises.
+        let result = unsafe { self.uring.submission().push(entry) };
+        assert!(result.is_ok(), "room was looked for before");
+        self.pushed.push_back(entry.get_user_data());
+    }
+
+    /// Pushes an entry that is no job.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push`](Self::push); and the caller has looked for [room](Self::room).
+    pub(super) unsafe fn push_other(&mut self, entry: squeue::Entry) {
+        // SAFETY: as the caller promises.
+        unsafe { self.push(&entry.user_data(NOT_A_JOB)) };
+    }
+
+    /// Begins `job`, for which there is [room](Self::room); says what has become of it if it is not begun.
+    pub(super) fn begin(&mut self, job: Job) -> Option<Outcome> {
+        let request = job.request();
+        let kind = request.kind();
+        let end = request.pos().checked_add(request.nr_left() as u64);
+        // A position of all ones would mean "where the file is now" to the kernel.
+        let may =
+            matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
+        let Some(raw) = job.raw_file().filter(|_| may) else {
+            return Some(Outcome::Calls(job));
+        };
+        match raw.begin(request) {
+            Err(error) => return Some(Outcome::Done(job, Err(error))),
+            Ok(false) => return Some(Outcome::Calls(job)),
+            Ok(true) if request.nr_left() == 0 => {
+                raw.end(kind);
+                return Some(Outcome::Done(job, Ok(0)));
+            }
+            Ok(true) => {}
+        }
+        let number = self.free.pop().expect("room was looked for");
+        // U1: the job is in its place before its entry is made.
+        self.flights[number as usize] = Some(job);
+        self.nr_in_flight += 1;
+        self.push_entry_of(number);
+        if self.pushed.len() >= AT_ONCE {
+            // If this fails, so does the next call, which says so.
+            let _ = self.enter(0);
+        }
+        None
+    }
+
+    /// Pushes the entry that has the kernel transfer what is left of the job with this number.
+    fn push_entry_of(&mut self, number: u32) {
+        let Some(job) = &self.flights[number as usize] else {
+            return;
+        };
+        // The storage has one: it has let this job be begun.
+        let descriptor = job
+            .file()
+            .raw_file()
+            .map(|raw| raw.descriptor().as_raw_fd());
+        let entry = entry_of(job, types::Fd(descriptor.unwrap_or(-1)), number);
+        // SAFETY: U1: the job keeps the memory, the list and, by the storage, the descriptor; U4.
+        unsafe { self.push(&entry) };
+    }
+
+    /// Gives the kernel what was pushed, and waits for `nr` completions. It may return early.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses to be called: [`give_up`](Self::give_up).
+    pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
+        self.push_again();
+        let result = if self.is_given_up {
+            let flags = EnterFlags::GETEVENTS.bits();
+            // SAFETY: no entry is submitted, and no argument is passed.
+            unsafe {
+                self.uring
+                    .submitter()
+                    .enter::<libc::sigset_t>(0, nr as u32, flags, None)
+            }
+        } else {
+            self.uring.submit_and_wait(nr)
+        };
+        match result {
+            Ok(_) => {}
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // The kernel has no memory now, or wants completions to be taken first. Not at once again: that would be spinning.
+                Some(libc::EAGAIN | libc::EBUSY) => {
+                    if self.uring.completion().is_empty() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+                _ => return Err(error),
+            },
+        }
+        let nr_left = self.uring.submission().len();
+        while self.pushed.len() > nr_left {
+            self.pushed.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Pushes the rests of short transfers, as far as there is room.
+    fn push_again(&mut self) {
+        while !self.again.is_empty() && !self.is_given_up && self.room_for_entries() > 1 {
+            let Some(number) = self.again.pop_front() else {
+                return;
+            };
+            self.push_entry_of(number);
+        }
+    }
+
+    /// Takes completions, and tells `each` what has become of jobs. It returns how many completions there were.
+    pub(super) fn reap(&mut self, mut each: impl FnMut(Outcome)) -> usize {
+        let mut nr = 0;
+        // One by one: the queue borrows the ring, and a completion changes it.
+        loop {
+            let Some(completion) = self.uring.completion().next() else {
+                return nr;
+            };
+            nr += 1;
+            let result = completion.result();
+            let number = completion.user_data();
+            if number == NOT_A_JOB {
+                each(Outcome::Other);
+                continue;
+            }
+            let Some(job) = self.flights[number as usize].as_mut() else {
+                unreachable!("the kernel completes what it was given, once");
+            };
+            match advance(job, result) {
+                Step::Again if !self.is_given_up => self.again.push_back(number as u32),
+                step => {
+                    // U1: its entry is completed, so the kernel has let go of it.
+                    let job = self.release(number as u32);
+                    each(match step {
+                        Step::Done(result) => Outcome::Done(job, result),
+                        Step::Calls | Step::Again => Outcome::Calls(job),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes the job with this number out, which the kernel does not have.
+    fn release(&mut self, number: u32) -> Job {
+        let job = self.flights[number as usize]
+            .take()
+            .expect("a job with this number");
+        self.free.push(number);
+        self.nr_in_flight -= 1;
+        if let Some(raw) = job.raw_file() {
+            raw.end(job.request().kind());
+        }
+        job
+    }
+
+    /// The kernel does not let itself be called any more. What it has not taken is given back, and it will get nothing more (U3); what it has, it
+    /// completes. (Where a thread of the kernel takes entries by itself, nothing can be taken back.)
+    pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
+        let is_first = !mem::replace(&mut self.is_given_up, true);
+        if !is_first {
+            return;
+        }
+        let mut back: Vec<u32> = self.again.drain(..).collect();
+        if !self.uring.params().is_setup_sqpoll() {
+            let nr_left = self.uring.submission().len();
+            while self.pushed.len() > nr_left {
+                self.pushed.pop_front();
+            }
+            let pushed = mem::take(&mut self.pushed);
+            back.extend(
+                pushed
+                    .into_iter()
+                    .filter(|&nr| nr != NOT_A_JOB)
+                    .map(|nr| nr as u32),
+            );
+        }
+        for number in back {
+            let job = self.release(number);
+            each(Outcome::Calls(job));
+        }
+    }
+
+    /// Waits for all jobs of a ring that was given up.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(Outcome)) {
+        while self.nr_in_flight != 0 {
+            // If the kernel does not even let itself be waited for, it still completes, as long as this thread calls it for anything.
+            if self.enter(1).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.reap(&mut each);
+        }
+    }
+
+    /// Lets go of everything without touching it: it is another process's.
+    pub(super) fn forget(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.nr_in_flight != 0 {
+            // U2. The jobs are never completed; there is no way to this but a panic of ours.
+            mem::forget(mem::take(&mut self.flights));
+            return;
+        }
+        // SAFETY: it is not used again.
+        unsafe { mem::ManuallyDrop::drop(&mut self.uring) };
+    }
+}
+
+/// What a completion means for a job.
+enum Step {
+    Done(io::Result<usize>),
+    Again,
+    Calls,
+}
+
+/// Takes the result of a transfer into account.
+fn advance(job: &mut Job, result: i32) -> Step {
+    let request = job.request_mut();
+    let Ok(nr) = usize::try_from(result) else {
+        return match -result {
+            libc::EINTR => Step::Again,
+            // Older kernels say so instead of waiting, or if the thread that has submitted it ends; and so systems refuse what is not aligned as they
+            // want it, or what they do not have. The calls of the storage know what to do about each.
+            libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
+            errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
+        };
+    };
+    request.advance(nr);
+    let (nr_done, pos) = (request.nr_done(), request.pos());
+    let is_all = request.nr_left() == 0;
+    let kind = request.kind();
+    // A transfer that stopped within a block cannot be taken up there by the ring. It should be the end of the file.
+    let raw = job.raw_file();
+    let is_within = !pos.is_multiple_of(raw.map_or(1, |raw| raw.unit()));
+    match kind {
+        Kind::Write if nr == 0 => Step::Done(Err(io::ErrorKind::WriteZero.into())),
+        _ if is_all || nr == 0 => Step::Done(Ok(nr_done)),
+        Kind::Read if is_within && raw.is_some_and(|raw| raw.ends_at(pos)) => {
+            Step::Done(Ok(nr_done))
+        }
+        _ if is_within => Step::Calls,
+        _ => Step::Again,
+    }
+}
+
+/// The entry that has the kernel transfer what is left of `job`.
+fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
+    let request = job.request();
+    let (spans, pos) = (request.spans(), request.pos());
+    let entry = match (request.kind(), spans) {
+        (Kind::Write, [one]) => opcode::Write::new(descriptor, one.start(), len_of(one.len()))
+            .offset(pos)
+            .build(),
+        (Kind::Write, _) => {
+            let nr = spans.len().min(MOST_SPANS) as u32;
+            // A span is an element of the list that the kernel takes.
+            opcode::Writev::new(descriptor, spans.as_ptr().cast(), nr)
+                .offset(pos)
+                .build()
+        }
+        (_, [one]) => opcode::Read::new(descriptor, one.start(), len_of(one.len()))
+            .offset(pos)
+            .build(),
+        _ => {
+            let nr = spans.len().min(MOST_SPANS) as u32;
+            opcode::Readv::new(descriptor, spans.as_ptr().cast(), nr)
+                .offset(pos)
+                .build()
+        }
+    };
+    entry.user_data(u64::from(number))
+}
+
+fn len_of(len: usize) -> u32 {
+    len.min(MOST_TRANSFER) as u32
+}
+
+fn refused(error: &io::Error) -> Refusal {
+    Refusal::Refused(error.raw_os_error().unwrap_or(libc::EINVAL))
+}
+
+/// How many entries are given to the kernel at once.
+const MOST_ENTRIES: u32 = 256;
+
+fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
+    let entries = depth.clamp(8, MOST_ENTRIES);
+    let builder = || {
+        let mut builder = IoUring::builder();
+        // One place more than there are jobs, for what is no job.
+        builder
+            .dontfork()
+            .setup_cqsize((depth + 1).max(entries + 1).next_power_of_two());
+        builder
+    };
+    // The newest first; older kernels know nothing of some flags, and say so.
+    let mut wishes = Vec::new();
+    match usage {
+        Use::OneThread => {
+            let mut newest = builder();
+            newest
+                .setup_submit_all()
+                .setup_single_issuer()
+                .setup_coop_taskrun()
+                .setup_taskrun_flag();
+            wishes.push(newest);
+        }
+        Use::Any => {}
+        Use::Polled(idle) => {
+            let mut polled = builder();
+            polled.setup_sqpoll(u32::try_from(idle.as_millis()).unwrap_or(u32::MAX));
+            return polled.build(entries);
+        }
+    }
+    let mut newer = builder();
+    newer
+        .setup_submit_all()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag();
+    wishes.extend([newer, builder()]);
+    let mut result = Err(io::Error::from_raw_os_error(libc::EINVAL));
+    for wish in wishes {
+        result = wish.build(entries);
+        match &result {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            _ => break,
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::MemoryBackend;
+    use crate::backend::{Request, Span};
+
+    /// A job for `len` bytes at 1000, of which nothing is ever transferred.
+    fn job(kind: Kind, len: usize) -> Job {
+        let span = Span::new(std::ptr::without_provenance_mut(8192), len);
+        let ignore = Box::new(|_: io::Result<usize>| ());
+        let request = match kind {
+            // SAFETY: (a): the memory is named and never followed.
+            Kind::Write => unsafe { Request::write(1000, span, ignore) },
+            // SAFETY: (a), (b): as above.
+            _ => unsafe { Request::read(1000, span, ignore) },
+        };
+        Job::new(Arc::new(MemoryBackend::writable(Vec::new())), request)
+    }
+
+    fn said(step: Step) -> String {
+        match step {
+            Step::Again => "again".into(),
+            Step::Calls => "calls".into(),
+            Step::Done(Ok(nr)) => format!("{nr}"),
+            Step::Done(Err(error)) => format!("{:?}", error.kind()),
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_a_part_is_not_taken_for_the_whole() {
+        let mut read = job(Kind::Read, 4096);
+        for (result, step, left) in [
+            (-libc::EINTR, "again", 4096),
+            (100, "again", 3996),
+            (3000, "again", 996),
+            (996, "4096", 0),
+        ] {
+            assert_eq!(said(advance(&mut read, result)), step);
+            let request = read.request();
+            assert_eq!(
+                (request.nr_left(), request.pos()),
+                (left, 5096 - left as u64)
+            );
+        }
+        let mut read = job(Kind::Read, 4096);
+        assert_eq!(said(advance(&mut read, 7)), "again");
+        assert_eq!(said(advance(&mut read, 0)), "7", "the end of the file");
+
+        let mut write = job(Kind::Write, 4096);
+        assert_eq!(said(advance(&mut write, 1)), "again");
+        assert_eq!(said(advance(&mut write, -libc::EAGAIN)), "calls");
+        assert_eq!(
+            (write.request().nr_left(), write.request().pos()),
+            (4095, 1001)
+        );
+        assert_eq!(said(advance(&mut write, 4095)), "4096");
+        assert_eq!(said(advance(&mut job(Kind::Write, 9), 0)), "WriteZero");
+        for errno in [libc::ECANCELED, libc::EINVAL, libc::EOPNOTSUPP] {
+            assert_eq!(said(advance(&mut job(Kind::Read, 9), -errno)), "calls");
+        }
+        assert_eq!(
+            said(advance(&mut job(Kind::Write, 9), -libc::ENOSPC)),
+            "StorageFull"
+        );
+    }
+
+    #[test]
+    fn a_ring_says_how_many_it_takes_and_gives_back_what_the_kernel_did_not_take() {
+        let Ok(mut ring) = Ring::new(8, Use::Any) else {
+            return pagewell_testkit::skip::skipped("no io_uring");
+        };
+        let room = ring.room();
+        assert!((7..=8).contains(&room));
+        let file = pagewell_testkit::scratch::file();
+        std::fs::write(file.path(), [1; 4096]).unwrap();
+        let file = Arc::new(crate::FileBackend::open(file.path()).unwrap());
+        let words: Vec<_> = (0..512)
+            .map(|_| std::sync::atomic::AtomicU64::new(0))
+            .collect();
+        for _ in 0..room {
+            let span = Span::new(words.as_ptr().cast_mut().cast(), 4096);
+            // SAFETY: (a) the words are there as long as the ring; (b) nobody looks at them.
+            let request = unsafe { Request::read(0, span, Box::new(|_: io::Result<usize>| ())) };
+            assert!(ring.begin(Job::new(file.clone(), request)).is_none());
+        }
+        assert_eq!((ring.room(), ring.nr_in_flight()), (0, room));
+        // As if the kernel could not be called any more.
+        let mut nr_back = 0;
+        ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
+        assert_eq!((nr_back, ring.nr_in_flight(), ring.room()), (room, 0, 0));
+        // What is in the queue is never taken, and nothing completes.
+        ring.enter(0).unwrap();
+        assert_eq!(ring.reap(|_| panic!("a completion")), 0);
+        assert!(
+            words
+                .iter()
+                .all(|word| word.load(std::sync::atomic::Ordering::Relaxed) == 0)
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! Threads that make the calls of storages, which wait.
+//!
+//! Threads are made when they are needed, up to a number, and end when they had nothing to do for a while. Each storage may have only so many at a time, so
+//! that one that hangs leaves the others theirs.
+//!
+//! # A process that forks
+//!
+//! A child has none of the threads, and perhaps finds the lock locked for good. So the process is looked at before anything is locked.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::group_lane::GroupLane;
+use super::interface::{Engine, Lane, Limits, MOST_SPANS};
+use super::job::Job;
+use super::queue::Queue;
+use crate::file::Owner;
+
+/// How many threads a [`WorkerEngine`] may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerSettings {
+    /// Threads, at most; at least one.
+    pub threads: usize,
+    /// Threads that one storage may occupy; at least one.
+    pub per_storage: usize,
+    /// How long a thread without work stays.
+    pub idle: Duration,
+}
+
+impl Default for WorkerSettings {
+    /// 64 threads, 16 for a storage, 5 seconds.
+    fn default() -> Self {
+        Self {
+            threads: 64,
+            per_storage: 16,
+            idle: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The engine that makes the calls of storages on threads of its own.
+#[derive(Debug)]
+pub struct WorkerEngine {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    owner: Owner,
+    settings: WorkerSettings,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: Queue,
+    nr_threads: usize,
+    nr_idle: usize,
+    /// The engine was dropped: threads end when there is nothing to do.
+    is_closed: bool,
+}
+
+/// What a thread is to do next.
+enum Next {
+    Perform(Job),
+    End,
+}
+
+impl WorkerEngine {
+    /// An engine without a thread yet.
+    #[must_use]
+    pub fn new(settings: WorkerSettings) -> Self {
+        let settings = WorkerSettings {
+            threads: settings.threads.max(1),
+            per_storage: settings.per_storage.max(1),
+            ..settings
+        };
+        Self {
+            shared: Arc::new(Shared {
+                owner: Owner::this_process(),
+                settings,
+                state: Mutex::new(State {
+                    queue: Queue::new(settings.per_storage),
+                    nr_threads: 0,
+                    nr_idle: 0,
+                    is_closed: false,
+                }),
+                changed: Condvar::new(),
+            }),
+        }
+    }
+
+    /// How many threads there are now.
+    #[must_use]
+    pub fn nr_threads(&self) -> usize {
+        self.shared.lock().nr_threads
+    }
+
+    fn push(&self, job: Job) {
+        let Some(job) = job.defer() else {
+            return;
+        };
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        state.queue.push(job);
+        if state.queue.nr_ready() <= state.nr_idle {
+            drop(state);
+            shared.changed.notify_one();
+            return;
+        }
+        if state.nr_threads == shared.settings.threads {
+            return;
+        }
+        let for_thread = Arc::clone(shared);
+        let builder = thread::Builder::new().name("pagewell-io".into());
+        match builder.spawn(move || for_thread.work()) {
+            Ok(_) => state.nr_threads += 1,
+            // The others will do it; without any, this thread has to.
+            Err(_) if state.nr_threads != 0 => {}
+            Err(_) => {
+                let job = state.queue.pop();
+                drop(state);
+                if let Some(job) = job {
+                    shared.perform(job);
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The life of a thread.
+    fn work(&self) {
+        while let Next::Perform(job) = self.next() {
+            self.perform(job);
+        }
+    }
+
+    fn perform(&self, job: Job) {
+        let key = job.key();
+        // No panic comes out; see `Job::call` and `Request::complete`.
+        job.perform();
+        let mut state = self.lock();
+        state.queue.done(key);
+        // This thread takes one more. If there are others that the storage's share let through, somebody else must.
+        let wakes = state.queue.nr_ready() > 1 && state.nr_idle != 0;
+        drop(state);
+        if wakes {
+            self.changed.notify_one();
+        }
+    }
+
+    fn next(&self) -> Next {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop() {
+                return Next::Perform(job);
+            }
+            if state.is_closed {
+                break;
+            }
+            state.nr_idle += 1;
+            let (guard, timeout) = self
+                .changed
+                .wait_timeout(state, self.settings.idle)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            state.nr_idle -= 1;
+            if timeout.timed_out() && state.queue.nr_ready() == 0 {
+                break;
+            }
+        }
+        state.nr_threads -= 1;
+        Next::End
+    }
+}
+
+impl Engine for WorkerEngine {
+    fn name(&self) -> &'static str {
+        "worker"
+    }
+
+    fn limits(&self) -> Limits {
+        let settings = self.shared.settings;
+        Limits {
+            depth: settings.threads,
+            per_storage: settings.per_storage,
+            threads: settings.threads,
+            spans: MOST_SPANS,
+        }
+    }
+
+    fn submit(&self, job: Job) {
+        match self.shared.owner.check() {
+            Ok(()) => self.push(job),
+            Err(error) => job.complete(Err(error)),
+        }
+    }
+
+    fn lane(&self) -> Box<dyn Lane + '_> {
+        Box::new(GroupLane::new(self))
+    }
+}
+
+impl Drop for WorkerEngine {
+    /// What was submitted is still done; nobody waits for it here, since this may be one of the threads.
+    fn drop(&mut self) {
+        if self.shared.owner.check().is_err() {
+            return;
+        }
+        self.shared.lock().is_closed = true;
+        self.shared.changed.notify_all();
+    }
+}

@@ -1,0 +1,219 @@
+//! Direct transfers: whole blocks as they are, everything else by way of aligned memory.
+
+#![allow(unsafe_code)] // Aligned memory, as racy bytes.
+
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+
+use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::bytes::{RacyBytes, RacySource};
+
+use super::transfer;
+use crate::backend::{Span, too_large, total_len};
+
+/// How many bytes are copied at a time; a multiple of every alignment.
+const CHUNK: usize = 256 << 10;
+
+/// Whether these can be transferred as they are, in multiples of `unit` bytes.
+pub(super) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
+    let mut end = pos;
+    let mut bits = pos as usize;
+    for span in spans {
+        bits |= span.start().addr() | span.len();
+        end = end.saturating_add(span.len() as u64);
+    }
+    bits.is_multiple_of(unit) && end <= transfer::MOST_BYTES
+}
+
+/// Aligned memory, zeros.
+struct Aligned {
+    words: Vec<AtomicU64>,
+    /// Where the aligned part begins, in bytes.
+    start: usize,
+    len: usize,
+}
+
+impl Aligned {
+    fn new(len: usize, unit: usize) -> Self {
+        let words: Vec<AtomicU64> = (0..(len + unit).div_ceil(8) + 1)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let address = words.as_ptr().addr();
+        Self {
+            start: address.next_multiple_of(unit) - address,
+            words,
+            len,
+        }
+    }
+
+    fn bytes(&self) -> RacyBytes<'_> {
+        let all = NonNull::from(&*self.words).cast::<u8>();
+        // SAFETY: (a) the words are there, and atomics, as long as the borrow; (b) nothing but this copy and the system uses them.
+        let all = unsafe { RacyBytes::new(all, self.words.len() * 8) };
+        all.slice(self.start, self.len)
+    }
+}
+
+/// Reads into any buffers from any position on; `ends_at` says whether the file ends at a position, or before.
+pub(super) fn read(
+    file: &File,
+    bufs: &[RacyBytes<'_>],
+    pos: u64,
+    unit: usize,
+    ends_at: impl Fn(u64) -> bool,
+) -> io::Result<usize> {
+    let room = transfer::MOST_BYTES.saturating_sub(pos);
+    let total = total_len(bufs).min(usize::try_from(room).unwrap_or(usize::MAX));
+    let end = pos.saturating_add(total as u64);
+    let mut at = pos;
+    if are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit) {
+        at += transfer::read(file, bufs, pos, unit)? as u64;
+        if at == end || (at - pos).is_multiple_of(unit as u64) {
+            return Ok((at - pos) as usize);
+        }
+        // Within a block: this should be the end of the file. If it is not, the rest is read as a part.
+    }
+    if at == end || ends_at(at) {
+        return Ok((at - pos) as usize);
+    }
+    let memory = Aligned::new(chunk(at, end, unit), unit);
+    let mut rest = Cursor::new(bufs);
+    rest.skip((at - pos) as usize);
+    while at < end {
+        let (skip, len) = ((at % unit as u64) as usize, chunk(at, end, unit));
+        let bytes = memory.bytes().slice(0, len);
+        let nr = transfer::read(file, &[bytes], at - skip as u64, unit)?;
+        let nr_new = nr.saturating_sub(skip).min((end - at) as usize);
+        rest.fill(bytes.slice(skip, nr_new));
+        at += nr_new as u64;
+        if nr_new == 0 || (nr < len && ends_at(at)) {
+            break;
+        }
+    }
+    Ok((at - pos) as usize)
+}
+
+/// Writes the buffers as they are, if they are whole blocks; says whether they were.
+pub(super) fn write_whole(
+    file: &File,
+    bufs: &[RacySource<'_>],
+    pos: u64,
+    unit: usize,
+) -> io::Result<bool> {
+    let is_whole = are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit);
+    if is_whole {
+        transfer::write(file, bufs, pos)?;
+    }
+    Ok(is_whole)
+}
+
+/// Writes any buffers to any position. Nobody else may write the file, nor set its size, meanwhile. If the last block is not whole, the file is longer for a
+/// moment than it is to be; `set_size` then makes it right.
+pub(super) fn write_parts(
+    file: &File,
+    bufs: &[RacySource<'_>],
+    pos: u64,
+    unit: usize,
+    set_size: impl FnOnce(u64) -> io::Result<()>,
+    size: Option<u64>,
+) -> io::Result<()> {
+    let total = total_len(bufs) as u64;
+    if total == 0 {
+        return Ok(());
+    }
+    let end = pos.checked_add(total).ok_or_else(too_large)?;
+    if end > transfer::MOST_BYTES - CHUNK as u64 {
+        return Err(too_large());
+    }
+    let memory = Aligned::new(chunk(pos, end, unit), unit);
+    let mut rest = Cursor::new(bufs);
+    let mut at = pos;
+    while at < end {
+        let (skip, len) = ((at % unit as u64) as usize, chunk(at, end, unit));
+        let bytes = memory.bytes().slice(0, len);
+        let start = at - skip as u64;
+        let nr_new = ((end - at) as usize).min(len - skip);
+        // The blocks of which parts stay: the first, the last, or one that is both.
+        let last = len - unit;
+        if skip != 0 {
+            read_block(file, bytes.slice(0, unit), start, unit)?;
+        }
+        if skip + nr_new != len && (skip == 0 || last != 0) {
+            read_block(file, bytes.slice(last, unit), start + last as u64, unit)?;
+        }
+        rest.drain(bytes.slice(skip, nr_new));
+        transfer::write(file, &[bytes.source()], start)?;
+        at += nr_new as u64;
+    }
+    match size {
+        Some(size) if end.next_multiple_of(unit as u64) > size.max(end) => set_size(size.max(end)),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a block; what is past the end of the file is zeros.
+fn read_block(file: &File, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
+    let nr = transfer::read(file, &[bytes], pos, unit)?;
+    bytes.zero(nr, bytes.len() - nr);
+    Ok(())
+}
+
+/// How many bytes, in whole blocks, to transfer at a time for those from `at` to `end`.
+fn chunk(at: u64, end: u64, unit: usize) -> usize {
+    let unit = unit as u64;
+    let start = at - at % unit;
+    // No overflow: the highest position is far below that of the type.
+    let blocks = end.next_multiple_of(unit) - start;
+    blocks.min(CHUNK as u64) as usize
+}
+
+/// Buffers that are filled, or emptied, one after the other.
+struct Cursor<'b, B> {
+    bufs: &'b [B],
+    off: usize,
+}
+
+impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
+    fn new(bufs: &'b [B]) -> Self {
+        Self { bufs, off: 0 }
+    }
+
+    /// For `len` bytes, those of each buffer: the buffer, where in it, how many, and how many came before.
+    fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
+        let mut nr_done = 0;
+        while nr_done < len {
+            let Some((&buf, later)) = self.bufs.split_first() else {
+                return;
+            };
+            let nr = (buf.into().len() - self.off).min(len - nr_done);
+            with(buf, self.off, nr, nr_done);
+            nr_done += nr;
+            self.off += nr;
+            if self.off == buf.into().len() {
+                (self.bufs, self.off) = (later, 0);
+            }
+        }
+    }
+
+    /// Leaves `len` bytes out.
+    fn skip(&mut self, len: usize) {
+        self.each(len, |_, _, _, _| ());
+    }
+
+    /// Copies from the buffers to all of `to`.
+    fn drain(&mut self, to: RacyBytes<'_>) {
+        self.each(to.len(), |buf, off, nr, before| {
+            to.copy_from_racy(before, buf.into().slice(off, nr));
+        });
+    }
+}
+
+impl Cursor<'_, RacyBytes<'_>> {
+    /// Copies all of `from` to the buffers.
+    fn fill(&mut self, from: RacyBytes<'_>) {
+        self.each(from.len(), |buf, off, nr, before| {
+            buf.copy_from_racy(off, from.slice(before, nr));
+        });
+    }
+}

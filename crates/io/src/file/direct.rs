@@ -1,0 +1,381 @@
+//! Whether a file's bytes go past the operating system's cache, and if not, why.
+//!
+//! The flag `O_DIRECT` is set on the open file, after the system has told the alignment that it wants, and taken off when it
+//! refuses to transfer all the same. So no second open is needed, which could find another file under the name.
+
+#![allow(unsafe_code)] // Three system calls.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+
+/// Whether a file is to be read and written past the operating system's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// Where the file system tells the alignment that it wants, and takes the transfers; else through the operating system's cache.
+    Auto,
+    /// Always. Where the file system does not tell an alignment, transfers have that of a page (4096). If it refuses, opening
+    /// the file fails, or the transfer does.
+    Always,
+    /// Through the operating system's cache.
+    #[default]
+    Never,
+}
+
+/// How the bytes of a file are transferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transfers {
+    /// Past the operating system's cache, in whole multiples of this many bytes.
+    Direct {
+        /// Positions, lengths and addresses are multiples of this power of two.
+        alignment: usize,
+    },
+    /// Through the operating system's cache.
+    Buffered(Buffered),
+}
+
+/// Why a file is read and written through the operating system's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Buffered {
+    /// Nothing else was asked for.
+    NotAsked,
+    /// The file system tells no alignment for direct transfers: it has none, or the system is too old to tell.
+    NoAlignment,
+    /// It wants transfers to be aligned to more than a page, to this many bytes.
+    TooCoarse(u32),
+    /// The system refused the flag, with this error number.
+    RefusedAtOpen(i32),
+    /// The system took the flag and refused an aligned transfer, with this error number.
+    RefusedAtTransfer(i32),
+}
+
+impl fmt::Display for Transfers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct { alignment } => write!(f, "direct, aligned to {alignment} bytes"),
+            Self::Buffered(reason) => write!(f, "through the operating system's cache: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Buffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::NotAsked => f.write_str("direct transfers were not asked for"),
+            Self::NoAlignment => {
+                f.write_str("the file system tells no alignment for direct transfers")
+            }
+            Self::TooCoarse(alignment) => {
+                write!(
+                    f,
+                    "direct transfers would have to be aligned to {alignment} bytes"
+                )
+            }
+            Self::RefusedAtOpen(errno) => {
+                write!(
+                    f,
+                    "the system refused to open it for direct transfers: {}",
+                    name(errno)
+                )
+            }
+            Self::RefusedAtTransfer(errno) => {
+                write!(
+                    f,
+                    "the system refused an aligned direct transfer: {}",
+                    name(errno)
+                )
+            }
+        }
+    }
+}
+
+/// The alignment that suits every device: a page.
+const PAGE: usize = 4096;
+
+/// How a file is transferred now. A word, since each transfer looks at it.
+#[derive(Debug)]
+pub(super) struct State {
+    word: AtomicU64,
+    /// Whoever changes the word and the flag.
+    change: Mutex<()>,
+    asked: Direct,
+}
+
+impl State {
+    /// Sets the flag on `file`, if it is to be had.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::Unsupported`] if the answer is no, and `Always` was asked for.
+    pub(super) fn new(file: &File, asked: Direct) -> io::Result<Self> {
+        Self::with_alignment(file, asked, || told(file))
+    }
+
+    /// As [`new`](Self::new), where the system tells this alignment; 0 is none.
+    pub(super) fn with_alignment(
+        file: &File,
+        asked: Direct,
+        told: impl FnOnce() -> u32,
+    ) -> io::Result<Self> {
+        let transfers = match asked {
+            Direct::Never => Transfers::Buffered(Buffered::NotAsked),
+            Direct::Auto | Direct::Always => match (told(), asked) {
+                (0, Direct::Auto) => Transfers::Buffered(Buffered::NoAlignment),
+                (0, _) => switch_on(file, PAGE),
+                (alignment, _) if alignment as usize > PAGE => {
+                    Transfers::Buffered(Buffered::TooCoarse(alignment))
+                }
+                (alignment, _) => switch_on(file, alignment as usize),
+            },
+        };
+        if let (Direct::Always, Transfers::Buffered(reason)) = (asked, transfers) {
+            return Err(refusal(reason));
+        }
+        Ok(Self {
+            word: AtomicU64::new(pack(transfers)),
+            change: Mutex::new(()),
+            asked,
+        })
+    }
+
+    /// How the bytes are transferred now.
+    pub(super) fn transfers(&self) -> Transfers {
+        // ORDERING: Relaxed; a transfer by an older answer is refused, or done as well.
+        unpack(self.word.load(Ordering::Relaxed))
+    }
+
+    /// The alignment, if they are transferred directly.
+    pub(super) fn unit(&self) -> Option<usize> {
+        match self.transfers() {
+            Transfers::Direct { alignment } => Some(alignment),
+            Transfers::Buffered(_) => None,
+        }
+    }
+
+    /// Whether direct transfers were asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked != Direct::Never
+    }
+
+    /// An aligned transfer was refused with `error` when the alignment was `unit`. If the error is one by which systems refuse them, the next try is by
+    /// another way: aligned to a page, or else through the system's cache.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if it is another one, or there is no other way.
+    pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
+        let errno = match error.raw_os_error() {
+            Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,
+            _ => return Err(error),
+        };
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.unit() != Some(unit) {
+            // Somebody was here before.
+            return Ok(());
+        }
+        let next = if unit < PAGE {
+            Transfers::Direct { alignment: PAGE }
+        } else if self.asked == Direct::Auto {
+            set_flag(file, false)?;
+            Transfers::Buffered(Buffered::RefusedAtTransfer(errno))
+        } else {
+            return Err(error);
+        };
+        // ORDERING: Relaxed, as in `transfers`.
+        self.word.store(pack(next), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn refusal(reason: Buffered) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("no direct transfers: {reason}"),
+    )
+}
+
+fn switch_on(file: &File, alignment: usize) -> Transfers {
+    match set_flag(file, true) {
+        Ok(()) => Transfers::Direct { alignment },
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
+            Transfers::Buffered(Buffered::RefusedAtOpen(errno))
+        }
+    }
+}
+
+/// In the low byte what it is; then, for errors and alignments, the number.
+fn pack(transfers: Transfers) -> u64 {
+    let (tag, number) = match transfers {
+        Transfers::Direct { alignment } => (0, alignment as u64),
+        Transfers::Buffered(Buffered::NotAsked) => (1, 0),
+        Transfers::Buffered(Buffered::NoAlignment) => (2, 0),
+        Transfers::Buffered(Buffered::TooCoarse(alignment)) => (3, u64::from(alignment)),
+        Transfers::Buffered(Buffered::RefusedAtOpen(errno)) => {
+            (4, u64::from(errno.cast_unsigned()))
+        }
+        Transfers::Buffered(Buffered::RefusedAtTransfer(errno)) => {
+            (5, u64::from(errno.cast_unsigned()))
+        }
+    };
+    tag | number << 8
+}
+
+fn unpack(word: u64) -> Transfers {
+    let number = (word >> 8) as u32;
+    Transfers::Buffered(match word & 0xFF {
+        0 => {
+            return Transfers::Direct {
+                alignment: number as usize,
+            };
+        }
+        1 => Buffered::NotAsked,
+        2 => Buffered::NoAlignment,
+        3 => Buffered::TooCoarse(number),
+        4 => Buffered::RefusedAtOpen(number.cast_signed()),
+        _ => Buffered::RefusedAtTransfer(number.cast_signed()),
+    })
+}
+
+/// The alignment that direct transfers of `file` must have, for positions and memory; 0 if the system does not tell.
+#[cfg(target_os = "linux")]
+fn told(file: &File) -> u32 {
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsRawFd;
+
+    let mut answer = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the descriptor is open, the path is empty and ends with a zero, and the answer has room.
+    let result = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            answer.as_mut_ptr(),
+        )
+    };
+    // SAFETY: numbers, which were zero before the call.
+    let answer = unsafe { answer.assume_init() };
+    if result != 0 || answer.stx_mask & libc::STATX_DIOALIGN == 0 {
+        return 0;
+    }
+    let (memory, offset) = (answer.stx_dio_mem_align, answer.stx_dio_offset_align);
+    match memory.max(offset) {
+        // Either is 0 where there are no direct transfers.
+        alignment if memory != 0 && offset != 0 && alignment.is_power_of_two() => alignment,
+        _ => 0,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn told(_: &File) -> u32 {
+    0
+}
+
+/// Sets the flag of direct transfers on the open file, or takes it off.
+#[cfg(target_os = "linux")]
+fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    // SAFETY: the descriptor is open; the command takes no argument.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let flags = match is_direct {
+        true => flags | libc::O_DIRECT,
+        false => flags & !libc::O_DIRECT,
+    };
+    // SAFETY: the descriptor is open; the command takes a number.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_flag(_: &File, _: bool) -> io::Result<()> {
+    Err(io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_has_all_of_it() {
+        let all = [
+            Transfers::Direct { alignment: 512 },
+            Transfers::Direct { alignment: 4096 },
+            Transfers::Buffered(Buffered::NotAsked),
+            Transfers::Buffered(Buffered::NoAlignment),
+            Transfers::Buffered(Buffered::TooCoarse(1 << 31)),
+            Transfers::Buffered(Buffered::RefusedAtOpen(libc::EINVAL)),
+            Transfers::Buffered(Buffered::RefusedAtTransfer(-1)),
+        ];
+        for transfers in all {
+            assert_eq!(unpack(pack(transfers)), transfers);
+        }
+    }
+
+    fn state(asked: Direct, told: u32) -> io::Result<State> {
+        let file = pagewell_testkit::scratch::file();
+        // A pipe refuses the flag, or takes it for something else; here only what is told matters.
+        State::with_alignment(file.as_file(), asked, || told)
+    }
+
+    #[test]
+    fn what_the_system_tells_decides() {
+        let buffered = |asked, told| state(asked, told).unwrap().transfers();
+        assert_eq!(
+            buffered(Direct::Never, 512),
+            Transfers::Buffered(Buffered::NotAsked)
+        );
+        assert_eq!(
+            buffered(Direct::Auto, 0),
+            Transfers::Buffered(Buffered::NoAlignment)
+        );
+        let coarse = Buffered::TooCoarse(8192);
+        assert_eq!(buffered(Direct::Auto, 8192), Transfers::Buffered(coarse));
+        let error = state(Direct::Always, 8192).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("8192"), "{error}");
+    }
+
+    #[test]
+    fn a_refused_transfer_is_tried_by_a_page_then_through_the_cache_and_each_once() {
+        let file = pagewell_testkit::scratch::file();
+        let file = file.as_file();
+        let Ok(state) = State::with_alignment(file, Direct::Auto, || 512) else {
+            unreachable!("auto never fails");
+        };
+        if state.unit() != Some(512) {
+            pagewell_testkit::skip::skipped("no direct transfers here");
+            return;
+        }
+        let refuse = |unit, errno| state.refused(file, unit, io::Error::from_raw_os_error(errno));
+        assert_eq!(
+            refuse(512, libc::EIO).unwrap_err().raw_os_error(),
+            Some(libc::EIO)
+        );
+        refuse(512, libc::EINVAL).unwrap();
+        assert_eq!(state.unit(), Some(4096));
+        // A late one changes nothing more.
+        refuse(512, libc::EINVAL).unwrap();
+        assert_eq!(state.unit(), Some(4096));
+        refuse(4096, libc::EINVAL).unwrap();
+        let reason = Buffered::RefusedAtTransfer(libc::EINVAL);
+        assert_eq!(state.transfers(), Transfers::Buffered(reason));
+
+        let always = State::with_alignment(file, Direct::Always, || 4096).unwrap();
+        let error = io::Error::from_raw_os_error(libc::EINVAL);
+        always.refused(file, 4096, error).unwrap_err();
+        assert_eq!(always.unit(), Some(4096));
+    }
+}

@@ -1,0 +1,130 @@
+//! Who may write whole blocks of a file, and who may change parts of them.
+//!
+//! A direct write of a part of a block reads the block, changes it and writes all of it; at the end of the file it writes more than
+//! the file is to have, and then sets the size. Both would undo what others write to the block, or to the file's end, meanwhile. So whole blocks are
+//! written by any number at once, and parts by one alone.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A lock whose shares have no thread: a share is taken by one, and given back by another when the write is done.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nr_shared: usize,
+    is_alone: bool,
+    /// No share is given as long as somebody waits to be alone: else that could take for ever.
+    nr_waiting: usize,
+}
+
+impl State {
+    fn may_share(&self) -> bool {
+        !self.is_alone && self.nr_waiting == 0
+    }
+}
+
+/// Gives back what it stands for when it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Alone<'g>(&'g Gate);
+
+/// A share that ends with the call of a thread.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Shared<'g>(&'g Gate);
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A share, if that takes no waiting; to be given back by [`unshare`](Self::unshare).
+    #[must_use]
+    pub(super) fn try_share(&self) -> bool {
+        let mut state = self.lock();
+        let may = state.may_share();
+        state.nr_shared += usize::from(may);
+        may
+    }
+
+    /// Gives a share back.
+    pub(super) fn unshare(&self) {
+        let mut state = self.lock();
+        // Saturating: a backend that hands on several files in turn takes shares of one, and gives back those of another.
+        state.nr_shared = state.nr_shared.saturating_sub(1);
+        if state.nr_shared == 0 && state.nr_waiting != 0 {
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// A share, for which this waits.
+    pub(super) fn share(&self) -> Shared<'_> {
+        self.changed
+            .wait_while(self.lock(), |state| !state.may_share())
+            .unwrap_or_else(PoisonError::into_inner)
+            .nr_shared += 1;
+        Shared(self)
+    }
+
+    /// Waits for everybody else.
+    pub(super) fn alone(&self) -> Alone<'_> {
+        let mut state = self.lock();
+        state.nr_waiting += 1;
+        let mut state = self
+            .changed
+            .wait_while(state, |state| state.is_alone || state.nr_shared != 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.nr_waiting -= 1;
+        state.is_alone = true;
+        Alone(self)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_alone = false;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for Shared<'_> {
+    fn drop(&mut self) {
+        self.0.unshare();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use pagewell_testkit::wait::{bounded, not_yet, until};
+
+    use super::*;
+
+    #[test]
+    fn one_is_alone_and_waits_for_shares_and_new_shares_wait_for_it() {
+        let gate = Arc::new(Gate::default());
+        assert!(gate.try_share());
+        assert!(gate.try_share());
+        let other = Arc::clone(&gate);
+        let alone = thread::spawn(move || {
+            let _alone = other.alone();
+            assert!(!other.try_share());
+        });
+        until("it waits", || gate.lock().nr_waiting == 1);
+        assert!(!gate.try_share());
+        gate.unshare();
+        not_yet("alone beside a share", || alone.is_finished());
+        gate.unshare();
+        bounded("alone", move || alone.join().unwrap());
+        drop(gate.share());
+        drop(gate.alone());
+        assert!(gate.try_share());
+    }
+}

@@ -175,8 +175,9 @@ pub mod space {
 /// Storage backends: for files that are not files, and for tests with faults.
 pub mod io {
     pub use pagewell_io::{
-        Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked, MemoryBackend,
-        Operation, SectorWrites, UnlockedFile, VolatileDevice, VolatileFile,
+        Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked,
+        MemoryBackend, Operation, SectorWrites, Transfers, UnlockedFile, VolatileDevice,
+        VolatileFile, engine,
     };
     pub use pagewell_sync::bytes::{RacyBytes, RacySource};
 }

@@ -8,7 +8,7 @@
 //! that is *apart*, since it has a limit, is a cache of its own in the cache: with rules, time, and runs of its own. A run
 //! for all takes from it as from the rest, in proportion to their sizes.
 //!
-//! Bounds. A run looks at a number of frames that depends on how many it shall evict and on nothing else. It may evict fewer, if
+//! Bounds. A run looks at a number of frames that depends on how many it shall evict, and a few for each group that was apart. It may evict fewer, if
 //! pages stay, or are in use.
 
 use crate::notes::Notes;
@@ -83,6 +83,10 @@ const FEW: usize = 4;
 
 /// How many moves are followed at once.
 const MOST_MOVES: usize = 64;
+
+/// How many pages that are guaranteed a run looks at, in the queues of groups that have more entries there than pages: those of pages that
+/// only a pin keeps do not go.
+const MOST_VAIN: u32 = 8;
 
 /// How many frames one queue gives before another group's may be next.
 const LEASE: u32 = 16;
@@ -241,6 +245,7 @@ impl Policy {
             leases: [(Group::NONE, 0); Queue::ALL.len()],
             group: nr.clamp(FEW, GROUP),
             is_backlog: false,
+            nr_vain: 0,
             nr_challenges: nr.saturating_mul(4).saturating_add(64),
         }
     }
@@ -276,6 +281,8 @@ struct Run<'r, P> {
     group: usize,
     /// Whether more pages have come than room was made for.
     is_backlog: bool,
+    /// How many pages were looked at that are guaranteed.
+    nr_vain: u32,
     /// How many pages of the main queue may be looked at for those that come again.
     nr_challenges: usize,
 }
@@ -474,8 +481,8 @@ impl<P: Pages> Run<'_, P> {
     fn is_open(&self, group: Group) -> bool {
         let nr_frames = self.domains[group.index()].quota.nr_frames;
         let [window, main] = [Queue::Window, Queue::Main];
-        self.has_spare(group)
-            || self.places.size(window, group) + self.places.size(main, group) > nr_frames
+        let size = self.places.size(window, group) + self.places.size(main, group);
+        self.has_spare(group) || size > nr_frames && self.nr_vain < MOST_VAIN
     }
 
     fn groups(&self) -> impl Iterator<Item = Group> + use<P> {
@@ -515,7 +522,9 @@ impl<P: Pages> Run<'_, P> {
         };
         let domain = self.places.domain(group);
         let age = self.places.standing(frame).age();
-        if limbo == Group::NONE && !self.has_spare(group) {
+        let nr_spare = self.domains[group.index()].quota.nr_spare;
+        if limbo == Group::NONE && nr_spare < u64::from(nr_frames) {
+            self.nr_vain += 1;
             self.places.push(frame, (queue, group), age, nr_frames);
             return 0;
         }

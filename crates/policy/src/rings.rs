@@ -184,7 +184,8 @@ impl Rings {
             self.since[self.next[ring.head as usize] as usize]
         };
         let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
-        now.since(since) - span as u32
+        // A queue that was passed over for very long may be older than the time says.
+        now.since(since).saturating_sub(span as u32)
     }
 
     /// Up to `nr` entries that will be popped next. Fewer, if a chunk ends.

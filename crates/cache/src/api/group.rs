@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::Ordering;
 
 use crate::api::cache::Cache;
 use crate::base::accounts::{GroupLimits, Member, NO_MAX};
 use crate::base::error::{Error, ErrorKind, Op};
+use crate::mapping::record::least_for;
 use crate::supply::groups::Charger;
 
 /// The smallest limit, in frames: below this a few threads could have all of it on its way in.
@@ -64,7 +64,7 @@ impl Group {
 
     /// How many bytes of it are not known to be durable.
     pub fn unclean(&self) -> u64 {
-        bytes(self.0.account().nr_unclean().load(Ordering::Relaxed)) // ORDERING: Relaxed; a statistic.
+        bytes(self.0.account().nr_unclean())
     }
 
     /// How many bytes it is guaranteed.
@@ -172,6 +172,16 @@ impl<S: RefScheme> GroupBuilder<S> {
             }
             Some(max) => frames(max),
         };
+        if let Some(least) =
+            least_for(member.account().nr_of_largest()).filter(|least| max < *least)
+        {
+            return Err(invalid(format!(
+                "group '{}': a maximum of {} bytes; its files' pages take {} at the least",
+                self.name,
+                bytes(max),
+                bytes(least)
+            )));
+        }
         let min = self.min.map_or(before.min, frames);
         if min > max {
             return Err(invalid(format!(

@@ -45,9 +45,6 @@ impl<S: RefScheme> File<S> {
     #[inline(never)]
     fn read_other(&self, request: &mut ReadRequest<'_>) {
         request.result = self.read_at_any(request.buf, request.offset);
-        // A copy that failed its check may have left foreign bytes behind.
-        let nr_read = request.result.as_ref().map_or(0, |nr| *nr);
-        request.buf[nr_read..].fill(0);
     }
 
     /// Has `look` look at many pages, each as in [`view`](Self::view): it gets the place in `pages`, and the view. What each look returns

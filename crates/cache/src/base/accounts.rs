@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock, Weak};
 #[cfg(not(loom))]
 use std::time::Duration;
 
+use crate::base::home::Home;
 use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::{Padded, Shards};
@@ -46,6 +47,8 @@ pub(crate) struct Accounts {
     members: Mutex<Members>,
     /// Held while limits change.
     changing: Mutex<()>,
+    /// A child made by `fork` leaves the members as they are: a thread of the parent may have them locked for ever.
+    home: Home,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +78,10 @@ pub(crate) struct Account {
     nr_leaves: Padded<AtomicUsize>,
     /// How many frames of it are not clean.
     nr_unclean: Padded<AtomicUsize>,
+    /// How many have become clean so far.
+    nr_cleaned: AtomicUsize,
+    /// How many frames the largest page of its files has, since it exists.
+    nr_of_largest: AtomicUsize,
     stocks: Shards<Stock>,
     #[cfg(not(loom))]
     changed: Padded<Changed>,
@@ -126,6 +133,7 @@ impl Default for Accounts {
             accounts: (0..Group::MOST).map(|_| OnceLock::new()).collect(),
             members: Mutex::default(),
             changing: Mutex::default(),
+            home: Home::here(),
         }
     }
 }
@@ -202,6 +210,10 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        if !self.accounts.home.is_here() {
+            return;
+        }
+        self.account().nr_of_largest.store(0, Ordering::Relaxed);
         // No file is left, so no charge is.
         self.account().set_limits(GroupLimits {
             min: 0,
@@ -223,8 +235,11 @@ const fn bit_of(group: Group) -> u128 {
 }
 
 impl Account {
-    // ORDERING: Relaxed, in all of this; the numbers guard nothing. That the limit is not exceeded follows from the atomicity of the one
-    // word `nr_charged`.
+    // ORDERING: Relaxed, but where it says so; the numbers guard nothing. That the limit is not exceeded follows from the atomicity of the
+    // one word `nr_charged`; and when it changes:
+    //
+    // ORDERING: SeqCst, in `set_limits` and `gather`, and in `try_add` and behind it (store buffering: who charges adds, and looks at the
+    // limit; who changes the limit stores it, and looks at the charges. One sees the other, and gives back, or evicts).
 
     pub(crate) fn limits(&self) -> GroupLimits {
         GroupLimits {
@@ -236,7 +251,7 @@ impl Account {
     /// Sets the limits. What the group has already may be more.
     pub(crate) fn set_limits(&self, limits: GroupLimits) {
         self.limits.min.store(limits.min, Ordering::Relaxed);
-        self.limits.max.store(limits.max, Ordering::Relaxed);
+        self.limits.max.store(limits.max, Ordering::SeqCst);
     }
 
     fn own(&self) -> &Stock {
@@ -274,8 +289,16 @@ impl Account {
 
     fn try_add(&self, nr: usize, max: usize) -> bool {
         let within = |charged: usize| charged.checked_add(nr).filter(|sum| *sum <= max);
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.nr_charged.fetch_update(set, fetch, within).is_ok()
+        let (set, fetch) = (Ordering::SeqCst, Ordering::Relaxed);
+        if self.nr_charged.fetch_update(set, fetch, within).is_err() {
+            return false;
+        }
+        if self.limits.max.load(Ordering::SeqCst) < max {
+            // It was made lower meanwhile.
+            self.nr_charged.fetch_sub(nr, Ordering::Relaxed);
+            return false;
+        }
+        true
     }
 
     /// Gives all stocks back.
@@ -285,7 +308,7 @@ impl Account {
             .iter()
             .map(|stock| stock.nr.swap(0, Ordering::Relaxed));
         let found: usize = found.sum();
-        self.nr_charged.fetch_sub(found, Ordering::Relaxed);
+        self.nr_charged.fetch_sub(found, Ordering::SeqCst);
     }
 
     /// Of what is in hand, `nr` frames have become a page.
@@ -325,7 +348,7 @@ impl Account {
 
     /// How many frames are charged, with those in stock: never more than the limit.
     pub(crate) fn nr_charged(&self) -> usize {
-        self.nr_charged.load(Ordering::Relaxed)
+        self.nr_charged.load(Ordering::SeqCst)
     }
 
     /// How many frames are used, or in hand.
@@ -334,7 +357,9 @@ impl Account {
             .stocks
             .iter()
             .map(|stock| stock.nr.load(Ordering::Relaxed));
-        self.nr_charged().saturating_sub(in_stock.sum())
+        // The stocks first: what is gathered meanwhile is then taken off twice, so the group seems to have less, and keeps more.
+        let in_stock: usize = in_stock.sum();
+        self.nr_charged().saturating_sub(in_stock)
     }
 
     /// How many frames are in hand: about, while they change.
@@ -372,9 +397,35 @@ impl Account {
         max != NO_MAX && self.nr_charged().saturating_add(room) < max
     }
 
-    /// The count of its frames that are not clean.
-    pub(crate) fn nr_unclean(&self) -> &AtomicUsize {
-        &self.nr_unclean
+    /// How many frames of it are not clean.
+    pub(crate) fn nr_unclean(&self) -> usize {
+        self.nr_unclean.load(Ordering::Relaxed)
+    }
+
+    /// How many frames of it have become clean so far.
+    pub(crate) fn nr_cleaned(&self) -> usize {
+        self.nr_cleaned.load(Ordering::Relaxed)
+    }
+
+    /// Counts `nr` frames more that are not clean.
+    pub(crate) fn add_unclean(&self, nr: usize) {
+        self.nr_unclean.fetch_add(nr, Ordering::Relaxed);
+    }
+
+    /// `nr` frames have become clean.
+    pub(crate) fn sub_unclean(&self, nr: usize) {
+        self.nr_unclean.fetch_sub(nr, Ordering::Relaxed);
+        self.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
+    }
+
+    /// A file with pages of `nr` frames is opened in it.
+    pub(crate) fn note_page(&self, nr: usize) {
+        self.nr_of_largest.fetch_max(nr, Ordering::Relaxed);
+    }
+
+    /// How many frames the largest pages have that files were opened with in it.
+    pub(crate) fn nr_of_largest(&self) -> usize {
+        self.nr_of_largest.load(Ordering::Relaxed)
     }
 
     /// Notes the frame of a page that was filled. If there are enough to tell the policy, gives them.

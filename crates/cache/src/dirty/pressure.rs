@@ -130,7 +130,7 @@ impl Pressure {
     pub(crate) fn add(&self, share: &Share, nr: usize) -> usize {
         self.nr_unclean.fetch_add(nr, Ordering::Relaxed);
         if let Some(account) = share.account() {
-            account.nr_unclean().fetch_add(nr, Ordering::Relaxed);
+            account.add_unclean(nr);
         }
         share.nr.fetch_add(nr, Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl Pressure {
     pub(crate) fn sub(&self, share: &Share, nr: usize) {
         self.nr_unclean.fetch_sub(nr, Ordering::Relaxed);
         if let Some(account) = share.account() {
-            account.nr_unclean().fetch_sub(nr, Ordering::Relaxed);
+            account.sub_unclean(nr);
         }
         share.nr.fetch_sub(nr, Ordering::Relaxed);
         self.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Pressure {
         {
             None | Some((_, NO_MAX)) => of_cache,
             Some((account, max)) => {
-                let nr_unclean = account.nr_unclean().load(Ordering::Relaxed);
+                let nr_unclean = account.nr_unclean();
                 of_cache.min(most(max / 2, max - max / 4, nr_unclean))
             }
         }
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(pressure.of_one_file(&other), 256);
         assert!(fill(&pressure, &other) > 200);
         pressure.sub(&files[0], 32);
-        assert_eq!(member.account().nr_unclean().load(Ordering::Relaxed), 24);
+        assert_eq!(member.account().nr_unclean(), 24);
     }
 
     #[test]

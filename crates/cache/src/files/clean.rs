@@ -21,6 +21,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame};
 use pagewell_policy::Group;
 
+use crate::base::accounts::Account;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_state::PageState;
 #[cfg(not(loom))]
@@ -144,13 +145,16 @@ impl<S: RefScheme> Cleaner<'_, S> {
     #[cold]
     pub(crate) fn make_room(self, error: Error, order: Order, group: Group) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
-        let before = pressure.nr_cleaned();
+        let account = self.0.supply().claims.accounts.of(group);
+        let nr_unclean = || account.map_or(pressure.nr_unclean(), Account::nr_unclean);
+        let nr_cleaned = || account.map_or(pressure.nr_cleaned(), Account::nr_cleaned);
+        let before = nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
-        if is_out && pressure.nr_unclean() < error.nr_unclean() {
+        if is_out && nr_unclean() < error.nr_unclean() {
             // A flusher has been faster. (It may have cleaned other pages; then the caller fails once more.)
             return Ok(());
         }
-        if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
+        if !is_out || nr_unclean() == 0 || InHook::is_so() {
             return Err(error);
         }
         let mut numbers = self.0.registry.numbers();
@@ -159,8 +163,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
                 visit(self.0, *number).is_some_and(|mapping| mapping.group_nr() == group)
             });
         }
-        let why = self.clean_any(numbers, before, order);
-        if pressure.nr_cleaned() != before {
+        let why = self.clean_any(numbers, (&nr_cleaned, before), order);
+        if nr_cleaned() != before {
             return Ok(());
         }
         Err(match why {
@@ -179,23 +183,24 @@ impl<S: RefScheme> Cleaner<'_, S> {
         if !self.0.shared.home.is_here() || InHook::is_so() {
             return false;
         }
-        let before = self.0.shared.pressure.nr_cleaned();
+        let nr_cleaned = || self.0.shared.pressure.nr_cleaned();
+        let before = nr_cleaned();
         let numbers = self.unclean_files(simplest(self.pool(), place));
         // An error is kept for the handles of its file. Some pages may be clean all the same, if others are held.
-        let _ = self.clean_any(numbers, before, order);
-        self.0.shared.pressure.nr_cleaned() != before
+        let _ = self.clean_any(numbers, (&nr_cleaned, before), order);
+        nr_cleaned() != before
     }
 
     /// Makes the files with these numbers durable, as far as they are written back in the background, until pages were cleaned
-    /// beyond `before`; returns the first error.
+    /// beyond `before`, by this count; returns the first error.
     #[cfg(loom)]
     fn clean_any(
         self,
         numbers: impl IntoIterator<Item = u64>,
-        before: usize,
+        (nr_cleaned, before): (&dyn Fn() -> usize, usize),
         order: Order,
     ) -> Option<Error> {
-        let is_enough = || order == Order::ZERO && self.0.shared.pressure.nr_cleaned() != before;
+        let is_enough = || order == Order::ZERO && nr_cleaned() != before;
         let mut first_error = None;
         for number in numbers {
             if !is_enough()
@@ -210,13 +215,13 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     /// Has flushers make the files with these numbers durable, as far as they are written back in the background. Waits until pages
-    /// were cleaned beyond `before`; for a block of several frames, a little longer, since a few pages may not do. Gives up when
+    /// were cleaned beyond `before`, by this count; for a block of several frames, a little longer, since a few pages may not do. Gives up when
     /// all have failed, or do not come to an end. Returns why the first of those was not cleaned that were not.
     #[cfg(not(loom))]
     fn clean_any(
         self,
         numbers: impl IntoIterator<Item = u64>,
-        before: usize,
+        (nr_cleaned, before): (&dyn Fn() -> usize, usize),
         order: Order,
     ) -> Option<Error> {
         let pressure = &self.0.shared.pressure;
@@ -251,7 +256,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
         let mut first_cleaned = None;
         waiter.wait(|| {
-            if pressure.nr_cleaned() != before {
+            if nr_cleaned() != before {
                 let at = *first_cleaned.get_or_insert_with(Instant::now);
                 if order == Order::ZERO || at.elapsed() >= FOR_MORE {
                     return None;

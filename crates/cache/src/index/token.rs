@@ -1,7 +1,8 @@
 //! Tokens: what a page was when it was seen, to be compared with what it is now.
 //!
-//! A token is four numbers, and holds nothing. It says which file, page, and word of the slot without claim and mark; and the life of
-//! the slot ([`super::lives`], where the protocol is), because of which a word does not come back.
+//! A token is five numbers, and holds nothing. It says which file, page, and word of the slot without claim and mark; the life of
+//! the slot ([`super::lives`], where the protocol is), because of which a word does not come back; and how many bytes of the page the file
+//! had. The size of a file moves at another moment than the words of its pages, so it is compared by itself.
 //!
 //! *Order.* Who checks a token learns what the page was at the load of its slot, step 3. What a reader did before stays
 //! before: each look begins with an acquiring load of its slot, and ends with an acquire fence after its bytes and another load. So what was read of a
@@ -31,6 +32,8 @@ pub struct Token {
     page: PageNr,
     word: u64,
     life: u64,
+    /// How many bytes of the page the file had.
+    len: u32,
 }
 
 /// What has become of a page since a token was made.
@@ -51,6 +54,18 @@ impl Token {
     #[must_use]
     pub const fn page(self) -> u64 {
         self.page
+    }
+
+    /// Of a view that has so many bytes.
+    pub(crate) const fn of_len(self, len: usize) -> Self {
+        Self {
+            len: len as u32,
+            ..self
+        }
+    }
+
+    pub(crate) const fn len(self) -> usize {
+        self.len as usize
     }
 }
 
@@ -95,6 +110,7 @@ impl Origin {
             page,
             word: if is_same { now.of_page() } else { GONE },
             life,
+            len: 0,
         }
     }
 
@@ -105,6 +121,7 @@ impl Origin {
             page,
             word: GONE,
             life: 0,
+            len: 0,
         }
     }
 

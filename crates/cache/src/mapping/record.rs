@@ -146,16 +146,23 @@ impl Drop for Entry {
 
 /// Whether a group may have enough pages of this order: a few besides leaves; without them no page could ever be replaced.
 fn check_limit(member: &Member, order: Order) -> Result<(), String> {
+    let nr_frames = order.frames() as usize;
+    // Noted before the look at the limit: who lowers the limit meanwhile sees it.
+    member.account().note_page(nr_frames);
     let max = member.account().limits().max;
-    let least = MIN_PAGES * order.frames() as usize + LEAF_FRAMES;
-    if max >= least {
+    let Some(least) = least_for(nr_frames).filter(|least| max < *least) else {
         return Ok(());
-    }
+    };
     Err(format!(
         "group '{}' may have {max} frames; pages of {} bytes take {least} at the least",
         member.name(),
         order.frames() as usize * FRAME_BYTES
     ))
+}
+
+/// How many frames a group has to have for pages of so many; none, if it has no pages.
+pub(crate) fn least_for(nr_frames: usize) -> Option<usize> {
+    (nr_frames != 0).then(|| MIN_PAGES * nr_frames + LEAF_FRAMES)
 }
 
 /// A lock of a file, held.
@@ -337,7 +344,11 @@ impl<S: RefScheme> Mapping<S> {
     #[inline(always)]
     fn unchanged(&self, token: &Token) -> Option<Slot> {
         let seen = self.index().look(token.page())?;
-        self.origin().unchanged(token, seen)
+        let slot = self.origin().unchanged(token, seen)?;
+        // After the slot, as a look loads them. (An index has no slots beyond `MAX_FILE_BYTES`, so the page begins where this says.)
+        let start = token.page() << self.page_shift();
+        let len = self.size().saturating_sub(start);
+        (len.min(self.page_size() as u64) == token.len() as u64).then_some(slot)
     }
 
     /// Whether the page of `token` is as it was seen, and nobody is changing it.

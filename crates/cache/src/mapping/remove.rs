@@ -112,16 +112,6 @@ impl<S: RefScheme> Remover<'_, S> {
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
     }
 
-    /// Has the page in which `end`, the file's size, is count as changed, if it is cached. A claim of it is waited for.
-    pub(crate) fn touch_page_of_end(self, end: u64) {
-        let page_size = self.0.page_size() as u64;
-        if !end.is_multiple_of(page_size)
-            && let Some(claim) = self.0.claim_present(end / page_size)
-        {
-            claim.touch();
-        }
-    }
-
     /// Gives back everything that pins do not need. No share is left; the mapping still exists because it is pinned, and
     /// evictions of leaves no longer visit it.
     ///

@@ -75,8 +75,8 @@ pub struct OfFile<'i> {
 /// Where tokens of a page come from.
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
-    /// They are made of the slot that was seen, of this page.
-    Of(&'i Origin, PageNr),
+    /// They are made of the slot that was seen, of this page, of which the file has so many bytes.
+    Of(&'i Origin, PageNr, usize),
     /// There is one already.
     Made(&'i Token),
 }
@@ -84,10 +84,10 @@ enum Tokens<'i> {
 impl<'i> OfFile<'i> {
     /// A look without a reference, at a page whose slot was `seen`.
     #[inline(always)]
-    pub(crate) fn seen(seen: Seen<'i>, origin: &'i Origin, page: PageNr) -> Self {
+    pub(crate) fn seen(seen: Seen<'i>, origin: &'i Origin, page: PageNr, len: usize) -> Self {
         Self {
             seen: Some(seen),
-            tokens: Tokens::Of(origin, page),
+            tokens: Tokens::Of(origin, page, len),
         }
     }
 
@@ -103,8 +103,8 @@ impl<'i> OfFile<'i> {
     pub(crate) fn token(&self) -> Token {
         match (self.tokens, self.seen) {
             (Tokens::Made(token), _) => *token,
-            (Tokens::Of(origin, page), Some(seen)) => origin.token(page, seen),
-            (Tokens::Of(origin, page), None) => origin.gone(page),
+            (Tokens::Of(origin, page, len), Some(seen)) => origin.token(page, seen).of_len(len),
+            (Tokens::Of(origin, page, _), None) => origin.gone(page),
         }
     }
 }

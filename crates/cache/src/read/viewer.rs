@@ -83,7 +83,7 @@ impl<S: RefScheme> Viewer<'_, S> {
         let len = rest.min(page_size as u64) as usize;
         // 4, and then 5 and 6.
         let bytes = raw::racy_page(view, seen.slot.frame(), len);
-        let watch = OfFile::seen(seen, self.0.origin(), page);
+        let watch = OfFile::seen(seen, self.0.origin(), page, len);
         look_at(bytes, watch, page_size, &mut |v| look(v))
     }
 
@@ -116,6 +116,8 @@ impl<S: RefScheme> Viewer<'_, S> {
             }
             _ => self.0.origin().gone(page),
         };
+        // If the file ends elsewhere by now, the token has changed already.
+        let token = token.of_len(len);
         let watch = OfFile::held(&token);
         let bytes = reference.bytes().slice(0, len);
         match look_at(bytes, watch, self.0.page_size(), &mut |v| look(v)) {

@@ -60,19 +60,19 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
             Some(stays) => Err(stays),
-            None if self.is_guaranteed(record, group) => Err(Stays::Guaranteed),
+            None if self.is_guaranteed(record, order, group) => Err(Stays::Guaranteed),
             None if kind == FrameKind::Leaf => self.try_evict_leaf(frame).ok_or(Stays::Raced),
             None => self.evict_page(frame, marks),
         };
         evicted.map_err(|stays| (stays, order))
     }
 
-    /// Whether a page, or a leaf, is of a group that has no more than it is guaranteed, and of another than `group`.
-    fn is_guaranteed(self, record: &FrameMeta<S>, group: Group) -> bool {
+    /// Whether a page, or a leaf, is of a group that would have less than it is guaranteed without it, and of another than `group`.
+    fn is_guaranteed(self, record: &FrameMeta<S>, order: Order, group: Group) -> bool {
         let (_, spot) = record.owner();
         let of = Spot::from_bits(spot).group();
         let account = self.0.claims.accounts.of(of);
-        of != group && account.is_some_and(|account| account.nr_spare() == 0)
+        of != group && account.is_some_and(|account| account.nr_spare() < order.frames() as usize)
     }
 
     #[inline(never)] // The looks at frames that stay have to be fast, all the way round.

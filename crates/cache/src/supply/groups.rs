@@ -1,6 +1,6 @@
 //! Groups of files: charging their pages, and evicting those of a group that has all that it may have.
 //!
-//! Protocol. Who fills a page charges its frames, and that of a leaf, with nothing in hand ([`Charger::charge`]); then it gets a permit, the
+//! Protocol. Who fills a page charges its frames, and that of a leaf, with no claim and no permit ([`Charger::charge`]); then it gets a permit, the
 //! leaf, the claim and a frame, as every fill. When the page is there, the charge is the page's ([`Charge::spend`]), until the claim that takes
 //! the page out gives it back ([`Claim`](crate::index::claim::Claim)). A page that moves to another frame takes its charge with it.
 //!
@@ -13,8 +13,8 @@
 #[cfg(not(loom))]
 use std::time::Duration;
 
+use pagewell_frame::FrameNr;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, Order};
 use pagewell_policy::{Group, Policy};
 use pagewell_sync::lock;
 
@@ -25,8 +25,9 @@ use crate::supply::charge::Charges;
 use crate::supply::evict::Evictor;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
-use crate::supply::policy::clock::{Among, Marks};
+use crate::supply::policy::clock::Marks;
 use crate::supply::reclaim::batch::Batches;
+use crate::supply::reclaim::effort::Patience;
 
 /// The right to have so many frames more in use, for a group. What is not spent is given back when it is dropped.
 #[derive(Debug)]
@@ -81,19 +82,42 @@ impl Drop for Charge<'_> {
 /// How many looks at the policy's pages a group that finds none to evict makes, before it looks at every frame.
 const TRIES: usize = 4;
 
-/// How long a group waits for what others have in hand, and how often in a row if none of it is given back: a second.
-#[cfg(not(loom))]
-const MOMENT: Duration = Duration::from_millis(5);
-#[cfg(not(loom))]
-const WAITS: usize = 180;
+/// The waits of a group for what others have in hand.
+#[derive(Debug, Default)]
+struct Waits {
+    /// How many in a row were in vain.
+    #[cfg(not(loom))]
+    nr_vain: usize,
+}
+
+impl Waits {
+    /// Waits, unless some ten times in a row nothing was given back. Whether to look again.
+    #[cfg(not(loom))]
+    fn wait(&mut self, account: &Account) -> bool {
+        const MOMENT: Duration = Duration::from_millis(20);
+        const MOST: usize = 45;
+        if account.wait(MOMENT) {
+            self.nr_vain = 0;
+        } else {
+            self.nr_vain += 1;
+        }
+        self.nr_vain < MOST
+    }
+
+    /// A model has no time.
+    #[cfg(loom)]
+    fn wait(&mut self, _: &Account) -> bool {
+        false
+    }
+}
 
 /// Charges the frames of groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charger<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<S: RefScheme> Charger<'_, S> {
-    /// Charges `nr` frames to a group, if the file has one; pages of the group are evicted for it if necessary. No lock, claim or permit is
-    /// held.
+    /// Charges `nr` frames to a group, if the file has one; pages of the group are evicted for it if necessary. No claim or permit is held;
+    /// the lock of the file's size may be.
     ///
     /// # Errors
     ///
@@ -108,7 +132,7 @@ impl<S: RefScheme> Charger<'_, S> {
             return Ok(Charge::none());
         };
         let of = Some((member.account(), member.group()));
-        if member.account().try_charge(nr) || self.make_room(member, nr)? {
+        if member.account().try_charge(nr) || self.make_room(member, nr) {
             return Ok(Charge { of, nr });
         }
         Err(self.at_max(member))
@@ -143,41 +167,46 @@ impl<S: RefScheme> Charger<'_, S> {
 
     /// Evicts pages of a group until `nr` frames could be charged. False if that cannot be.
     #[cold]
-    fn make_room(self, member: &Member, nr: usize) -> Result<bool, OutOfFrames> {
+    fn make_room(self, member: &Member, nr: usize) -> bool {
         let account = member.account();
         if nr > account.limits().max {
-            return Ok(false);
+            return false;
         }
+        let mut patience = Patience::default();
         let mut nr_vain = 0;
-        #[cfg(not(loom))]
-        let mut nr_waits = 0;
+        let mut waits = Waits::default();
         loop {
-            if Batches(self.0).evict_of(member.group(), account.limits().max) == 0 {
-                nr_vain += 1;
-            }
+            // Before the looks: what becomes a page after them was in hand now.
+            let is_in_hand = account.nr_in_hand() != 0;
+            let nr_freed = Batches(self.0).evict_of(member.group(), account.limits().max);
             if account.try_charge(nr) {
-                return Ok(true);
+                return true;
             }
+            if nr_freed != 0 {
+                // Others have been faster.
+                nr_vain = 0;
+                continue;
+            }
+            nr_vain += 1;
             if nr_vain < TRIES {
                 continue;
             }
-            // The queues do not know all its pages, or there are none (CLOCK).
-            if self.evict_anywhere(member.group(), nr) && account.try_charge(nr) {
-                return Ok(true);
-            }
-            #[cfg(not(loom))]
-            if account.nr_in_hand() != 0 && nr_waits < WAITS {
-                nr_waits = if account.wait(MOMENT) {
-                    0
-                } else {
-                    nr_waits + 1
-                };
-                if account.try_charge(nr) {
-                    return Ok(true);
-                }
+            if is_in_hand && waits.wait(account) {
                 continue;
             }
-            return Ok(false);
+            // The queues do not know all its pages, or there are none (CLOCK).
+            let is_freed = self.evict_anywhere(member.group(), nr);
+            if account.try_charge(nr) {
+                return true;
+            }
+            if is_freed {
+                continue;
+            }
+            // Readers and writers hold pages for a moment.
+            let may_change = is_in_hand || self.census_of(member).may_change();
+            if !(may_change && patience.has_more(self.0.pool().nr_frames())) {
+                return false;
+            }
         }
     }
 
@@ -186,8 +215,8 @@ impl<S: RefScheme> Charger<'_, S> {
         let pool = self.0.pool();
         let mut nr_freed = 0;
         for marks in [Marks::Respected, Marks::Ignored] {
-            let mut lap = self.0.clock.lap(pool, Order::ZERO, marks, Among::All);
-            for frame in lap.by_ref() {
+            // Not by the hand that all share: it would pass pages of others without a look.
+            for frame in (0..pool.nr_frames() as u32).map(FrameNr::new) {
                 if !self.is_of(frame, group) {
                     continue;
                 }
@@ -213,20 +242,24 @@ impl<S: RefScheme> Charger<'_, S> {
     /// Why a group has no frame to evict.
     #[cold]
     fn at_max(self, member: &Member) -> OutOfFrames {
+        OutOfFrames::AtMax {
+            group: member.name().to_owned(),
+            max: member.account().limits().max,
+            census: Box::new(self.census_of(member)),
+        }
+    }
+
+    /// What holds the frames of a group.
+    fn census_of(self, member: &Member) -> Census {
         let pool = self.0.pool();
-        let account = member.account();
-        let mut census = Census::of(account.nr_used(), 0);
+        let mut census = Census::of(member.account().nr_used(), 0);
         for frame in (0..pool.nr_frames() as u32).map(FrameNr::new) {
             if self.is_of(frame, member.group()) {
                 let (stays, _, order) = Stays::of(pool.meta(frame));
                 census.note(stays.unwrap_or(Stays::Raced), order.frames());
             }
         }
-        OutOfFrames::AtMax {
-            group: member.name().to_owned(),
-            max: account.limits().max,
-            census: Box::new(census),
-        }
+        census
     }
 
     /// Gives a group other limits. If it has more than its new limit, pages of it are evicted.

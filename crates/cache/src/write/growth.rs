@@ -274,10 +274,6 @@ impl<S: RefScheme> Grower<'_, S> {
                 .service
                 .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
-            if new < old {
-                // The page that the file ends in now counts as another one, to who has a token of it.
-                Remover(self.0).touch_page_of_end(new);
-            }
             drop(step);
             // The lock of the size keeps the file from growing again; the file's user may have to wait.
             drop(storage);

@@ -54,24 +54,6 @@ impl EmptyLeaves {
         }
     }
 
-    /// Takes up to `nr` of the leaves that became empty longest ago of those that are wanted, among the first few hundred.
-    pub(crate) fn take(&mut self, nr: usize, is_wanted: impl Fn(u32) -> bool, into: &mut Vec<u32>) {
-        let looks = self.queue.len().min(8 * nr);
-        let mut nr_taken = 0;
-        for _ in 0..looks {
-            let Some(leaf) = self.queue.pop_front() else {
-                return;
-            };
-            if nr_taken < nr && is_wanted(leaf) {
-                self.noted.remove(&leaf);
-                into.push(leaf);
-                nr_taken += 1;
-            } else {
-                self.queue.push_back(leaf);
-            }
-        }
-    }
-
     /// The leaf that became empty longest ago, if there are more than are kept.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {

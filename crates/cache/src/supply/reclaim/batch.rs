@@ -58,7 +58,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     }
 
     /// Evicts a batch of pages of a group that is at its limit, and leaves that it does not need. The frames are at hand for this
-    /// thread. Returns how many charges were given back.
+    /// thread. Returns how many blocks have become free.
     pub(crate) fn evict_of(self, group: Group, max: usize) -> usize {
         let batch = (max / SHARE).clamp(1, MOST);
         let Some((freed, _)) = self.evict(batch, Scope::Only(group)) else {
@@ -99,6 +99,11 @@ impl<'s, S: RefScheme> Batches<'s, S> {
             ..
         } = &mut *queues;
         let mut hand = Hand::new(self.0, empty_leaves, nr);
+        if let Scope::Only(group) = scope
+            && accounts.of(group).is_some_and(has_many_leaves)
+        {
+            hand.leaves = Some(Vec::new());
+        }
         let notes = &self.0.claims.notes;
         if let (Scope::Only(group), Some(arrived)) = (scope, arrived) {
             policy.sort_in(group, &arrived, notes, &mut hand);
@@ -106,18 +111,16 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         policy.evict(nr, scope, notes, &mut hand);
         // Its leaf is let go of: it may be one of those that are evicted below.
         let Hand {
-            mut freed, seen, ..
+            mut freed,
+            seen,
+            leaves,
+            ..
         } = hand;
+        let mut surplus = leaves.unwrap_or_default();
         drop(seen);
         let nr_pages = freed.len();
         self.0.counters.add(Event::Eviction, nr_pages as u64);
-        let mut surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();
-        if let Scope::Only(group) = scope
-            && accounts.of(group).is_some_and(has_many_leaves)
-        {
-            let is_of = |leaf: u32| group_of(self.0, FrameNr::new(leaf)) == group;
-            empty_leaves.take(MOST, is_of, &mut surplus);
-        }
+        surplus.extend(std::iter::from_fn(|| empty_leaves.surplus()));
         drop(queues);
         let group = match scope {
             Scope::All => Group::NONE,
@@ -179,6 +182,8 @@ struct Hand<'s, 'q, S: RefScheme> {
     /// The page whose mark was looked at last: its frame, and its slot.
     seen: Option<(FrameNr, SeenSlot<'s, S>)>,
     empty_leaves: &'q mut EmptyLeaves,
+    /// For a group that has many leaves, those that this run has emptied: they are not kept.
+    leaves: Option<Vec<u32>>,
     freed: Vec<UniqueFrame<'s, S>>,
 }
 
@@ -189,6 +194,7 @@ impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
             supply,
             seen: None,
             empty_leaves,
+            leaves: None,
             freed: Vec::with_capacity(nr),
         }
     }
@@ -257,7 +263,10 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         let seen = seen.and_then(|(at, seen)| (at == frame).then_some(seen));
         let evicted = Evictor(self.supply).evict_unmarked(frame, seen, ghost);
         let (unique, leaf) = evicted.ok_or(KeptBack)?;
-        self.note_if_empty(leaf);
+        match &mut self.leaves {
+            Some(leaves) if is_empty_leaf(self.supply, leaf) => leaves.push(leaf.get()),
+            _ => self.note_if_empty(leaf),
+        }
         self.freed.push(unique);
         Ok(())
     }

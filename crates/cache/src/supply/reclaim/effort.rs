@@ -126,7 +126,7 @@ const MOMENT: Duration = Duration::from_millis(2);
 
 /// The rest of the patience of a request that has found nothing, though a frame may become free in a moment.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(in crate::supply) struct Patience {
     backoff: Backoff,
     #[cfg(not(loom))]
     since: Option<Instant>,
@@ -134,7 +134,7 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Whether to go round again over so many frames. If so, lets other threads run before.
-    pub(super) fn has_more(&mut self, nr_frames: usize) -> bool {
+    pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;
         let is_over = self.is_moment_over() && nr_rounds >= MOMENT_ROUNDS;

@@ -1,4 +1,4 @@
-//! The tree beside a map of std's; with several threads; over losses of power.
+//! The tree beside a map of std's; with several threads; over losses of power, and kills.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -69,12 +69,14 @@ fn check<P: Access>(reader: Reader<P>, model: &Model) {
 /// A random change of the tree and of the model.
 fn step(tree: &Tree, model: &mut Model, rng: &mut Rng) -> Result<(), Error> {
     let key = key(rng);
+    // The model first: what fails may have been done.
     if rng.below(4) == 0 {
-        assert_eq!(tree.remove(&key)?, model.remove(&key).is_some());
+        let was_there = model.remove(&key).is_some();
+        assert_eq!(tree.remove(&key)?, was_there);
     } else {
         let value = value(rng, &key);
-        let was_there = tree.insert(&key, &value)?;
-        assert_eq!(was_there, model.insert(key, value).is_some());
+        let was_there = model.insert(key.clone(), value.clone()).is_some();
+        assert_eq!(tree.insert(&key, &value)?, was_there);
     }
     Ok(())
 }
@@ -223,7 +225,11 @@ fn contents(tree: &Tree) -> Model {
 }
 
 /// Changes a tree until the power fails. Returns what it may hold afterwards: what it held after each change since the last sync.
-fn until_the_power_fails(device: &VolatileDevice, before: Vec<Model>, rng: &mut Rng) -> Vec<Model> {
+fn until_the_power_fails(
+    device: &VolatileDevice,
+    before: Vec<Model>,
+    (seed, rng): (u64, &mut Rng),
+) -> Vec<Model> {
     let cache = Cache::builder()
         .capacity(1 << 20)
         .close_timeout(std::time::Duration::ZERO)
@@ -235,7 +241,7 @@ fn until_the_power_fails(device: &VolatileDevice, before: Vec<Model>, rng: &mut 
     let mut model = contents(&tree);
     assert!(
         before.contains(&model),
-        "what was synced is there, and nothing in part"
+        "seed {seed}: what was synced is there, and nothing in part"
     );
     let mut possible = vec![model.clone()];
     loop {
@@ -260,14 +266,14 @@ fn until_the_power_fails(device: &VolatileDevice, before: Vec<Model>, rng: &mut 
 
 fn survives_losses_of_power(make: impl Fn(u64) -> VolatileDevice) -> usize {
     let mut most = 0;
-    for seed in 0..40 {
+    for seed in 0..20 {
         let mut rng = Rng::new(seed);
         let mut device = make(seed);
         let mut possible = vec![Model::new()];
         // Several in a row: also during recovery, and soon after it.
         for _ in 0..4 {
             device.power_off_after(rng.below(120));
-            possible = until_the_power_fails(&device, possible, &mut rng);
+            possible = until_the_power_fails(&device, possible, (seed, &mut rng));
             most = most.max(possible[0].len());
             device = device.crash(rng.below(1 << 32));
         }
@@ -292,6 +298,83 @@ fn what_was_synced_survives_torn_sectors() {
 #[should_panic(expected = "what was synced is there")]
 fn a_device_that_does_not_sync_is_noticed() {
     survives_losses_of_power(|seed| VolatileDevice::new(seed).with_sync_stubbed_out());
+}
+
+/// The folder of the tree that `the_program_that_is_killed` writes to; without it that is no test.
+const FOLDER: &str = "PAGEWELL_BTREE_FOLDER";
+
+fn open_in(folder: &std::path::Path, cache: &Cache) -> Tree {
+    let options = Options {
+        checkpoint_bytes: 200_000,
+    };
+    Tree::open(cache, &folder.join("data"), &folder.join("log"), options).expect("a tree")
+}
+
+fn numbered(nr: u64) -> ([u8; 8], Vec<u8>) {
+    let key = nr.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+    (key, vec![nr as u8; nr as usize % 300])
+}
+
+/// Inserts one key after the other, and says which are durable.
+#[test]
+fn the_program_that_is_killed() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let cache = cache();
+    let tree = open_in(folder.as_ref(), &cache);
+    for nr in contents(&tree).len() as u64.. {
+        let (key, value) = numbered(nr);
+        tree.insert(&key, &value).expect("an insert");
+        if nr % 8 == 0 {
+            tree.sync().expect("a sync");
+            println!("\nsynced {nr}");
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_survives_kills() {
+    use std::io::BufRead as _;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut rng = Rng::new(9);
+    let mut nr_before = 0;
+    for round in 0..6 {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args([
+                "--exact",
+                "--nocapture",
+                "tests::the_program_that_is_killed",
+            ])
+            .env(FOLDER, folder.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let out = std::io::BufReader::new(child.stdout.take().expect("its output"));
+        let wanted = nr_before + 8 + rng.below(1500);
+        let synced = out
+            .lines()
+            .filter_map(|line| line.ok()?.strip_prefix("synced ")?.parse().ok())
+            .find(|nr: &u64| *nr >= wanted);
+        child.kill().expect("it runs");
+        child.wait().expect("it has ended");
+        let synced = synced.expect("it inserts until it is killed");
+        let cache = cache();
+        let tree = open_in(folder.path(), &cache);
+        let found = contents(&tree);
+        let nr_found = found.len() as u64;
+        assert!(
+            nr_found > synced,
+            "round {round}: {synced} was synced, there are {nr_found}"
+        );
+        for nr in 0..nr_found {
+            let (key, value) = numbered(nr);
+            assert_eq!(found.get(&key[..]), Some(&value), "round {round}: key {nr}");
+        }
+        nr_before = nr_found;
+        tree.close().expect("a close");
+    }
 }
 
 #[test]

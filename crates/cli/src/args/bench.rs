@@ -104,6 +104,8 @@ enum What {
     Fork,
     /// A range of a space moved to another memory node, however many forks there are
     Migrate,
+    /// Gets from a B+tree by views, pins, whole pages and a mapping; inserts with a log
+    Tree,
     /// All of them
     All,
 }
@@ -121,6 +123,7 @@ impl What {
             What::Space => vec![Bench::Space],
             What::Fork => vec![Bench::Fork],
             What::Migrate => vec![Bench::Migrate],
+            What::Tree => vec![Bench::Tree],
             What::All => Bench::ALL.to_vec(),
         }
     }

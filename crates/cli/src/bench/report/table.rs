@@ -92,6 +92,10 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Fork => {
             "FORK: snapshots of memory, time per fork, or per first write after it".to_owned()
         }
+        Bench::Tree if files.is_empty() => {
+            "TREE: inserts into a B+tree with a log, time per insert and thread".to_owned()
+        }
+        Bench::Tree => format!("TREE: gets from a B+tree with {files}, time per get and thread"),
         Bench::Migrate => "MIGRATE: a range moved to another node, time per page".to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use pagewell::Torn;
 
 use super::btree::{Access, Error, PAGE, Question, Reader};
-use super::{VALUE, key};
+use super::entries::{VALUE, key};
 use crate::bench::crew::Op;
 use crate::bench::data::Rng;
 

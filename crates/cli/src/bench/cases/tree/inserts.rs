@@ -3,14 +3,14 @@
 use pagewell::Cache;
 
 use super::btree::{Options, Tree};
-use super::{failed, key, value};
+use super::entries::{failed, key, value};
 use crate::bench::crew::{Lane, Op, Schedule, Speeds, Timed, Watch, run_threads};
 use crate::bench::data::Scratch;
 use crate::bench::plan::{Case, Cell};
 use crate::failure::Failure;
 
 /// Memory of the cache.
-const CAPACITY: u64 = 512 << 20;
+const CAPACITY: u64 = 256 << 20;
 
 /// Measures a cell of inserts.
 pub(in crate::bench) fn run(

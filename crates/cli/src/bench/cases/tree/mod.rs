@@ -7,6 +7,7 @@
 //! above once more, 8 bytes. A mapping of the file can be read beside no writer at all: it is the limit.
 
 mod engines;
+mod entries;
 mod inserts;
 
 // What the benchmark does not call is the example's.
@@ -16,8 +17,11 @@ mod btree;
 
 use pagewell::{Cache, File};
 
+pub(in crate::bench) use self::inserts::run as run_inserts;
+
 use self::btree::{Options, Pins, Reader, Reads, Tree, Views};
 use self::engines::{FromMapping, Gets};
+use self::entries::{failed, key, value};
 use crate::bench::crew::{Lane, Schedule, Speeds, Timed, Watch, run_threads};
 use crate::bench::data::{DataFile, Mapped, Rng, Scratch};
 use crate::bench::plan::{Case, Cell, Settings};
@@ -58,30 +62,12 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 4] = [
     ),
 ];
 
-/// How long a key is, and a value.
-const KEY: usize = 8;
-const VALUE: usize = 120;
-
 /// How many keys the tree has.
 const FULL_KEYS: u64 = 1_000_000;
 const QUICK_KEYS: u64 = 100_000;
-
-/// The key with this number. Its bytes are the same for all runs, and in no order.
-fn key(nr: u64) -> [u8; KEY] {
-    // Odd, so that no two numbers have one key.
-    nr.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
-}
-
-/// The value of the key with this number, which is in its first bytes.
-fn value(nr: u64) -> [u8; VALUE] {
-    let mut value = [nr as u8; VALUE];
-    value[..8].copy_from_slice(&nr.to_le_bytes());
-    value
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::because("the tree has failed", error)
-}
+/// About how many bytes of the file a key takes, where sizes are asked for.
+const BYTES_PER_KEY: u64 = 190;
+const LEAST_KEYS: u64 = 100;
 
 /// What all cells of gets read.
 pub(in crate::bench) struct Stage {
@@ -98,10 +84,10 @@ impl Stage {
         scratch: &mut Scratch,
         mut note: impl FnMut(String),
     ) -> Result<Stage, Failure> {
-        let nr_keys = if settings.quick {
-            QUICK_KEYS
-        } else {
-            FULL_KEYS
+        let nr_keys = match settings.sizes.iter().max() {
+            Some(bytes) => (bytes / BYTES_PER_KEY).max(LEAST_KEYS),
+            None if settings.quick => QUICK_KEYS,
+            None => FULL_KEYS,
         };
         let data = scratch.make_named(0, 1, &mut note)?;
         let log = scratch.make_named(0, 1, &mut note)?;
@@ -205,5 +191,3 @@ impl Stage {
         run_threads(schedule, cpus, workers, watch)
     }
 }
-
-pub(in crate::bench) use self::inserts::run as run_inserts;

@@ -135,9 +135,15 @@ fn keys_are_found_while_nodes_are_split() {
             checkpoint_bytes: 1 << 20,
         },
     );
-    let key = |writer: u64, nr: u64| {
-        let number = nr.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(2) | writer;
-        number.to_be_bytes()
+    // The first writer's in order, so that its last keys are in the leaf that is split next; the other's in none.
+    let key = |writer: u64, nr: u64| match writer {
+        0 => nr.to_be_bytes(),
+        _ => (nr.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 << 63).to_be_bytes(),
+    };
+    // Of the first writer so long that a leaf has few.
+    let value = |writer: u64, nr: u64| match writer {
+        0 => vec![nr as u8; 800 + nr as usize % 100],
+        _ => vec![nr as u8; nr as usize % 200],
     };
     let inserted = [AtomicU64::new(0), AtomicU64::new(0)];
     let (is_over, nr_writing) = (AtomicBool::new(false), AtomicU64::new(2));
@@ -147,8 +153,7 @@ fn keys_are_found_while_nodes_are_split() {
                 (&tree, &inserted[writer as usize], &is_over, &nr_writing);
             scope.spawn(move || {
                 for nr in 0..NR {
-                    let len = nr as usize % 200;
-                    tree.insert(&key(writer, nr), &vec![nr as u8; len])
+                    tree.insert(&key(writer, nr), &value(writer, nr))
                         .expect("an insert");
                     inserted.store(nr + 1, Ordering::Release);
                 }
@@ -158,21 +163,24 @@ fn keys_are_found_while_nodes_are_split() {
             });
         }
         scope.spawn(|| {
-            let (mut rng, mut value) = (Rng::new(1), Vec::new());
+            let (mut rng, mut found) = (Rng::new(1), Vec::new());
             while !is_over.load(Ordering::Relaxed) {
                 let writer = rng.below(2);
                 let nr_inserted = inserted[writer as usize].load(Ordering::Acquire);
                 if nr_inserted == 0 {
                     continue;
                 }
-                let nr = rng.below(nr_inserted);
+                let nr = match rng.below(4) {
+                    0 => rng.below(nr_inserted),
+                    _ => nr_inserted - 1 - rng.below(nr_inserted.min(4)),
+                };
                 let is_there = match rng.below(3) {
-                    0 => Reader(Pins(tree.data())).get(&key(writer, nr), &mut value),
-                    1 => Reader(Reads(tree.data())).get(&key(writer, nr), &mut value),
-                    _ => tree.reader().get(&key(writer, nr), &mut value),
+                    0 => Reader(Pins(tree.data())).get(&key(writer, nr), &mut found),
+                    1 => Reader(Reads(tree.data())).get(&key(writer, nr), &mut found),
+                    _ => tree.reader().get(&key(writer, nr), &mut found),
                 };
                 assert!(is_there.expect("a get"), "a key was missed");
-                assert_eq!(value, vec![nr as u8; nr as usize % 200]);
+                assert_eq!(found, value(writer, nr));
             }
         });
         scope.spawn(|| {
@@ -193,7 +201,7 @@ fn keys_are_found_while_nodes_are_split() {
     let mut model = Model::new();
     for writer in 0..2 {
         for nr in 0..NR {
-            model.insert(key(writer, nr).to_vec(), vec![nr as u8; nr as usize % 200]);
+            model.insert(key(writer, nr).to_vec(), value(writer, nr));
         }
     }
     check(tree.reader(), &model);

@@ -248,6 +248,9 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 "optimistic/mmap",
                 "referenced/referenced-cas",
                 "view/optimistic",
+                "batch-16",
+                "batch-16/optimistic",
+                "batch-16/mmap",
             ] {
                 for block in [64, 4096] {
                     let row = (

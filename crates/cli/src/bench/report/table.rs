@@ -21,7 +21,12 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(text, "\n{}", wrap(&title(bench, files)));
-    for (engine, meaning) in legend(bench) {
+    let is_here = |engine: &str| {
+        measured
+            .iter()
+            .any(|measured| engines(measured.cell.case).contains(&engine))
+    };
+    for (engine, meaning) in legend(bench).iter().filter(|(engine, _)| is_here(engine)) {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
     }
     if !ratios(first.cell.case).is_empty() {

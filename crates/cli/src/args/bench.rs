@@ -49,7 +49,7 @@ pub(crate) struct BenchArgs {
     #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = parse_block)]
     blocks: Vec<u64>,
 
-    /// Sizes of the temporary files [default: 4K,1M,256M to read, 256M to write; --quick: 1M for hot and 256M for random reads, 64M to write]
+    /// Sizes of the temporary files [default: 4K,1M,256M to read, 256M to write; --quick: 1M for hot and 256M for random reads, 64M to write; a tree gets the largest, about: 190M; --quick: 19M]
     #[arg(long = "size", value_name = "LIST", value_delimiter = ',', value_parser = parse_file_size)]
     sizes: Vec<u64>,
 
@@ -104,6 +104,8 @@ enum What {
     Fork,
     /// A range of a space moved to another memory node, however many forks there are
     Migrate,
+    /// Gets from a B+tree by views, pins, whole pages and a mapping; inserts with a log
+    Tree,
     /// All of them
     All,
 }
@@ -121,6 +123,7 @@ impl What {
             What::Space => vec![Bench::Space],
             What::Fork => vec![Bench::Fork],
             What::Migrate => vec![Bench::Migrate],
+            What::Tree => vec![Bench::Tree],
             What::All => Bench::ALL.to_vec(),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::cases::{
-    alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, write,
+    alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
@@ -73,6 +73,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     })?);
     measured.extend(run.each(&plan.fork, fork::run)?);
     measured.extend(run.migrate(&plan.migrate)?);
+    measured.extend(run.tree(&plan.tree)?);
     if settings.format == Format::Table {
         run.show(&report::summary(&measured))?;
     }
@@ -193,6 +194,38 @@ impl Run<'_> {
             }
         }
         Ok((measured, files.join(", ")))
+    }
+
+    /// Gets, all from one tree; and inserts, each cell into one of its own.
+    fn tree(&mut self, cells: &[Cell]) -> Result<Vec<Measured>, Failure> {
+        let settings = self.settings;
+        let mut scratch = Scratch::new(settings.dir.clone());
+        let (inserts, gets): (Vec<Cell>, Vec<Cell>) =
+            cells.iter().partition(|cell| cell.case.inserts());
+        let mut measured = Vec::new();
+        if !gets.is_empty() {
+            self.progress.say("preparing a tree".to_owned());
+            let note = |text: String| self.progress.note(&text);
+            let stage = tree::Stage::new(settings, &mut scratch, note)?;
+            for cell in &gets {
+                measured.push(self.measure(cell, |schedule, cpus, watch| {
+                    stage.run(cell, settings, schedule, cpus, watch)
+                })?);
+            }
+            self.report(&measured, &stage.describe())?;
+        }
+        let mut inserted = Vec::new();
+        for cell in &inserts {
+            let mut notes = Vec::new();
+            let note = |text| notes.push(text);
+            inserted.push(self.measure(cell, |schedule, cpus, watch| {
+                tree::run_inserts(cell, &mut scratch, schedule, cpus, watch, note)
+            })?);
+            notes.iter().for_each(|note| self.progress.note(note));
+        }
+        self.report(&inserted, "")?;
+        measured.extend(inserted);
+        Ok(measured)
     }
 
     /// Has `work` measure a cell, and prints it if the format has it printed now.

@@ -248,6 +248,9 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 "optimistic/mmap",
                 "referenced/referenced-cas",
                 "view/optimistic",
+                "batch-16",
+                "batch-16/optimistic",
+                "batch-16/mmap",
             ] {
                 for block in [64, 4096] {
                     let row = (
@@ -347,6 +350,12 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
     for case in ["forks-100", "mapped-4-forks-100", "mapped-32-forks-100"] {
         expected.extend(frames("migrate", case, &MIGRATE, 1 << 20, 1));
     }
+    for threads in [1, 2] {
+        for case in ["gets-cached", "gets-4x"] {
+            expected.extend(frames("tree", case, &TREE, 128, threads));
+        }
+        expected.extend(frames("tree", "inserts", &["views"], 128, threads));
+    }
     let shares = &MIGRATE[..3];
     expected.extend(frames(
         "migrate",
@@ -368,6 +377,17 @@ const FORK: [&str; 8] = [
     "shared-tables/fork(2)-huge",
     "shared-tables/copied-tables",
     "copied-tables/fork(2)",
+];
+
+/// The engines of gets from a tree, and what is compared.
+const TREE: [&str; 7] = [
+    "views",
+    "pins",
+    "page-reads",
+    "mmap",
+    "views/pins",
+    "views/page-reads",
+    "views/mmap",
 ];
 
 /// The engines of `migrate`, and what is compared.

@@ -1,6 +1,8 @@
 //! Which engines a case has, and which of them are compared.
 
-use super::{alloc, contig, eviction, fork, isolation, migrate, read, refcount, space, write};
+use super::{
+    alloc, contig, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
+};
 use crate::bench::plan::{Bench, Case};
 
 /// The engines of a case, in the order of their lanes. The last ones may not have been there to be measured.
@@ -20,6 +22,8 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Fork => &fork::ENGINES,
         Bench::Migrate if case == Case::SecondWalk => &migrate::WALKERS,
         Bench::Migrate => &migrate::ENGINES,
+        Bench::Tree if case.inserts() => &tree::INSERT_ENGINES,
+        Bench::Tree => &tree::ENGINES,
     }
 }
 
@@ -41,6 +45,8 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
         Bench::Fork => &fork::RATIOS,
         Bench::Migrate if case == Case::SecondWalk => &[],
         Bench::Migrate => &migrate::RATIOS,
+        Bench::Tree if case.inserts() => &[],
+        Bench::Tree => &tree::RATIOS,
     }
 }
 
@@ -57,6 +63,7 @@ pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'stati
         Bench::Space => &space::LEGEND,
         Bench::Fork => &fork::LEGEND,
         Bench::Migrate => &migrate::LEGEND,
+        Bench::Tree => &tree::LEGEND,
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`eviction`] | which pages a cache keeps |
 //! | [`contig`], [`alloc`] | ways to free contiguous frames; allocators |
 //! | [`space`], [`mod@fork`], [`migrate`] | reads, snapshots and moves of a memory space |
+//! | [`tree`] | ways to read a B+tree, and inserts |
 //!
 //! - **Owns** the engines, what they need while a cell is measured, and the check afterwards.
 //! - **May call** `data`, `crew`, `plan`. A benchmark calls no other one; what two need is in `spaces`.
@@ -26,6 +27,7 @@ pub(in crate::bench) mod read;
 pub(in crate::bench) mod refcount;
 pub(in crate::bench) mod space;
 mod spaces;
+pub(in crate::bench) mod tree;
 pub(in crate::bench) mod write;
 
 pub(in crate::bench) use self::catalogue::{engines, legend, ratios};

@@ -16,10 +16,11 @@ pub(crate) enum Bench {
     Space,
     Fork,
     Migrate,
+    Tree,
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 10] = [
+    pub(crate) const ALL: [Bench; 11] = [
         Bench::Refcount,
         Bench::Read,
         Bench::Write,
@@ -30,6 +31,7 @@ impl Bench {
         Bench::Space,
         Bench::Fork,
         Bench::Migrate,
+        Bench::Tree,
     ];
 
     /// The name in the JSON format and on the command line.
@@ -45,6 +47,7 @@ impl Bench {
             Bench::Space => "space",
             Bench::Fork => "fork",
             Bench::Migrate => "migrate",
+            Bench::Tree => "tree",
         }
     }
 
@@ -99,6 +102,12 @@ impl Bench {
             ],
             Bench::Fork => &[Case::Fork, Case::FirstWrite],
             Bench::Migrate => &[Case::Forks, Case::Mapped4, Case::Mapped32, Case::SecondWalk],
+            Bench::Tree => &[
+                Case::GetsCached,
+                Case::Gets4x,
+                Case::Inserts,
+                Case::InsertsSync,
+            ],
         }
     }
 }
@@ -209,6 +218,15 @@ pub(crate) enum Case {
     Mapped32,
     /// The second walk's share of the time of a migration
     SecondWalk,
+    /// Random keys of a B+tree that is cached
+    GetsCached,
+    /// Random keys of a B+tree four times as large as the cache
+    #[value(name = "gets-4x")]
+    Gets4x,
+    /// All threads insert random keys into one B+tree with a log
+    Inserts,
+    /// As inserts, and a sync of the log after each
+    InsertsSync,
 }
 
 impl Case {
@@ -259,6 +277,10 @@ impl Case {
             Case::Mapped4 => "mapped-4",
             Case::Mapped32 => "mapped-32",
             Case::SecondWalk => "second-walk",
+            Case::GetsCached => "gets-cached",
+            Case::Gets4x => "gets-4x",
+            Case::Inserts => "inserts",
+            Case::InsertsSync => "inserts-sync",
         }
     }
 
@@ -323,6 +345,10 @@ impl Case {
             Case::Mapped4 => "the same with pages that are mapped 4 times",
             Case::Mapped32 => "the same with pages that are mapped 32 times",
             Case::SecondWalk => "the share of the second walk in the time of a migration",
+            Case::GetsCached => "random keys of a B+tree that is cached",
+            Case::Gets4x => "random keys of a B+tree four times as large as the cache",
+            Case::Inserts => "random keys inserted by all threads into one B+tree with a log",
+            Case::InsertsSync => "as inserts, and a sync of the log after each",
         }
     }
 
@@ -360,6 +386,7 @@ impl Case {
             | Case::PrivateRandom => Bench::Space,
             Case::Fork | Case::FirstWrite => Bench::Fork,
             Case::Forks | Case::Mapped4 | Case::Mapped32 | Case::SecondWalk => Bench::Migrate,
+            Case::GetsCached | Case::Gets4x | Case::Inserts | Case::InsertsSync => Bench::Tree,
         }
     }
 
@@ -385,8 +412,17 @@ impl Case {
     pub(in crate::bench) const fn is_only_in_full_run(self) -> bool {
         matches!(
             self,
-            Case::WriteCommit1 | Case::AppendCommit1 | Case::Order0Burst | Case::Order9Burst
+            Case::WriteCommit1
+                | Case::AppendCommit1
+                | Case::Order0Burst
+                | Case::Order9Burst
+                | Case::InsertsSync
         )
+    }
+
+    /// Whether it inserts into a tree that is its own.
+    pub(in crate::bench) const fn inserts(self) -> bool {
+        matches!(self, Case::Inserts | Case::InsertsSync)
     }
 
     /// After how many writes there is a sync, if there is one.

@@ -33,6 +33,7 @@ pub(in crate::bench) struct Plan {
     pub(in crate::bench) fork: Vec<Cell>,
     /// Without the cells of `second-walk`, which are measured beside others.
     pub(in crate::bench) migrate: Vec<Cell>,
+    pub(in crate::bench) tree: Vec<Cell>,
     pub(in crate::bench) notes: Vec<String>,
 }
 
@@ -71,6 +72,8 @@ const MEMORY_PER_WRITTEN_BYTE: u64 = 6;
 
 /// Bytes of a read of a space.
 const SPACE_BLOCK: u64 = 64;
+/// Bytes of a key of a tree and its value.
+const TREE_ENTRY: u64 = 128;
 /// The memory that is forked, in pages of both sizes, and what is written after a fork.
 const MEMORY_PER_FORKED_BYTE: u64 = 3;
 /// A copy each of the forks', with the tables for them, and some room.
@@ -139,6 +142,13 @@ impl Plan {
         if settings.asks_for(Bench::Migrate) {
             plan.plan_migrate(settings, limits);
         }
+        if settings.asks_for(Bench::Tree) {
+            for case in wanted(settings, Bench::Tree) {
+                let cells = threads.iter();
+                plan.tree
+                    .extend(cells.map(|&threads| without_file(case, TREE_ENTRY, threads)));
+            }
+        }
         plan
     }
 
@@ -155,6 +165,7 @@ impl Plan {
             .chain(&self.eviction)
             .chain(frames)
             .chain(spaces)
+            .chain(&self.tree)
     }
 
     fn plan_space(&mut self, settings: &Settings, limits: Limits, threads: &[u32]) {

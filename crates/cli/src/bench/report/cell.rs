@@ -32,7 +32,12 @@ pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
         }
         Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
         Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
-        Bench::Refcount | Bench::Isolation | Bench::Eviction | Bench::Contig | Bench::Alloc => {
+        Bench::Refcount
+        | Bench::Isolation
+        | Bench::Eviction
+        | Bench::Contig
+        | Bench::Alloc
+        | Bench::Tree => {
             format!("{name}, {workers}")
         }
     }
@@ -86,7 +91,7 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
         Bench::Eviction | Bench::Space => &[Column::File],
         Bench::Fork => &[Column::Memory],
         Bench::Migrate => &[Column::Forks, Column::Memory],
-        Bench::Refcount | Bench::Isolation | Bench::Alloc => &[],
+        Bench::Refcount | Bench::Isolation | Bench::Alloc | Bench::Tree => &[],
     }
 }
 

@@ -15,6 +15,7 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Read => Some(("optimistic", "mmap", "opt./mmap")),
         Bench::Write => Some(("pagewell", "mmap", "pagewell/mmap")),
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
+        Bench::Tree => Some(("views", "mmap", "views/mmap")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
         Bench::Isolation | Bench::Eviction | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
     }

@@ -21,7 +21,12 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(text, "\n{}", wrap(&title(bench, files)));
-    for (engine, meaning) in legend(bench) {
+    let is_here = |engine: &str| {
+        measured
+            .iter()
+            .any(|measured| engines(measured.cell.case).contains(&engine))
+    };
+    for (engine, meaning) in legend(bench).iter().filter(|(engine, _)| is_here(engine)) {
         let _ = writeln!(text, "  {engine:<15} {meaning}");
     }
     if !ratios(first.cell.case).is_empty() {
@@ -92,6 +97,10 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Fork => {
             "FORK: snapshots of memory, time per fork, or per first write after it".to_owned()
         }
+        Bench::Tree if files.is_empty() => {
+            "TREE: inserts into a B+tree with a log, time per insert and thread".to_owned()
+        }
+        Bench::Tree => format!("TREE: gets from a B+tree with {files}, time per get and thread"),
         Bench::Migrate => "MIGRATE: a range moved to another node, time per page".to_owned(),
     }
 }

@@ -77,6 +77,8 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     let nr_isolation = 4;
     let nr_evictions = 5 * 2;
     let nr_misses = 2;
+    // Three cases with two numbers of threads.
+    let nr_trees = 3 * 2;
     assert_eq!(
         plan.cells().count(),
         6 + 12
@@ -87,6 +89,7 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
             + (2 + 4 + 1)
             + (4 + 2)
             + nr_spaces
+            + nr_trees
     );
     assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
     assert!(plan.notes.is_empty());

@@ -1,0 +1,193 @@
+//! `bench tree`: one B+tree, that of the library's example (`examples/btree`), read in four ways; and inserts into it.
+//!
+//! The tree is made once, in a temporary file: keys of 8 bytes in random order, with values of 120 bytes. Then all engines read that file, by
+//! the same code, which is compiled for each way to look at a page. Each get finds its key, and the value says which key's it is.
+//!
+//! A reader by pins or by reads of whole pages has no tokens. To be right beside writers it reads the number of the last change of the page
+//! above once more, 8 bytes. A mapping of the file can be read beside no writer at all: it is the limit.
+
+mod engines;
+mod entries;
+mod inserts;
+
+// What the benchmark does not call is the example's.
+#[allow(dead_code, unused_imports)]
+#[path = "../../../../../pagewell/examples/btree/engine/mod.rs"]
+mod btree;
+
+use pagewell::{Cache, File};
+
+pub(in crate::bench) use self::inserts::run as run_inserts;
+
+use self::btree::{Options, Pins, Reader, Reads, Tree, Views};
+use self::engines::{FromMapping, Gets};
+use self::entries::{failed, key, value};
+use crate::bench::crew::{Lane, Schedule, Speeds, Timed, Watch, run_threads};
+use crate::bench::data::{DataFile, Mapped, Rng, Scratch};
+use crate::bench::plan::{Case, Cell, Settings};
+use crate::failure::Failure;
+
+const VIEWS: &str = "views";
+const PINS: &str = "pins";
+const READS: &str = "page-reads";
+const MMAP: &str = "mmap";
+
+/// The engines that read, in the order of their lanes.
+pub(in crate::bench) const ENGINES: [&str; 4] = [VIEWS, PINS, READS, MMAP];
+
+/// Those that insert: writers go down by views.
+pub(in crate::bench) const INSERT_ENGINES: [&str; 1] = [VIEWS];
+
+/// Which engine is compared with which.
+pub(in crate::bench) const RATIOS: [(&str, &str); 3] =
+    [(VIEWS, PINS), (VIEWS, READS), (VIEWS, MMAP)];
+
+/// One line each, for people.
+pub(in crate::bench) const LEGEND: [(&str, &str); 4] = [
+    (
+        VIEWS,
+        "each page looked at where it is; a token tells whether it was the right one",
+    ),
+    (
+        PINS,
+        "each page pinned; the number of its last change read again",
+    ),
+    (
+        READS,
+        "each page copied by a read of all of it; the number of its last change read again",
+    ),
+    (
+        MMAP,
+        "the limit: each page in a mapping of the file, which nobody may change",
+    ),
+];
+
+/// How many keys the tree has.
+const FULL_KEYS: u64 = 1_000_000;
+const QUICK_KEYS: u64 = 100_000;
+/// About how many bytes of the file a key takes, where sizes are asked for.
+const BYTES_PER_KEY: u64 = 190;
+const LEAST_KEYS: u64 = 100;
+
+/// What all cells of gets read.
+pub(in crate::bench) struct Stage {
+    data: DataFile,
+    nr_keys: u64,
+    bytes: u64,
+    huge_pages: bool,
+}
+
+impl Stage {
+    /// Makes the tree.
+    pub(in crate::bench) fn new(
+        settings: &Settings,
+        scratch: &mut Scratch,
+        mut note: impl FnMut(String),
+    ) -> Result<Stage, Failure> {
+        let nr_keys = match settings.sizes.iter().max() {
+            Some(bytes) => (bytes / BYTES_PER_KEY).max(LEAST_KEYS),
+            None if settings.quick => QUICK_KEYS,
+            None => FULL_KEYS,
+        };
+        let data = scratch.make_named(0, 1, &mut note)?;
+        let log = scratch.make_named(0, 1, &mut note)?;
+        let cache = Cache::builder()
+            .capacity(nr_keys * 700 + (64 << 20))
+            .build()
+            .map_err(failed)?;
+        let options = Options {
+            checkpoint_bytes: 1 << 30,
+        };
+        let tree = Tree::open(&cache, &data.path, &log.path, options).map_err(failed)?;
+        for nr in 0..nr_keys {
+            tree.insert(&key(nr), &value(nr)).map_err(failed)?;
+        }
+        let bytes = tree.data().size();
+        tree.close().map_err(failed)?;
+        Ok(Stage {
+            data,
+            nr_keys,
+            bytes,
+            huge_pages: settings.huge_pages,
+        })
+    }
+
+    /// What was read, for people.
+    pub(in crate::bench) fn describe(&self) -> String {
+        format!(
+            "{} keys in {}, in {}",
+            self.nr_keys,
+            crate::size::Bytes(self.bytes),
+            self.data.label
+        )
+    }
+
+    /// The file in a cache of so many bytes, with as much of it in there as there is room for.
+    fn open(&self, capacity: u64, settings: &Settings) -> Result<(Cache, File), Failure> {
+        let cache = Cache::builder()
+            .capacity(capacity)
+            .huge_pages(settings.huge_pages())
+            .build()
+            .map_err(failed)?;
+        let file = cache.open(&self.data.path).map_err(failed)?;
+        let mut page = [0; btree::PAGE];
+        // Read in; and marked as referenced.
+        for _ in 0..2 {
+            for at in (0..self.bytes).step_by(btree::PAGE) {
+                file.read_at(&mut page, at).map_err(failed)?;
+            }
+        }
+        Ok((cache, file))
+    }
+
+    /// Measures a cell of gets.
+    pub(in crate::bench) fn run(
+        &self,
+        cell: &Cell,
+        settings: &Settings,
+        schedule: &Schedule,
+        cpus: &[usize],
+        watch: Watch<'_>,
+    ) -> Result<Speeds, Failure> {
+        let capacity = match cell.case {
+            Case::Gets4x => (self.bytes / 4).max(1 << 20),
+            _ => self.bytes + self.bytes / 4 + (16 << 20),
+        };
+        // A cache for each engine, so that none finds what another has read in.
+        let [views, pins, reads] = [
+            self.open(capacity, settings)?.1,
+            self.open(capacity, settings)?.1,
+            self.open(capacity, settings)?.1,
+        ];
+        let mapped = Mapped::new(&self.data, self.huge_pages)?;
+        let workers = (0..cell.threads)
+            .map(|worker| {
+                let rng = || Rng::new(u64::from(worker) + 1);
+                let lanes: Vec<Box<dyn Lane + '_>> = vec![
+                    Box::new(Timed::new(Gets::new(
+                        Reader(Views(&views)),
+                        self.nr_keys,
+                        rng(),
+                    ))),
+                    Box::new(Timed::new(Gets::new(
+                        Reader(Pins(&pins)),
+                        self.nr_keys,
+                        rng(),
+                    ))),
+                    Box::new(Timed::new(Gets::new(
+                        Reader(Reads(&reads)),
+                        self.nr_keys,
+                        rng(),
+                    ))),
+                    Box::new(Timed::new(Gets::new(
+                        Reader(FromMapping(mapped.bytes())),
+                        self.nr_keys,
+                        rng(),
+                    ))),
+                ];
+                lanes
+            })
+            .collect();
+        run_threads(schedule, cpus, workers, watch)
+    }
+}

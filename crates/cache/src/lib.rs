@@ -52,7 +52,9 @@ pub use api::companion::companion_or_else;
 #[cfg(not(loom))]
 pub use api::file::File;
 #[cfg(not(loom))]
-pub use api::group::{Group, GroupBuilder};
+pub use api::group::Group;
+#[cfg(not(loom))]
+pub use api::group_builder::GroupBuilder;
 #[cfg(not(loom))]
 pub use api::options::OpenOptions;
 #[cfg(not(loom))]

@@ -23,6 +23,7 @@ use crate::base::accounts::{Member, NO_MAX};
 /// A group exists as long as a handle of it does, or a file is open in it. [`Cache::group`](crate::Cache::group) with its name finds it.
 ///
 /// ```
+/// # mod pagewell { pub use pagewell_cache::*; }
 /// use pagewell::{Cache, OpenOptions};
 /// # let path = std::env::temp_dir().join(format!("pagewell-group-{}", std::process::id()));
 /// # std::fs::write(&path, b"words")?;

@@ -88,7 +88,8 @@ fn a_sync_that_does_nothing_is_noticed_after_a_kill() {
         fs::metadata(kept).is_ok_and(|file| file.len() > 0),
         "{kept}"
     );
-    finished.failed_saying(&["though a sync has acknowledged", "--break sync"]);
+    // Of a block that is older than it may be, or of a size: which of them is looked at first depends on when the writer was killed.
+    finished.failed_saying(&["acknowledged", "--break sync"]);
 }
 
 #[test]

@@ -18,11 +18,12 @@ use std::sync::{Arc, OnceLock, Weak};
 #[cfg(not(loom))]
 use std::time::Duration;
 
-use crate::base::home::Home;
 use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::{Padded, Shards};
 use pagewell_sync::{Mutex, MutexGuard, lock};
+
+use crate::base::home::Home;
 
 /// The largest stock of a shard, in frames.
 const MOST_IN_STOCK: usize = 32;
@@ -82,6 +83,8 @@ pub(crate) struct Account {
     nr_cleaned: AtomicUsize,
     /// How many frames the largest page of its files has, since it exists.
     nr_of_largest: AtomicUsize,
+    /// Where the next look at all frames for the group begins.
+    hand: AtomicUsize,
     stocks: Shards<Stock>,
     #[cfg(not(loom))]
     changed: Padded<Changed>,
@@ -416,6 +419,14 @@ impl Account {
     pub(crate) fn sub_unclean(&self, nr: usize) {
         self.nr_unclean.fetch_sub(nr, Ordering::Relaxed);
         self.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hand(&self) -> usize {
+        self.hand.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_hand(&self, frame: usize) {
+        self.hand.store(frame, Ordering::Relaxed);
     }
 
     /// A file with pages of `nr` frames is opened in it.

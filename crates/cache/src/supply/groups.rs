@@ -91,17 +91,20 @@ struct Waits {
 }
 
 impl Waits {
-    /// Waits, unless some ten times in a row nothing was given back. Whether to look again.
+    /// Waits, unless nothing was given back for nine tenths of a second. Whether to look again.
     #[cfg(not(loom))]
     fn wait(&mut self, account: &Account) -> bool {
         const MOMENT: Duration = Duration::from_millis(20);
         const MOST: usize = 45;
-        if account.wait(MOMENT) {
-            self.nr_vain = 0;
-        } else {
-            self.nr_vain += 1;
+        if self.nr_vain >= MOST {
+            return false;
         }
-        self.nr_vain < MOST
+        self.nr_vain = if account.wait(MOMENT) {
+            0
+        } else {
+            self.nr_vain + 1
+        };
+        true
     }
 
     /// A model has no time.
@@ -212,11 +215,16 @@ impl<S: RefScheme> Charger<'_, S> {
 
     /// Evicts pages and leaves of a group, at least of `nr` frames, wherever they are; whether any could be.
     fn evict_anywhere(self, group: Group, nr: usize) -> bool {
-        let pool = self.0.pool();
+        let Some(account) = self.0.claims.accounts.of(group) else {
+            return false;
+        };
+        let nr_frames = self.0.pool().nr_frames();
         let mut nr_freed = 0;
         for marks in [Marks::Respected, Marks::Ignored] {
-            // Not by the hand that all share: it would pass pages of others without a look.
-            for frame in (0..pool.nr_frames() as u32).map(FrameNr::new) {
+            // By a hand of the group's own: the one that all share would pass pages of others without a look.
+            let start = account.hand() % nr_frames;
+            let frames = (start..nr_frames).chain(0..start);
+            for frame in frames.map(|nr| FrameNr::new(nr as u32)) {
                 if !self.is_of(frame, group) {
                     continue;
                 }
@@ -224,6 +232,7 @@ impl<S: RefScheme> Charger<'_, S> {
                     nr_freed += freed.order().frames() as usize;
                 }
                 if nr_freed >= nr {
+                    account.set_hand(frame.get() as usize + 1);
                     return true;
                 }
             }

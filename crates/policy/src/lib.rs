@@ -11,19 +11,26 @@
 //! | `rings` | queues of entries, in chunks, for each group |
 //! | `places` | where each frame is, also when its page came from elsewhere |
 //! | `rules` | what becomes of a page: pure decisions |
-//! | `policy` | the hands: runs, and the trait of the cache |
+//! | `pages` | what a cache tells the policy, and does for it: the trait |
+//! | `domain` | groups whose pages have one order |
+//! | `run` | the hands: a run, from arrivals to evictions |
+//! | `policy` | what lasts from run to run, and which runs there are |
 
 #![forbid(unsafe_code)]
 
+mod domain;
 mod notes;
+mod pages;
 mod places;
 mod policy;
 mod rings;
 mod rules;
+mod run;
 mod words;
 
 pub use notes::Notes;
-pub use policy::{Content, Pages, Policy, Quota, Scope, Stays};
+pub use pages::{Content, Pages, Quota, Scope, Stays};
+pub use policy::Policy;
 pub use words::{Ghost, Group};
 
 #[cfg(test)]

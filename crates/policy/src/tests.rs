@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use proptest::prelude::*;
 
-use crate::policy::{Content, Pages, Policy, Quota, Scope, Stays};
+use crate::pages::{Content, Pages, Quota, Scope, Stays};
+use crate::policy::Policy;
 use crate::words::{Group, Queue};
 use crate::{Ghost, Notes};
 

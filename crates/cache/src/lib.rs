@@ -46,7 +46,7 @@ mod writeback;
 #[cfg(not(loom))]
 pub use api::builder::Builder;
 #[cfg(not(loom))]
-pub use api::cache::{Cache, Stats};
+pub use api::cache::{Cache, Info, Stats};
 #[cfg(not(loom))]
 pub use api::companion::companion_or_else;
 #[cfg(not(loom))]

@@ -51,7 +51,7 @@ impl ModelCache {
     /// A file with these bytes.
     pub fn file(&self, bytes: Vec<u8>) -> ModelFile {
         let backend = MemoryBackend::writable(bytes);
-        let (backend, path) = (Box::new(backend), "model".into());
+        let (backend, path) = (Arc::new(backend), "model".into());
         let access = Access::Write(WriteOptions::default());
         let opened = Opened::of_backend(
             &self.files,

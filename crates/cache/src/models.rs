@@ -87,7 +87,7 @@ fn open_for<S: RefScheme>(
     backend: impl pagewell_io::Backend,
     access: Access,
 ) -> Opened<S> {
-    let (backend, path) = (Box::new(backend), "model".into());
+    let (backend, path) = (Arc::new(backend), "model".into());
     Opened::of_backend(files, backend, path, PageSize::SMALLEST, (access, None))
         .expect("a small file")
         .0

@@ -21,7 +21,9 @@ mod file;
 mod memory;
 
 pub use backend::{Backend, FileId};
+#[cfg(not(loom))]
+pub use backend::{Buffered, Transfers};
 pub use doubles::{Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile};
 #[cfg(not(loom))]
-pub use file::{Buffered, Direct, FileBackend, FileOptions, Forked, Transfers, UnlockedFile};
+pub use file::{Direct, FileBackend, FileOptions, Forked, UnlockedFile};
 pub use memory::MemoryBackend;

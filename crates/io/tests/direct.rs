@@ -13,6 +13,7 @@ use std::thread;
 
 use pagewell_io::engine::{Job, Request};
 use pagewell_io::{Backend, Buffered, Direct, FileBackend, FileOptions, Transfers};
+use pagewell_testkit::resident::nr_resident;
 use pagewell_testkit::skip::skipped;
 
 use support::{Memory, Rng, assert_reads, content, engines, read_all, write};
@@ -37,34 +38,6 @@ fn is_direct(file: &FileBackend) -> bool {
     }
 }
 
-/// How many pages of the file the operating system has in its cache.
-fn nr_cached(path: &Path) -> usize {
-    let file = File::open(path).unwrap();
-    let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
-    if len == 0 {
-        return 0;
-    }
-    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that exists; nothing reads it.
-    let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    assert_ne!(start, libc::MAP_FAILED);
-    let mut pages = vec![0_u8; len.div_ceil(4096)];
-    // SAFETY: the mapping just made, and a byte for each of its pages.
-    let result = unsafe { libc::mincore(start, len, pages.as_mut_ptr()) };
-    // SAFETY: the mapping just made, of which nothing is left.
-    unsafe { libc::munmap(start, len) };
-    assert_eq!(result, 0);
-    pages.iter().filter(|&page| page & 1 != 0).count()
-}
-
 #[test]
 fn nothing_is_left_in_the_cache_of_the_operating_system() {
     let dir = pagewell_testkit::scratch::dir();
@@ -78,7 +51,7 @@ fn nothing_is_left_in_the_cache_of_the_operating_system() {
     );
     write(&buffered, 0, &bytes).unwrap();
     // So the count would tell.
-    assert_eq!(nr_cached(&path), 768);
+    assert_eq!(nr_resident(&path), 768);
     drop(buffered);
     std::fs::remove_file(&path).unwrap();
 
@@ -107,18 +80,18 @@ fn nothing_is_left_in_the_cache_of_the_operating_system() {
         );
         assert!(read.bytes() == bytes[..1 << 20]);
     }
-    assert_eq!(nr_cached(&path), 0);
+    assert_eq!(nr_resident(&path), 0);
     // Parts of blocks, and ends within them.
     write(&*file, 0, &bytes).unwrap();
     write(&*file, (3 << 20) - 100, &bytes[..1000]).unwrap();
     assert_reads("part", &*file, &bytes, 1001, &[77, 5000]);
-    assert_eq!(nr_cached(&path), 0);
+    assert_eq!(nr_resident(&path), 0);
     // To cut within a block, a system may read the block, and keep it; ext4 does not.
     file.set_size(5000).unwrap();
     file.sync_data().unwrap();
-    assert_eq!(nr_cached(&path), 0);
+    assert_eq!(nr_resident(&path), 0);
     assert_eq!(read_all(&*file), bytes[..5000]);
-    assert_eq!(nr_cached(&path), 0);
+    assert_eq!(nr_resident(&path), 0);
 }
 
 #[test]

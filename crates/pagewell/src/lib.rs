@@ -39,8 +39,9 @@
 
 pub use pagewell_cache::{
     BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File, Group,
-    GroupBuilder, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard, PageGuardMut,
-    PublishedPage, Quiet, ReadRequest, Stats, Token, TokenState, Torn, View, Watch, Writeback,
+    GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard,
+    PageGuardMut, PublishedPage, Quiet, ReadRequest, Stats, Token, TokenState, Torn, View, Watch,
+    Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

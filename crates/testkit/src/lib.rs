@@ -9,16 +9,18 @@
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
 //! | [`mod@content`] | bytes from a seed; words that name their place |
 //! | [`scratch`] | folders and files of a test, and whether there is room for them |
+//! | [`resident`] | what the operating system has of a file in its own cache |
 //! | [`skip`] | a report of tests that this machine cannot run |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
 //! | [`history`] | the steps that a user of a page cache may take, as data |
 //! | [`model`] | the possible results of a read of a cached file, kept in plain vectors |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod content;
 pub mod history;
 pub mod model;
+pub mod resident;
 pub mod rng;
 pub mod scratch;
 pub mod seed;

@@ -8,7 +8,10 @@ use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
 
+use pagewell_io::engine::Settings;
+
 use crate::api::cache::Cache;
+use crate::base::engines::Engines;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
 use crate::base::system;
@@ -37,6 +40,7 @@ pub struct Builder<S: RefScheme = LockBit> {
     stall_timeout: Duration,
     close_timeout: Duration,
     eviction: Eviction,
+    engine: Settings,
     scheme: PhantomData<fn() -> S>,
 }
 
@@ -52,6 +56,7 @@ impl Default for Builder {
             stall_timeout: Limits::STALL,
             close_timeout: Limits::CLOSE,
             eviction: Eviction::default(),
+            engine: Settings::default(),
             scheme: PhantomData,
         }
     }
@@ -134,6 +139,15 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
+    /// What does many transfers at once: batches of reads, reading ahead, futures, writing back. Default: io_uring, and threads where the
+    /// system has none ([`Cache::info`] says why). It is made when it is first used. A read that misses alone is done by its own thread,
+    /// with whatever engine.
+    #[must_use]
+    pub fn engine(mut self, settings: Settings) -> Self {
+        self.engine = settings;
+        self
+    }
+
     /// A baseline: how pages are counted, to compare [`LockBit`], which is the default, with
     /// [`CasLoop`](pagewell_frame::refcount::CasLoop).
     #[cfg(feature = "baselines")]
@@ -149,6 +163,7 @@ impl<S: RefScheme> Builder<S> {
             stall_timeout: self.stall_timeout,
             close_timeout: self.close_timeout,
             eviction: self.eviction,
+            engine: self.engine,
             scheme: PhantomData,
         }
     }
@@ -167,7 +182,8 @@ impl<S: RefScheme> Builder<S> {
     ///
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) or [`InvalidPageSize`](ErrorKind::InvalidPageSize)
     /// when a setting is out of its range, [`OutOfMemory`](ErrorKind::OutOfMemory) when the system
-    /// refuses the memory.
+    /// refuses the memory, [`Unavailable`](ErrorKind::Unavailable) when it refuses an [engine](Self::engine) that nothing may stand
+    /// in for.
     pub fn build(self) -> Result<Cache<S>, Error> {
         let invalid =
             |detail: String| Error::new(ErrorKind::InvalidConfig, Op::Build).with_detail(detail);
@@ -204,8 +220,13 @@ impl<S: RefScheme> Builder<S> {
                 .with_detail(error.to_string())
                 .with_source(error)
         })?;
+        let engines = Engines::new(self.engine).map_err(|refusal| {
+            Error::new(ErrorKind::Unavailable, Op::Build)
+                .with_detail(refusal.to_string())
+                .with_source(refusal)
+        })?;
         Ok(Cache::new(
-            files_with(pool, limits, self.eviction),
+            files_with(pool, limits, self.eviction, engines),
             page_size,
         ))
     }

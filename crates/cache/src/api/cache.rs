@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_io::{Backend, FileBackend, FileId, UnlockedFile};
+use pagewell_io::engine::{Chosen, Limits, Reason};
+use pagewell_io::{Backend, Buffered, Direct, FileBackend, FileId, Transfers, UnlockedFile};
 
 use crate::api::file::File;
 use crate::api::group::Group;
@@ -30,6 +31,17 @@ fn id_of(path: &Path) -> Option<FileId> {
         device: metadata.dev(),
         inode: metadata.ino(),
     })
+}
+
+/// Whether transfers of an open file are as `asked`.
+fn is_met(asked: Direct, transfers: Transfers) -> bool {
+    match (asked, transfers) {
+        (Direct::Always, Transfers::Buffered(_))
+        | (Direct::Auto, Transfers::Buffered(Buffered::NotAsked))
+        | (Direct::Never, Transfers::Direct { .. }) => false,
+        // `Always` and `Auto` if it is direct, `Auto` if there was a reason against, `Never` if it is not direct.
+        _ => true,
+    }
 }
 
 /// A page cache: a fixed amount of memory that holds pages of any number of files.
@@ -57,6 +69,18 @@ pub struct Stats {
     pub nr_evictions: u64,
     /// How many frames hold bytes that are not known to be durable.
     pub nr_unclean: usize,
+}
+
+/// What the cache does its work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Info {
+    /// The engine that does many transfers at once: `uring`, `worker` or `sync`.
+    pub engine: &'static str,
+    /// Why it is this one.
+    pub engine_reason: Reason,
+    /// How much the engine does at once.
+    pub engine_limits: Limits,
 }
 
 impl<S: RefScheme> Cache<S> {
@@ -112,7 +136,8 @@ impl<S: RefScheme> Cache<S> {
         self.check_group(options, path)?;
         let failed = |error| Error::from_io(Op::Open, error).with_path(path);
         if options.write.is_none() {
-            let backend = FileBackend::open(path).map_err(failed)?;
+            let direct = options.direct.unwrap_or_default();
+            let backend = FileBackend::open_for_reading(path, direct).map_err(failed)?;
             return self.open_backend_with(backend, path, options);
         }
         for _ in 0..UnlockedFile::MOST_TRIES {
@@ -217,7 +242,7 @@ impl<S: RefScheme> Cache<S> {
             None => Access::Read,
             Some(options) => Access::Write(options.clone()),
         };
-        let backend = Box::new(backend);
+        let backend = Arc::new(backend);
         let group = options
             .group
             .as_ref()
@@ -302,6 +327,14 @@ impl<S: RefScheme> Cache<S> {
             let detail = format!("{of}, not in '{}'", named.name());
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
+        if let Some(transfers) = mapping.backend().file_transfers()
+            && !options
+                .direct
+                .is_none_or(|direct| is_met(direct, transfers))
+        {
+            let detail = format!("it is open already, {transfers}");
+            return mismatch(ErrorKind::OptionsMismatch, detail);
+        }
         let Some(named) = &options.write else {
             return Ok(File::new(mapping, Handle::Read));
         };
@@ -345,6 +378,16 @@ impl<S: RefScheme> Cache<S> {
             nr_failed_fills: counters.get(Event::FailedFill),
             nr_evictions: counters.get(Event::Eviction),
             nr_unclean: self.files.shared.pressure.nr_unclean(),
+        }
+    }
+
+    /// What the cache does its work with. The engine is made now, if it was not used yet.
+    pub fn info(&self) -> Info {
+        let Chosen { engine, reason, .. } = self.files.shared.engines.chosen();
+        Info {
+            engine: engine.name(),
+            engine_reason: *reason,
+            engine_limits: engine.limits(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_io::Transfers;
 use pagewell_sync::shard::{Gap, LINES};
 
 use crate::base::error::{Cause, Error, ErrorKind, Op};
@@ -285,6 +286,12 @@ impl<S: RefScheme> File<S> {
     pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
         OwnedPageGuard::new(pagewell_sync::Arc::clone(self.mapping.mapping()), page)
             .map_err(|error| error.with_op(Op::Pin))
+    }
+
+    /// How the file's bytes are transferred: past the operating system's cache, or why not; none if the storage is one of the program's
+    /// own. It may change: the system may refuse a direct transfer though it has told an alignment.
+    pub fn transfers(&self) -> Option<Transfers> {
+        self.mapping.backend().file_transfers()
     }
 
     /// Drops the cached pages that have any of the bytes in `range`, so that the next read fetches

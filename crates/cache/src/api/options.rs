@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagewell_io::FileOptions;
+use pagewell_io::{Direct, FileOptions};
 
 use crate::api::group::Group;
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
@@ -11,7 +11,7 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 ///
 /// A file that is open in the cache already, if only because a pin or an area of a memory space keeps it open, stays as it is:
 /// what the options do not name is the file's. If they name another page size than the file's, opening fails with
-/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, another mode of writeback, or another group,
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, another mode of writeback, another group, or other transfers,
 /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
@@ -19,6 +19,7 @@ pub struct OpenOptions {
     pub(super) write: Option<WriteOptions>,
     pub(super) file: FileOptions,
     pub(super) group: Option<Group>,
+    pub(super) direct: Option<Direct>,
 }
 
 impl OpenOptions {
@@ -40,6 +41,24 @@ impl OpenOptions {
     #[must_use]
     pub fn group(mut self, group: &Group) -> Self {
         self.group = Some(group.clone());
+        self
+    }
+
+    /// Whether the file is read and written past the operating system's cache. Default: as the open file is, or else
+    /// [`Direct::Never`].
+    ///
+    /// A cache that has the memory for what is used often wants it: each page is in memory once. Then a miss is a read of the
+    /// device, where the operating system might have had the page; and a write back goes to the device, one that is repeated soon
+    /// too. [`File::transfers`](crate::File::transfers) says what has come of it, and why.
+    ///
+    /// [`Direct::Always`] fails with [`Unavailable`](crate::ErrorKind::Unavailable) where the file system has no direct transfers. If
+    /// the file is open in the other way already, opening fails with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
+    ///
+    /// Of files at paths only: a backend of the program's own transfers as it likes.
+    #[must_use]
+    pub fn direct(mut self, direct: Direct) -> Self {
+        self.direct = Some(direct);
+        self.file = self.file.direct(direct);
         self
     }
 

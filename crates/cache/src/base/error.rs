@@ -59,6 +59,8 @@ pub enum ErrorKind {
     Refused,
     /// The process is a child, made by `fork`, of the one that made the cache.
     Forked,
+    /// The system has not what was asked for, and nothing may stand in for it: an engine, or direct transfers. The message says why.
+    Unavailable,
     /// The storage failed; the source says how.
     Io,
 }
@@ -80,6 +82,7 @@ impl ErrorKind {
             Self::Truncated | Self::Io => libc::EIO,
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
             Self::Malformed => libc::EUCLEAN,
+            Self::Unavailable => libc::EOPNOTSUPP,
             Self::TooManyPins => libc::EOVERFLOW,
             Self::ReadOnly | Self::Forked => libc::EBADF,
             Self::Throttled => libc::EAGAIN,
@@ -114,6 +117,7 @@ impl ErrorKind {
             Self::Deadlock => "the call would wait for its own thread",
             Self::Refused => "the program's hook refused a page",
             Self::Forked => "this process was forked from the one that made the cache",
+            Self::Unavailable => "the system does not have what was asked for",
             Self::Io => "the storage failed",
         }
     }
@@ -252,6 +256,7 @@ impl Error {
             }
             io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             io::ErrorKind::ResourceBusy if op == Op::Open => ErrorKind::Busy,
+            io::ErrorKind::Unsupported if op == Op::Open => ErrorKind::Unavailable,
             _ => ErrorKind::Io,
         };
         Self::new(kind, op).with_source(source)
@@ -426,6 +431,7 @@ impl From<Error> for io::Error {
             (ErrorKind::Throttled, None) => io::ErrorKind::WouldBlock,
             (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
             (ErrorKind::NotHeld, None) => io::ErrorKind::InvalidInput,
+            (ErrorKind::Unavailable, None) => io::ErrorKind::Unsupported,
             (
                 ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io | ErrorKind::Refused,
                 None,

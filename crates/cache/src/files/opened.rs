@@ -92,7 +92,7 @@ impl<S: RefScheme> Opened<S> {
     /// As of [`Mapping::new`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
-        backend: Box<dyn Backend>,
+        backend: Arc<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
         (access, group): (Access, Option<Arc<Member>>),

@@ -6,6 +6,7 @@ use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Mutex;
 
+use crate::base::engines::Engines;
 use crate::dirty::pressure::Limits;
 use crate::files::flushers::Flushers;
 use crate::files::registry::Registry;
@@ -20,7 +21,7 @@ use crate::supply::policy::Eviction;
 #[cfg(any(test, loom))]
 pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
     let limits = Limits::of_cache(pool.nr_frames());
-    files_with(pool, limits, Eviction::Clock)
+    files_with(pool, limits, Eviction::Clock, Engines::default())
 }
 
 /// A cache of the frames of `pool`, without a file.
@@ -28,8 +29,9 @@ pub(crate) fn files_with<S: RefScheme>(
     pool: FramePool<S>,
     limits: Limits,
     eviction: Eviction,
+    engines: Engines,
 ) -> Arc<Files<S>> {
-    let shared = Arc::new(Shared::new(pool, limits, eviction));
+    let shared = Arc::new(Shared::new(pool, limits, eviction, engines));
     let calls = Arc::clone(&shared.pressure.calls);
     let files = Arc::new(Files {
         registry: Registry::new(),

@@ -77,7 +77,7 @@ pub(crate) struct Mapping<S: RefScheme> {
     pub(super) growth: Padded<Growth>,
     // Not written after the file was opened, from here on.
     path: PathBuf,
-    backend: Box<dyn Backend>,
+    backend: Arc<dyn Backend>,
     // Dropped after the backend, and before values that the program has given: a thread that opens the file anew waits for no more.
     entry: Entry,
     /// Some if the file may be written to.
@@ -206,7 +206,7 @@ impl<S: RefScheme> Mapping<S> {
     /// backend has told once, and by `number`.
     pub(crate) fn new(
         (shared, keeper): (Arc<Shared<S>>, Arc<dyn Keeper>),
-        backend: Box<dyn Backend>,
+        backend: Arc<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
         (id, number): (FileId, u64),
@@ -397,8 +397,8 @@ impl<S: RefScheme> Mapping<S> {
         self.shared.supply.pool()
     }
 
-    pub(crate) fn backend(&self) -> &dyn Backend {
-        &*self.backend
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
     }
 
     pub(crate) fn path(&self) -> &Path {

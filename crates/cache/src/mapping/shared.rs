@@ -7,6 +7,7 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::{LINES, Padded, is_apart};
 
+use crate::base::engines::Engines;
 use crate::base::home::Home;
 use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
@@ -19,6 +20,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) pressure: Pressure,
     next_holder: Padded<AtomicU64>,
+    pub(crate) engines: Engines,
 }
 
 // Pins and writes ask where they are at home; and look at the limits where a page is clean.
@@ -33,12 +35,18 @@ const _: () = {
 };
 
 impl<S: RefScheme> Shared<S> {
-    pub(crate) fn new(pool: FramePool<S>, limits: Limits, eviction: Eviction) -> Self {
+    pub(crate) fn new(
+        pool: FramePool<S>,
+        limits: Limits,
+        eviction: Eviction,
+        engines: Engines,
+    ) -> Self {
         Self {
             home: Home::here(),
             supply: Supply::new(pool, eviction),
             pressure: Pressure::new(limits),
             next_holder: Padded(AtomicU64::new(0)),
+            engines,
         }
     }
 

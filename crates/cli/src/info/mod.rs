@@ -6,6 +6,7 @@ mod nodes;
 use std::fmt::Write as _;
 use std::fs;
 
+use pagewell::io::engine::{Chosen, Settings};
 use serde::Serialize;
 
 use self::nodes::Node;
@@ -32,7 +33,25 @@ struct Info {
     transparent_huge_pages: Option<String>,
     nodes: Vec<Node>,
     io_uring: io_uring::Support,
+    engine: Engine,
     copies: Copies,
+}
+
+/// The engine that a cache would use if it is told nothing.
+#[derive(Serialize)]
+struct Engine {
+    name: &'static str,
+    reason: String,
+}
+
+impl Engine {
+    fn of_default_cache() -> Self {
+        let Chosen { engine, reason, .. } = Chosen::or_threads(Settings::default());
+        Self {
+            name: engine.name(),
+            reason: reason.to_string(),
+        }
+    }
 }
 
 /// Prints what there is to know.
@@ -67,6 +86,7 @@ impl Info {
                 .and_then(chosen),
             nodes: nodes::read(),
             io_uring: io_uring::probe(),
+            engine: Engine::of_default_cache(),
             copies: Copies::read(),
         }
     }
@@ -142,6 +162,10 @@ impl Info {
             line("nodes", "the kernel shows none");
         }
         line("io_uring", &self.io_uring.to_string());
+        line(
+            "engine",
+            &format!("{}: {}", self.engine.name, self.engine.reason),
+        );
         line("copies", &copies::line());
         text
     }

@@ -14,6 +14,7 @@ fn the_machine_is_described_in_lines() {
         "page size",
         "node",
         "io_uring",
+        "engine",
         "copies",
     ] {
         assert!(
@@ -33,6 +34,9 @@ fn the_machine_is_described_in_one_json_object() {
     assert!(info["cpus_allowed"].as_u64() >= Some(1));
     assert!(info["page_size"].as_u64() >= Some(4096));
     assert!(info["io_uring"]["available"].is_boolean());
+    let engine = info["engine"]["name"].as_str().unwrap();
+    assert!(["uring", "worker"].contains(&engine), "{engine}");
+    assert!(!info["engine"]["reason"].as_str().unwrap().is_empty());
     assert!(info["nodes"].is_array());
     let copies = &info["copies"];
     let variant = copies["variant"].as_str().unwrap();

@@ -9,6 +9,8 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 #[cfg(not(loom))]
 use super::deferred::{Deferred, RawFile};
+#[cfg(not(loom))]
+use super::transfers::Transfers;
 
 /// What makes a file the same file: two backends with equal ids share one set of cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,6 +160,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
         1
     }
 
+    /// How the bytes of a file of the system are transferred; none for any other storage.
+    #[cfg(not(loom))]
+    fn file_transfers(&self) -> Option<Transfers> {
+        None
+    }
+
     /// The storage as one whose calls complete later, if it is. Engines then give it requests, and make none of the calls that wait.
     #[cfg(not(loom))]
     fn deferred(&self) -> Option<&dyn Deferred> {
@@ -252,6 +260,11 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn alignment(&self) -> usize {
         (**self).alignment()
+    }
+
+    #[cfg(not(loom))]
+    fn file_transfers(&self) -> Option<Transfers> {
+        (**self).file_transfers()
     }
 
     #[cfg(not(loom))]

@@ -1,7 +1,8 @@
 //! The promises that every storage makes to the cache above it.
 //!
 //! - Owns: the [`Backend`] trait, its contract, and the answers that all implementations share (`contract`); what is to be done later, with all that
-//!   it needs (`request`, `spans`, `group`), and the traits of storages that do it (`deferred`).
+//!   it needs (`request`, `spans`, `group`), and the traits of storages that do it (`deferred`);
+//!   how the bytes of a file of the system are transferred (`transfers`).
 //! - Calls: nothing of this crate.
 //! - Promises: the cache relies on the contract's table, and on nothing else. A request completes exactly once.
 
@@ -14,6 +15,8 @@ mod group;
 mod request;
 #[cfg(not(loom))]
 mod spans;
+#[cfg(not(loom))]
+mod transfers;
 
 pub use self::contract::{Backend, FileId};
 pub(crate) use self::contract::{gather, read_only, scatter, too_large, total_len};
@@ -27,3 +30,5 @@ pub(crate) use self::group::{Group, Panic};
 pub use self::request::{Completion, GivenUp, Kind, Request};
 #[cfg(not(loom))]
 pub use self::spans::{Span, Spans};
+#[cfg(not(loom))]
+pub use self::transfers::{Buffered, Transfers};

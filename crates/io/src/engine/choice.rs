@@ -23,6 +23,14 @@ pub enum Choice {
     Sync,
 }
 
+impl Choice {
+    /// Whether there may be no such engine.
+    #[must_use]
+    pub const fn may_fail(self) -> bool {
+        matches!(self, Self::Uring)
+    }
+}
+
 /// What engines are made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,27 +92,32 @@ impl Chosen {
     ///
     /// Why there is no io_uring, if nothing else will do.
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
-        let worker = || Arc::new(WorkerEngine::new(settings.workers)) as Arc<dyn Engine>;
-        let asked = |engine| Self {
-            engine,
-            reason: Reason::Asked,
-        };
         match settings.choice {
-            Choice::Sync => Ok(asked(Arc::new(SyncEngine::new()))),
-            Choice::Worker => Ok(asked(worker())),
-            Choice::Uring => Ok(asked(uring(settings)?)),
-            Choice::Auto => Ok(match uring(settings) {
-                Ok(engine) => Self {
-                    engine,
-                    reason: Reason::Best,
-                },
-                Err(refusal) => Self {
-                    engine: worker(),
-                    reason: Reason::NoUring(refusal),
-                },
+            Choice::Uring => Ok(Self {
+                engine: uring(settings)?,
+                reason: Reason::Asked,
             }),
+            _ => Ok(Self::or_threads(settings)),
         }
     }
+
+    /// Makes an engine; where there is no io_uring, one of threads, whatever was asked for.
+    #[must_use]
+    pub fn or_threads(settings: Settings) -> Self {
+        let (engine, reason): (Arc<dyn Engine>, _) = match settings.choice {
+            Choice::Sync => (Arc::new(SyncEngine::new()), Reason::Asked),
+            Choice::Worker => (workers(settings), Reason::Asked),
+            Choice::Auto | Choice::Uring => match uring(settings) {
+                Ok(engine) => (engine, Reason::Best),
+                Err(refusal) => (workers(settings), Reason::NoUring(refusal)),
+            },
+        };
+        Self { engine, reason }
+    }
+}
+
+fn workers(settings: Settings) -> Arc<dyn Engine> {
+    Arc::new(WorkerEngine::new(settings.workers))
 }
 
 #[cfg(target_os = "linux")]

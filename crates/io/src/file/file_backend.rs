@@ -11,14 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::begun::Begun;
-use super::direct::{self, Direct, Transfers};
+use super::direct::{self, Direct};
 use super::gate::Gate;
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
 use super::{blocks, lock, sync, transfer};
 use crate::backend::{
-    Backend, FileId, Kind as What, RawFile, Request, Sealed, read_only, too_large,
+    Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
 
 /// A regular file, or a block device, read with `preadv` and written with `pwritev` (or `pread` and `pwrite`), through the operating system's cache or past it.
@@ -417,6 +417,10 @@ impl Backend for FileBackend {
 
     fn alignment(&self) -> usize {
         self.direct.unit().unwrap_or(1)
+    }
+
+    fn file_transfers(&self) -> Option<Transfers> {
+        Some(self.transfers())
     }
 
     fn raw_file(&self) -> Option<&dyn RawFile> {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `file_backend` | [`FileBackend`], and [`UnlockedFile`]: a file that is not locked yet |
 //! | `options` | [`FileOptions`]: the treatment of the file when it is opened for writing |
-//! | `direct` | [`Direct`], [`Transfers`]: whether transfers go past the operating system's cache, and why not |
+//! | `direct` | [`Direct`]: whether transfers go past the operating system's cache, and why not |
 //! | `transfer` | vectored reads and writes, to their end |
 //! | `blocks` | direct transfers: whole blocks, and parts of blocks by way of aligned memory |
 //! | `gate` | who may write whole blocks, and who parts of them |
@@ -57,7 +57,7 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-pub use self::direct::{Buffered, Direct, Transfers};
+pub use self::direct::Direct;
 pub use self::file_backend::{FileBackend, UnlockedFile};
 pub use self::options::FileOptions;
 pub use self::owner::Forked;

@@ -9,8 +9,9 @@ use std::sync::atomic::AtomicU64;
 
 use pagewell_sync::bytes::RacyBytes;
 
-use super::{Direct, FileBackend, FileOptions, Transfers};
+use super::{Direct, FileBackend, FileOptions};
 use crate::backend::Backend;
+use crate::backend::Transfers;
 
 /// The inodes of the directories that `file` has still to sync.
 fn unsynced(file: &FileBackend) -> Vec<u64> {

@@ -1,5 +1,7 @@
 //! What a thread does that meets another one at a slot.
 
+use std::sync::Arc;
+
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_io::MemoryBackend;
@@ -18,7 +20,7 @@ use crate::read::lookup::Lookup;
 fn who_meets_a_claim_looks_a_few_times_before_it_sleeps() {
     bounded("looking a few times", || {
         let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(256)).unwrap());
-        let storage = Box::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
+        let storage = Arc::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
         let page_size = PageSize::SMALLEST;
         let opened = Opened::of_backend(
             &files,

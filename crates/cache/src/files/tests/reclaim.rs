@@ -82,7 +82,7 @@ fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
 }
 
 fn open_backend(files: &Arc<Files<LockBit>>, backend: impl Backend) -> Opened<LockBit> {
-    let backend = Box::new(backend);
+    let backend = Arc::new(backend);
     let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
     Opened::of_backend(files, backend, path, page_size, (Access::Read, None))
         .unwrap()
@@ -303,7 +303,7 @@ impl Stuck {
             mode: Some(Writeback::Manual),
             before_write: None,
         };
-        let backend = Box::new(MemoryBackend::writable(vec![0; 1 << 20]));
+        let backend = Arc::new(MemoryBackend::writable(vec![0; 1 << 20]));
         let access = Access::Write(options);
         let opened = Opened::of_backend(
             &files,

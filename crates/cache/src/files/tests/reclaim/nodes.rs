@@ -268,7 +268,7 @@ fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBi
         mode: Some(mode),
         before_write: None,
     };
-    let (backend, path) = (Box::new(backend), "dirty".into());
+    let (backend, path) = (Arc::new(backend), "dirty".into());
     let access = Access::Write(options);
     let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, (access, None));
     let mapping = opened.unwrap().0;

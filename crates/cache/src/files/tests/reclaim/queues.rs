@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Zeros, nr_evicted, pin};
+use crate::base::engines::Engines;
 use crate::base::page::PageSize;
 use crate::dirty::options::Access;
 use crate::dirty::pressure::Limits;
@@ -25,11 +26,16 @@ const NR_FRAMES: usize = 1024;
 
 fn files(eviction: Eviction) -> Arc<Files<LockBit>> {
     let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
-    files_with(pool, Limits::of_cache(NR_FRAMES), eviction)
+    files_with(
+        pool,
+        Limits::of_cache(NR_FRAMES),
+        eviction,
+        Engines::default(),
+    )
 }
 
 fn open(files: &Arc<Files<LockBit>>, nr_pages: u64, page_size: usize) -> Opened<LockBit> {
-    let backend = Box::new(Zeros(nr_pages * page_size as u64));
+    let backend = Arc::new(Zeros(nr_pages * page_size as u64));
     let page_size = PageSize::checked(page_size, crate::base::error::Op::Open).unwrap();
     Opened::of_backend(
         files,

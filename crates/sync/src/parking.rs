@@ -1,4 +1,4 @@
-//! Waiting for a word to change, for as long as I/O takes.
+//! Waiting for a word to change, for as long as I/O takes: by a thread, which sleeps, or by a task, which leaves its waker.
 //!
 //! Protocol.
 //!
@@ -15,6 +15,23 @@
 //! which releases the lock, and wakes it. So if nobody waits, waking costs one fence.
 //!
 //! Words of one bucket share its wake-ups: a waiter that is woken for another word sleeps again.
+//!
+//! # Tasks
+//!
+//! A task does 1 to 3 too ([`WaitTable::leave_waker`]), and leaves its waker instead of going to sleep; it stays counted until the waker is
+//! taken out, by the waker of step d or by the task itself ([`Left`]). So the argument is the same one.
+//!
+//! A task's waker is code of the program: it may do anything, such as run the task at once. So no waker is called under a lock, nor
+//! where a thread has something in hand that the program could wait for. Step d gives the wakers it finds to the *courier* of the table,
+//! which calls them where nothing is in hand; or, if this thread said so ([`keep_wakers`]), keeps them until it is done.
+//!
+//! Proved by: `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::shard::Padded;
@@ -28,17 +45,101 @@ const BUCKETS: usize = 1;
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// How many threads are between steps 1 and 4.
+    /// How many threads are between steps 1 and 4, and how many wakers there are.
     nr_waiters: AtomicUsize,
-    lock: Mutex<()>,
+    lock: Mutex<Wakers>,
     changed: Condvar,
 }
 
-/// Where threads wait for words that other threads change.
-#[derive(Debug)]
+/// The wakers that were left in a bucket: by the number of the leaving, with the address of the word.
+#[derive(Debug, Default)]
+struct Wakers {
+    left: HashMap<u64, (usize, Waker)>,
+    next: u64,
+}
+
+impl Wakers {
+    /// Takes out those that wait for the word at `address`.
+    fn take(&mut self, address: usize) -> Vec<Waker> {
+        let taken = self.left.extract_if(|_, (word, _)| *word == address);
+        taken.map(|(_, (_, waker))| waker).collect()
+    }
+}
+
+/// Calls wakers where nothing is in hand that a program could wait for.
+pub trait Courier: Send + Sync {
+    /// Has all of `wakers` called, soon; not by this thread before this call returns.
+    fn deliver(&self, wakers: Vec<Waker>);
+}
+
+thread_local! {
+    /// What this thread's wake-ups have found, while it keeps them.
+    static KEPT: RefCell<Option<Vec<Waker>>> = const { RefCell::new(None) };
+}
+
+/// Calls wakers. One that panics keeps no other from being called; the panic hook has shown it, and its payload, whose drop could panic
+/// again, is leaked.
+pub fn call(wakers: Vec<Waker>) {
+    for waker in wakers {
+        let call = AssertUnwindSafe(|| waker.wake());
+        catch_unwind(call).unwrap_or_else(std::mem::forget);
+    }
+}
+
+/// Does `work`, and calls the wakers that it finds afterwards. Whatever `work` has in hand it has let go of then.
+pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
+    /// Calls the wakers also when `work` panics.
+    struct Call;
+    impl Drop for Call {
+        fn drop(&mut self) {
+            let kept = KEPT.try_with(RefCell::take).unwrap_or_default();
+            call(kept.unwrap_or_default());
+        }
+    }
+    let is_kept_already = KEPT.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        let is_so = kept.is_some();
+        kept.get_or_insert_default();
+        is_so
+    });
+    let _call = (is_kept_already == Ok(false)).then(|| Call);
+    work()
+}
+
+/// Where threads and tasks wait for words that other threads change.
 pub struct WaitTable {
     /// Each on lines of its own: a thread that has changed a word looks at the count of its bucket only.
     buckets: Box<[Padded<Bucket>]>,
+    courier: Option<Box<dyn Courier>>,
+}
+
+impl fmt::Debug for WaitTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitTable")
+            .field("buckets", &self.buckets)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A waker that was left. Dropping this takes it out, if it is still there.
+#[derive(Debug)]
+#[must_use = "a waker that is dropped is taken out"]
+pub struct Left {
+    bucket: usize,
+    nr: u64,
+}
+
+impl Left {
+    /// Takes the waker out, if it was not called.
+    pub fn take_out(self, table: &WaitTable) {
+        let bucket = &table.buckets[self.bucket];
+        let taken = lock(&bucket.lock).left.remove(&self.nr);
+        if taken.is_some() {
+            // ORDERING: Relaxed; as at the end of `wait_while`.
+            bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
+        }
+        // The waker, whose drop is code of the program, goes here, without the lock.
+    }
 }
 
 impl Default for WaitTable {
@@ -48,18 +149,66 @@ impl Default for WaitTable {
 }
 
 impl WaitTable {
-    /// A table in which nobody waits.
+    /// A table in which nobody waits. Wakers of tasks are called at once, by who wakes them: for tests.
     pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// A table in which nobody waits. Wakers of tasks go by `courier`.
+    pub fn with_courier(courier: Box<dyn Courier>) -> Self {
+        Self::with(Some(courier))
+    }
+
+    fn with(courier: Option<Box<dyn Courier>>) -> Self {
         Self {
             buckets: (0..BUCKETS).map(|_| Padded::default()).collect(),
+            courier,
         }
     }
 
-    fn bucket<T>(&self, word: &T) -> &Bucket {
+    fn bucket_nr<T>(&self, word: &T) -> usize {
         let address = std::ptr::from_ref(word).addr();
         // Fibonacci hashing: neighbouring words go to different buckets.
         let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize);
-        &self.buckets[(hash >> 32) % self.buckets.len()]
+        (hash >> 32) % self.buckets.len()
+    }
+
+    fn bucket<T>(&self, word: &T) -> &Bucket {
+        &self.buckets[self.bucket_nr(word)]
+    }
+
+    /// Leaves `waker`, to be called when `word` is changed, unless `must_wait` returns false: then there is nothing to wait for. It is
+    /// called with the bucket locked, so it may only load the word. The word's address is not used for another one as long as the waker
+    /// is left.
+    pub fn leave_waker<T>(
+        &self,
+        word: &T,
+        waker: &Waker,
+        must_wait: impl FnOnce(&T) -> bool,
+    ) -> Option<Left> {
+        let bucket_nr = self.bucket_nr(word);
+        let bucket = &self.buckets[bucket_nr];
+        // Code of the program.
+        let waker = waker.clone();
+        let mut wakers = lock(&bucket.lock);
+        // ORDERING: Relaxed; as in `wait_while`.
+        bucket.nr_waiters.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: SeqCst fence; as in `wait_while`.
+        fence(Ordering::SeqCst);
+        if !must_wait(word) {
+            // ORDERING: Relaxed; as in `wait_while`.
+            bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
+            drop(wakers);
+            return None;
+        }
+        let nr = wakers.next;
+        wakers.next += 1;
+        let address = std::ptr::from_ref(word).addr();
+        wakers.left.insert(nr, (address, waker));
+        Some(Left {
+            bucket: bucket_nr,
+            nr,
+        })
     }
 
     /// Sleeps until `must_wait` returns false. It is called with the bucket locked, so it may only load
@@ -81,7 +230,7 @@ impl WaitTable {
         bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all threads that wait for `word`. The caller has changed the word before.
+    /// Wakes all threads and tasks that wait for `word`. The caller has changed the word before.
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
         fence(Ordering::SeqCst);
@@ -90,9 +239,40 @@ impl WaitTable {
         if bucket.nr_waiters.load(Ordering::Relaxed) == 0 {
             return;
         }
-        // Taking the lock orders this wake-up after the waiter has gone to sleep.
-        drop(lock(&bucket.lock));
+        // Taking the lock orders this wake-up after the waiter has gone to sleep, or has left its waker.
+        let mut left = lock(&bucket.lock);
+        let wakers = left.take(std::ptr::from_ref(word).addr());
+        drop(left);
         bucket.changed.notify_all();
+        if !wakers.is_empty() {
+            // ORDERING: Relaxed; as at the end of `wait_while`.
+            bucket.nr_waiters.fetch_sub(wakers.len(), Ordering::Relaxed);
+            self.deliver(wakers);
+        }
+    }
+
+    /// How many threads and tasks are counted; for tests.
+    #[cfg(any(test, loom))]
+    pub fn nr_waiters(&self) -> usize {
+        let of_bucket = |bucket: &Padded<Bucket>| bucket.nr_waiters.load(Ordering::Relaxed);
+        self.buckets.iter().map(of_bucket).sum()
+    }
+
+    /// Has wakers called where nothing is in hand.
+    #[cold]
+    fn deliver(&self, wakers: Vec<Waker>) {
+        let mut wakers = Some(wakers);
+        // (A thread that is ending has no such variable any more, and keeps none.)
+        let _ = KEPT.try_with(|kept| {
+            if let Some(kept) = kept.borrow_mut().as_mut() {
+                kept.extend(wakers.take().unwrap_or_default());
+            }
+        });
+        match (wakers, &self.courier) {
+            (Some(wakers), Some(courier)) => courier.deliver(wakers),
+            (Some(wakers), None) => call(wakers),
+            (None, _) => {}
+        }
     }
 }
 
@@ -120,5 +300,79 @@ mod tests {
                 assert_eq!(waiter.join().unwrap(), 7);
             }
         });
+    }
+
+    /// A waker that counts its calls.
+    #[derive(Default)]
+    struct Count(std::sync::atomic::AtomicUsize);
+
+    impl Count {
+        fn nr(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl std::task::Wake for Count {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_waker_is_called_once_for_its_word_alone() {
+        let table = WaitTable::new();
+        let words = [const { AtomicU64::new(0) }; 200];
+        let counts: Vec<_> = words
+            .iter()
+            .map(|_| std::sync::Arc::new(Count::default()))
+            .collect();
+        let left: Vec<_> = std::iter::zip(&words, &counts)
+            .map(|(word, count)| {
+                let waker = Waker::from(std::sync::Arc::clone(count));
+                table.leave_waker(word, &waker, |_| true).unwrap()
+            })
+            .collect();
+        assert!(
+            table
+                .leave_waker(&words[0], Waker::noop(), |_| false)
+                .is_none()
+        );
+        for word in &words[..100] {
+            table.wake(word);
+            table.wake(word);
+        }
+        for (nr, count) in counts.iter().enumerate() {
+            assert_eq!(count.nr(), usize::from(nr < 100));
+        }
+        assert_eq!(table.nr_waiters(), 100);
+        left.into_iter().for_each(|left| left.take_out(&table));
+        assert_eq!(table.nr_waiters(), 0);
+        words.iter().for_each(|word| table.wake(word));
+        assert_eq!(counts.iter().map(|count| count.nr()).sum::<usize>(), 100);
+    }
+
+    #[test]
+    fn wakers_are_kept_until_the_work_is_done_and_one_that_panics_keeps_no_other() {
+        struct Panics;
+        impl std::task::Wake for Panics {
+            fn wake(self: std::sync::Arc<Self>) {
+                panic!("a waker that panics, as it is to");
+            }
+        }
+        let table = WaitTable::new();
+        let word = AtomicU64::new(0);
+        let count = std::sync::Arc::new(Count::default());
+        let wakers = [
+            Waker::from(std::sync::Arc::new(Panics)),
+            Waker::from(std::sync::Arc::clone(&count)),
+        ];
+        let left = wakers.map(|waker| table.leave_waker(&word, &waker, |_| true).unwrap());
+        keep_wakers(|| {
+            keep_wakers(|| table.wake(&word));
+            assert_eq!(count.nr(), 0);
+        });
+        assert_eq!(count.nr(), 1);
+        left.into_iter().for_each(|left| left.take_out(&table));
+        assert_eq!(table.nr_waiters(), 0);
     }
 }

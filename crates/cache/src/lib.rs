@@ -64,6 +64,8 @@ pub use base::page::MAX_FILE_BYTES;
 pub use dirty::options::{BeforeWrite, Writeback};
 pub use index::token::{Token, TokenState};
 pub use mapping::user::FileUser;
+#[cfg(not(loom))]
+pub use read::ahead::Advice;
 pub use read::look::{OfFile, Torn, Watch, Words};
 pub use read::look_at::{Looked, look_at};
 #[cfg(not(loom))]

@@ -38,8 +38,8 @@
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File, Group,
-    GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard,
+    Advice, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File,
+    Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard,
     PageGuardMut, PublishedPage, Quiet, ReadRequest, Stats, Token, TokenState, Torn, View, Watch,
     Writeback,
 };

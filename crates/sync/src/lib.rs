@@ -57,6 +57,18 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Locks `mutex`, as [`lock`], if no other thread has it.
+#[cfg(not(loom))]
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    use std::sync::TryLockError;
+    note_lock();
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// Locks `lock` for reading; a panic of another holder does not poison it, as for [`lock`].
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {

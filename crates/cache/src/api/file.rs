@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_io::Transfers;
+use pagewell_sync::Arc;
 use pagewell_sync::shard::{Gap, LINES};
 
 use crate::base::error::{Cause, Error, ErrorKind, Op};
@@ -19,10 +20,11 @@ use crate::mapping::record::Mapping;
 use crate::mapping::refresh::refresh;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
+use crate::read::guide::OfHandle;
 use crate::read::look::Torn;
 use crate::read::look_at::Looked;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
-use crate::read::reader::{FastRead, ReadPath, Reader};
+use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
 use crate::spaces::mapped::MappedFile;
@@ -126,17 +128,24 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    pub(super) fn mapping(&self) -> &Mapping<S> {
-        &self.mapping
+    pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {
+        self.mapping.mapping()
+    }
+
+    pub(super) fn sequence(&self) -> &Sequence {
+        &self.sequence
+    }
+
+    /// What its reads do beside reading.
+    pub(super) fn guide(&self) -> OfHandle<'_, S> {
+        OfHandle::new(self.mapping(), &self.sequence)
     }
 
     /// [`read_at`](Self::read_at) for reads of any length, hits or not.
     #[inline(never)]
     pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.mapping.check_home(Op::Read)?;
-        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Optimistic, |page, wanted| {
-            self.sequence.on_miss(page, wanted)
-        })
+        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Optimistic, self.guide())
     }
 
     /// A baseline: as [`read_at`](Self::read_at), but always with a reference to each page, which the optimistic read
@@ -148,9 +157,7 @@ impl<S: RefScheme> File<S> {
     #[cfg(feature = "baselines")]
     pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.mapping.check_home(Op::Read)?;
-        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, |page, wanted| {
-            self.sequence.on_miss(page, wanted)
-        })
+        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, self.guide())
     }
 
     /// Has `look` look at page number `page` where it is, and returns its answer, if the page did not change meanwhile. No copy is
@@ -235,7 +242,7 @@ impl<S: RefScheme> File<S> {
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
         Viewer(&self.mapping)
-            .view(page, look, &|| self.sequence.on_miss(page, 1))
+            .view(page, look, &|| self.guide().on_miss(page, 1))
             .map_err(|error| error.with_op(Op::View))
     }
 
@@ -306,7 +313,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// The pages that have any of the bytes in `range`.
-    fn pages_of(&self, range: Range<u64>) -> Range<u64> {
+    pub(super) fn pages_of(&self, range: Range<u64>) -> Range<u64> {
         if range.is_empty() {
             return 0..0;
         }

@@ -3,9 +3,10 @@
 use pagewell_frame::refcount::RefScheme;
 
 use crate::api::file::File;
-use crate::base::error::Error;
+use crate::base::error::{Error, Op};
 use crate::read::look::Torn;
 use crate::read::many::{GROUP, ReadRequest};
+use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Reader;
 use crate::read::view::View;
 
@@ -13,7 +14,8 @@ impl<S: RefScheme> File<S> {
     /// Does many reads, each as [`read_at`](Self::read_at) does it, with its own [`result`](ReadRequest::result).
     ///
     /// Those of cached pages wait for memory together, sixteen at a time. That pays where they are at random places of a large cache; pages
-    /// that are in the processor's caches are read faster one by one (`docs/benchmarks.md`). They are done in any order, and may see writes
+    /// that are in the processor's caches are read faster one by one (`docs/benchmarks.md`). Missing pages are read from the file at once, as
+    /// many as the engine takes ([`Builder::engine`](crate::Builder::engine)). They are done in any order, and may see writes
     /// of other threads in any order.
     ///
     /// ```
@@ -35,16 +37,53 @@ impl<S: RefScheme> File<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
-        for group in requests.chunks_mut(GROUP) {
-            Reader(self.mapping()).read_group(group, |request| self.read_other(request));
+        let mut others = Vec::new();
+        for (nr, group) in requests.chunks_mut(GROUP).enumerate() {
+            let mut missed = Reader(self.mapping()).read_group(group);
+            while missed != 0 {
+                others.push(nr * GROUP + missed.trailing_zeros() as usize);
+                missed &= missed - 1;
+            }
+        }
+        if !others.is_empty() {
+            self.read_others(requests, &others);
         }
     }
 
-    /// A read of a batch that has not hit, or has gone wrong.
+    /// Those of `requests` that have not hit, or have gone wrong.
     #[cold]
     #[inline(never)]
-    fn read_other(&self, request: &mut ReadRequest<'_>) {
-        request.result = self.read_at_any(request.buf, request.offset);
+    fn read_others(&self, requests: &mut [ReadRequest<'_>], others: &[usize]) {
+        let mut rest = others;
+        while !rest.is_empty() {
+            let nr = self.read_missing(requests, rest);
+            let now;
+            (now, rest) = rest.split_at(nr);
+            for &at in now {
+                let request = &mut requests[at];
+                request.result = self.read_at_any(request.buf, request.offset);
+            }
+        }
+    }
+
+    /// Has the missing pages of requests read at once, of as many of `others` as is good; returns of how many, at least one.
+    fn read_missing(&self, requests: &[ReadRequest<'_>], others: &[usize]) -> usize {
+        let is_home = self.mapping().check_home(Op::Read).is_ok();
+        if others.len() == 1 || !is_home {
+            return others.len();
+        }
+        let mut prefetcher = Prefetcher::new(self.mapping());
+        let mut nr = 0;
+        for &at in others {
+            let request = &requests[at];
+            let end = request.offset.saturating_add(request.buf.len() as u64);
+            nr += 1;
+            if !prefetcher.add(self.pages_of(request.offset..end)) {
+                break;
+            }
+        }
+        prefetcher.run();
+        nr
     }
 
     /// Has `look` look at many pages, each as in [`view`](Self::view): it gets the place in `pages`, and the view. What each look returns

@@ -6,6 +6,7 @@
 //!
 //! Calls every room. It checks the arguments of users, and turns outcomes into errors; the rooms below do the work.
 
+pub(crate) mod advise;
 pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod companion;

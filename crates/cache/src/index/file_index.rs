@@ -38,6 +38,8 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::thread::Backoff;
+#[cfg(not(loom))]
+use pagewell_sync::try_lock;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::base::extent::EXTENT_WORDS;
@@ -286,6 +288,12 @@ impl<S: RefScheme> Index<S> {
     /// finds memory for it. The holder may look for frames, and evict: an eviction takes leaves out, but makes none.
     pub(crate) fn lock_to_make(&self, leaf: usize) -> MutexGuard<'_, ()> {
         lock(&self.upkeep.makers[leaf % MAKERS])
+    }
+
+    /// As [`lock_to_make`](Self::lock_to_make), if no other thread makes a leaf that shares the lock.
+    #[cfg(not(loom))]
+    pub(crate) fn try_lock_to_make(&self, leaf: usize) -> Option<MutexGuard<'_, ()>> {
+        try_lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
     /// Counts `leaf`, which the caller is about to make and has locked for that, if what it needs is within `paid` bytes,

@@ -371,6 +371,12 @@ impl<S: RefScheme> Mapping<S> {
         &self.shared
     }
 
+    /// The part of the cache that its files share, to be kept.
+    #[cfg(not(loom))]
+    pub(super) fn shared_arc(&self) -> &Arc<Shared<S>> {
+        &self.shared
+    }
+
     pub(crate) fn users(&self) -> &pagewell_sync::Arc<Users> {
         &self.users
     }
@@ -399,6 +405,14 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// Whether pages are read ahead apart from misses: nobody below does it.
+    #[cfg(not(loom))]
+    pub(crate) fn reads_ahead_apart(&self) -> bool {
+        use pagewell_io::Transfers::Direct;
+        matches!(self.backend.file_transfers(), Some(Direct { .. }))
+            || self.backend.deferred().is_some()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -526,11 +540,16 @@ impl<S: RefScheme> Mapping<S> {
     /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool, or of the group's
     /// limit.
     pub(crate) fn most_pages(&self) -> usize {
+        let pool = self.most_frames() / 16 * FRAME_BYTES;
+        (MOST_BYTES.min(pool) / self.page_size()).max(1)
+    }
+
+    /// The most frames that its pages may have: those of the pool, or of the group's limit.
+    pub(crate) fn most_frames(&self) -> usize {
         let max = self
             .group()
             .map_or(NO_MAX, |group| group.account().limits().max);
-        let pool = self.pool().nr_frames().min(max) / 16 * FRAME_BYTES;
-        (MOST_BYTES.min(pool) / self.page_size()).max(1)
+        self.pool().nr_frames().min(max)
     }
 
     /// How many bytes of `page` a file of `size` bytes has.

@@ -1,25 +1,140 @@
-//! Readahead: how many pages to read when one is missing.
+//! Reading ahead: how many pages to read when one is missing, and which to begin with before they are wanted.
 //!
-//! A handle that misses the page right after the last one that it read in is reading in sequence; it
-//! reads twice as many pages each time, up to [`MOST_BYTES`]. Any other miss reads the requested
-//! pages. The state is a hint. It belongs to the handle, and only misses touch it.
+//! Misses of a handle are told apart into *streams*: one that goes forward page by page, and ones that go by a constant step, forward or
+//! backward. Several go on at once in one handle. A stream reads further ahead each time, up to a limit. Any other miss reads
+//! the pages that are asked for.
+//!
+//! There are two ways to read ahead. *Together*: the miss reads more pages than it needs, in one transfer; so a reader waits for a transfer now and then.
+//! *Apart*: the miss reads what it needs, while the engine reads what comes after; a page of that is *marked*, and who touches
+//! it has the engine go on. So a reader that is slower than the storage waits for it once. The latter is for storages of which nobody else
+//! reads ahead: direct files, and those that complete later ([`Mapping::reads_ahead_apart`](crate::mapping::record::Mapping)).
+//!
+//! The state is a hint. It belongs to the handle; misses change it, and who first touches a marked page. Hits do not.
+
+use std::ops::Range;
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
-/// The most that is read ahead, in bytes.
-const MOST_BYTES: usize = 128 << 10;
+/// The most that is read ahead together, in bytes.
+const MOST_TOGETHER: usize = 128 << 10;
 
-/// The position of a handle in its sequence.
+/// The same for pages that are read apart: enough for a few large transfers at once.
+const MOST_APART: usize = 2 << 20;
+
+/// How many streams a handle has.
+const STREAMS: usize = 8;
+
+/// A miss within so many pages of a stream's last one may be its next step.
+const NEAR: u64 = 4096;
+
+/// The most steps that are read ahead at once.
+const MOST_STEPS: u64 = 32;
+
+/// No page.
+const NONE: u64 = u64::MAX;
+
+/// How a file is going to be read, as its reader says: [`File::advise`](crate::File::advise).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// In no particular way: streams are found out.
+    #[default]
+    Normal,
+    /// In order: twice as much is read ahead, from the first miss on.
+    Sequential,
+    /// At random: nothing is read ahead.
+    Random,
+    /// The bytes once: what this handle reads for the first time stays as likely to be evicted as if it had not been read.
+    Once,
+    /// The bytes soon: their reading begins now ([`File::prefetch`](crate::File::prefetch)).
+    Soon,
+    /// The bytes not soon: their pages are dropped, unless they have writes that the file does not have yet
+    /// ([`File::invalidate`](crate::File::invalidate)).
+    NotSoon,
+}
+
+/// Which pages to read ahead: runs of as many pages, a step from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    start: PageNr,
+    nr_pages: u64,
+    step: i64,
+    nr_runs: u64,
+}
+
+impl Ahead {
+    /// The runs, as far as they have numbers.
+    pub(crate) fn runs(self) -> impl Iterator<Item = Range<PageNr>> {
+        (0..self.nr_runs).map_while(move |nr| {
+            let off = self.step.checked_mul(i64::try_from(nr).ok()?)?;
+            let start = self.start.checked_add_signed(off)?;
+            Some(start..start.checked_add(self.nr_pages)?)
+        })
+    }
+}
+
+/// What a miss is to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// So many pages, with its own transfer.
+    pub(crate) now: usize,
+    /// And these, apart.
+    pub(crate) ahead: Option<Ahead>,
+}
+
+/// Whether pages are read ahead by the miss's own transfer, or apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Together,
+    Apart,
+}
+
+/// The streams of a handle.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    /// The page after the last that was read in.
-    next: AtomicU64,
-    /// How many pages were read in last.
-    window: AtomicU64,
-    /// The most pages to read in.
-    most: u64,
+    streams: Mutex<Streams>,
+    /// For each stream the page whose touch has the engine go on.
+    marked: [AtomicU64; STREAMS],
+    most_together: u64,
+    most_apart: u64,
+    advice: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Streams {
+    all: [Stream; STREAMS],
+    /// How many misses there were.
+    now: u64,
+}
+
+/// Misses that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// Where its last miss began; or the last run that was begun, if it goes by steps.
+    start: PageNr,
+    /// The page after the last that was read, or begun.
+    next: PageNr,
+    /// How far its last miss was from the one before, and how often that was the same.
+    step: i64,
+    nr_same: u32,
+    /// How many pages were read in last, or begun; or how many steps.
+    window: u64,
+    /// When it was used last.
+    used: u64,
+}
+
+impl Stream {
+    const NEW: Self = Self {
+        start: NONE,
+        next: NONE,
+        step: 0,
+        nr_same: 0,
+        window: 1,
+        used: 0,
+    };
 }
 
 impl Sequence {
@@ -27,28 +142,207 @@ impl Sequence {
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
         // Readahead must not push out pages that the reader is about to reach: a sixteenth of the pool.
         let pool = nr_frames * pagewell_frame::FRAME_BYTES / 16;
+        let most = |bytes: usize| (bytes.min(pool) / page_size).max(1) as u64;
         Self {
-            next: AtomicU64::new(u64::MAX),
-            window: AtomicU64::new(1),
-            most: (MOST_BYTES.min(pool) / page_size).max(1) as u64,
+            streams: Mutex::new(Streams {
+                all: [Stream::NEW; STREAMS],
+                now: 0,
+            }),
+            marked: [const { AtomicU64::new(NONE) }; STREAMS],
+            most_together: most(MOST_TOGETHER),
+            most_apart: most(MOST_APART),
+            advice: AtomicU64::new(Advice::Normal as u64),
         }
     }
 
-    /// How many pages to read, from the missing `page` on, when the read itself needs `wanted` of them.
-    pub(crate) fn on_miss(&self, page: PageNr, wanted: usize) -> usize {
-        // ORDERING: Relaxed, all of them; a hint. Threads that share a handle may garble it, and then read a
-        // little more or less than they might.
-        let wanted = wanted as u64;
-        let window = if page == self.next.load(Ordering::Relaxed) {
-            (self.window.load(Ordering::Relaxed) * 2).clamp(1, self.most)
-        } else {
-            1
+    /// What the reader has said.
+    fn has(&self, advice: Advice) -> bool {
+        // ORDERING: Relaxed; a hint.
+        self.advice.load(Ordering::Relaxed) == advice as u64
+    }
+
+    pub(crate) fn set_advice(&self, advice: Advice) {
+        // ORDERING: Relaxed; a hint.
+        self.advice.store(advice as u64, Ordering::Relaxed);
+    }
+
+    /// Whether what is read for the first time is not to be noted as used.
+    pub(crate) fn is_once(&self) -> bool {
+        self.has(Advice::Once)
+    }
+
+    fn most(&self, way: Way) -> u64 {
+        let most = match way {
+            Way::Together => self.most_together,
+            Way::Apart => self.most_apart,
         };
-        let pages = wanted.max(window).min(self.most.max(wanted));
-        self.window.store(pages.min(self.most), Ordering::Relaxed);
-        self.next
-            .store(page.saturating_add(pages), Ordering::Relaxed);
-        pages as usize
+        most << u32::from(self.has(Advice::Sequential))
+    }
+
+    /// What to read, as `page` is missing, and the read itself needs `wanted` pages from there on.
+    pub(crate) fn on_miss(&self, page: PageNr, wanted: usize, way: Way) -> Plan {
+        let alone = Plan {
+            now: wanted,
+            ahead: None,
+        };
+        if self.has(Advice::Random) {
+            return alone;
+        }
+        // Another thread of the handle has it: this one reads what it needs.
+        let Some(mut streams) = try_lock(&self.streams) else {
+            return alone;
+        };
+        let most = self.most(way);
+        let wanted = wanted as u64;
+        streams.now += 1;
+        let now = streams.now;
+        let sequential = self.has(Advice::Sequential);
+        let found = streams.all.iter().position(|stream| stream.next == page);
+        if let Some(nr) = found {
+            let stream = &mut streams.all[nr];
+            stream.used = now;
+            return self.forward(nr, stream, page, wanted, (way, most));
+        }
+        if let Some(nr) = streams.nearest(page) {
+            let stream = &mut streams.all[nr];
+            let step = page.wrapping_sub(stream.start).cast_signed();
+            if step == stream.step {
+                stream.nr_same += 1;
+            } else {
+                (stream.step, stream.nr_same, stream.window) = (step, 0, 1);
+            }
+            (stream.start, stream.used) = (page, now);
+            stream.next = page.saturating_add(wanted);
+            if stream.nr_same != 0 && way == Way::Apart {
+                stream.window = (stream.window * 2).min(MOST_STEPS);
+                let ahead = self.by_steps(nr, stream, wanted, most);
+                return Plan { ahead, ..alone };
+            }
+            return alone;
+        }
+        let nr = streams.oldest();
+        streams.all[nr] = Stream {
+            start: page,
+            next: page.saturating_add(wanted),
+            window: wanted.min(most),
+            used: now,
+            ..Stream::NEW
+        };
+        // ORDERING: Relaxed, here and below; a hint.
+        self.marked[nr].store(NONE, Ordering::Relaxed);
+        if sequential {
+            let stream = &mut streams.all[nr];
+            return self.forward(nr, stream, page, wanted, (way, most));
+        }
+        alone
+    }
+
+    /// A stream goes on forward, with a miss of `page`.
+    fn forward(
+        &self,
+        nr: usize,
+        stream: &mut Stream,
+        page: PageNr,
+        wanted: u64,
+        (way, most): (Way, u64),
+    ) -> Plan {
+        let window = (stream.window * 2).clamp(1, most);
+        stream.start = page;
+        (stream.step, stream.nr_same) = (0, 0);
+        match way {
+            Way::Together => {
+                let pages = wanted.max(window).min(most.max(wanted));
+                stream.window = pages.min(most);
+                stream.next = page.saturating_add(pages);
+                Plan {
+                    now: pages as usize,
+                    ahead: None,
+                }
+            }
+            Way::Apart => {
+                stream.window = window;
+                stream.next = page.saturating_add(wanted);
+                let ahead = self.further(nr, stream);
+                Plan {
+                    now: wanted as usize,
+                    ahead: Some(ahead),
+                }
+            }
+        }
+    }
+
+    /// The next window of a stream that goes forward.
+    fn further(&self, nr: usize, stream: &mut Stream) -> Ahead {
+        let ahead = Ahead {
+            start: stream.next,
+            nr_pages: stream.window,
+            step: 0,
+            nr_runs: 1,
+        };
+        self.marked[nr].store(stream.next, Ordering::Relaxed);
+        stream.next = stream.next.saturating_add(stream.window);
+        ahead
+    }
+
+    /// The next steps of a stream that goes by steps, of `width` pages each.
+    fn by_steps(&self, nr: usize, stream: &mut Stream, width: u64, most: u64) -> Option<Ahead> {
+        let nr_runs = stream.window.min(most / width.max(1)).max(1);
+        let start = stream.start.checked_add_signed(stream.step)?;
+        let ahead = Ahead {
+            start,
+            nr_pages: width,
+            step: stream.step,
+            nr_runs,
+        };
+        // If it goes below 0, the next miss begins anew.
+        let off = stream.step.checked_mul(nr_runs.cast_signed())?;
+        stream.start = stream.start.checked_add_signed(off).unwrap_or(start);
+        stream.next = stream.start.saturating_add(width);
+        self.marked[nr].store(start, Ordering::Relaxed);
+        Some(ahead)
+    }
+
+    /// What to read, as `page` is touched for the first time since it was read.
+    pub(crate) fn on_touch(&self, page: PageNr) -> Option<Ahead> {
+        // ORDERING: Relaxed; a hint.
+        let is_marked = |marked: &AtomicU64| marked.load(Ordering::Relaxed) == page;
+        let nr = self.marked.iter().position(is_marked)?;
+        let mut streams = try_lock(&self.streams)?;
+        if !is_marked(&self.marked[nr]) {
+            return None;
+        }
+        self.marked[nr].store(NONE, Ordering::Relaxed);
+        streams.now += 1;
+        let now = streams.now;
+        let most = self.most(Way::Apart);
+        let stream = &mut streams.all[nr];
+        stream.used = now;
+        if stream.nr_same != 0 {
+            stream.window = (stream.window * 2).min(MOST_STEPS);
+            let width = stream.next - stream.start;
+            return self.by_steps(nr, stream, width, most);
+        }
+        stream.window = (stream.window * 2).clamp(1, most);
+        Some(self.further(nr, stream))
+    }
+}
+
+impl Streams {
+    /// The stream whose last miss was nearest to `page`, if it was near.
+    fn nearest(&self, page: PageNr) -> Option<usize> {
+        let distance = |stream: &Stream| stream.start.abs_diff(page);
+        let near = |(_, stream): &(usize, &Stream)| stream.start != NONE && distance(stream) < NEAR;
+        let near = self.all.iter().enumerate().filter(near);
+        near.min_by_key(|(_, stream)| distance(stream))
+            .map(|(nr, _)| nr)
+    }
+
+    /// The one that was used the longest time ago.
+    fn oldest(&self) -> usize {
+        let oldest = self.all.iter().enumerate();
+        oldest
+            .min_by_key(|(_, stream)| stream.used)
+            .map_or(0, |(nr, _)| nr)
     }
 }
 
@@ -56,24 +350,129 @@ impl Sequence {
 mod tests {
     use super::*;
 
+    fn together(sequence: &Sequence, page: PageNr, wanted: usize) -> usize {
+        let plan = sequence.on_miss(page, wanted, Way::Together);
+        assert_eq!(plan.ahead, None);
+        plan.now
+    }
+
+    fn runs(ahead: Option<Ahead>) -> Vec<Range<PageNr>> {
+        ahead.into_iter().flat_map(Ahead::runs).collect()
+    }
+
     #[test]
     fn a_sequence_doubles_up_to_the_limit_and_a_jump_starts_over() {
         let sequence = Sequence::new(4096, 1 << 20);
         let mut page = 10;
         for expected in [1, 2, 4, 8, 16, 32, 32] {
-            let pages = sequence.on_miss(page, 1);
+            let pages = together(&sequence, page, 1);
             assert_eq!(pages, expected);
             page += pages as u64;
         }
-        assert_eq!(sequence.on_miss(page + 1, 1), 1);
-        assert_eq!(sequence.on_miss(page + 2, 1), 2);
+        assert_eq!(together(&sequence, page + 10_000, 1), 1);
+        assert_eq!(together(&sequence, page + 10_001, 1), 2);
     }
 
     #[test]
     fn a_read_gets_what_it_wants_however_much() {
         let sequence = Sequence::new(65536, 64);
-        assert_eq!(sequence.on_miss(0, 500), 500);
-        assert_eq!(sequence.on_miss(3, 1), 1);
-        assert_eq!(sequence.on_miss(u64::MAX - 1, 7), 7);
+        assert_eq!(together(&sequence, 0, 500), 500);
+        assert_eq!(together(&sequence, 5003, 1), 1);
+    }
+
+    #[test]
+    fn several_streams_go_on_beside_each_other() {
+        let sequence = Sequence::new(4096, 1 << 20);
+        let mut pages = [0, 1 << 20, 2 << 20, 3 << 20, 4 << 20];
+        for expected in [1, 2, 4, 8, 16, 32, 32] {
+            for page in &mut pages {
+                let nr = together(&sequence, *page, 1);
+                assert_eq!(nr, expected);
+                *page += nr as u64;
+            }
+        }
+    }
+
+    #[test]
+    fn who_touches_a_marked_page_has_the_engine_go_on() {
+        let sequence = Sequence::new(4096, 1 << 20);
+        let miss = |page| sequence.on_miss(page, 1, Way::Apart);
+        let touch = |page| runs(sequence.on_touch(page));
+        assert_eq!(runs(miss(7).ahead), []);
+        assert_eq!(runs(miss(8).ahead), [9..11]);
+        // The first of what was begun is marked, and no other; and once.
+        assert_eq!(touch(10), []);
+        assert_eq!(touch(9), [11..15]);
+        assert_eq!(touch(9), []);
+        assert_eq!(touch(11), [15..23]);
+        let mut next = 15;
+        for _ in 0..12 {
+            let ahead = touch(next);
+            assert_eq!(ahead.len(), 1);
+            next = ahead[0].start;
+        }
+        let last = &touch(next)[0];
+        assert_eq!(last.end - last.start, 512, "2 MiB at the most");
+    }
+
+    #[test]
+    fn a_stream_that_goes_backward_or_by_steps_is_found_out() {
+        for step in [-1, -4, 3, 100] {
+            let sequence = Sequence::new(4096, 1 << 20);
+            let at = |nr: i64| (10_000 + nr * step).cast_unsigned();
+            let miss = |nr| runs(sequence.on_miss(at(nr), 1, Way::Apart).ahead);
+            let run = |nr| at(nr)..at(nr) + 1;
+            assert_eq!(miss(0), []);
+            // (A step of one page forward is a sequence.)
+            assert_eq!(miss(1), []);
+            assert_eq!(miss(2), [run(3), run(4)], "{step}");
+            let ahead = runs(sequence.on_touch(at(3)));
+            assert_eq!(ahead, [run(5), run(6), run(7), run(8)]);
+            assert_eq!(runs(sequence.on_touch(at(4))), []);
+            assert_eq!(runs(sequence.on_touch(at(5))).len(), 8);
+        }
+    }
+
+    #[test]
+    fn misses_at_random_read_nothing_ahead() {
+        let sequence = Sequence::new(4096, 1 << 20);
+        let mut rng = pagewell_testkit::Rng::new(5);
+        let nr_ahead = (0..10_000)
+            .filter(|_| {
+                let plan = sequence.on_miss(rng.below(1 << 30), 1, Way::Apart);
+                assert_eq!(plan.now, 1);
+                plan.ahead.is_some()
+            })
+            .count();
+        assert!(nr_ahead < 3, "{nr_ahead}");
+    }
+
+    #[test]
+    fn the_reader_knows_better() {
+        let sequence = Sequence::new(4096, 1 << 20);
+        sequence.set_advice(Advice::Random);
+        for page in 0..100 {
+            let alone = Plan {
+                now: 1,
+                ahead: None,
+            };
+            assert_eq!(sequence.on_miss(page, 1, Way::Apart), alone);
+        }
+        sequence.set_advice(Advice::Sequential);
+        assert_eq!(runs(sequence.on_miss(5, 1, Way::Apart).ahead), [6..8]);
+        sequence.set_advice(Advice::Once);
+        assert!(sequence.is_once());
+    }
+
+    #[test]
+    fn numbers_beyond_all_files_are_no_pages() {
+        let sequence = Sequence::new(4096, 64);
+        for page in [0, u64::MAX, 1, 0, u64::MAX - 1, u64::MAX, 3, 2, 1, 0] {
+            for way in [Way::Apart, Way::Together] {
+                let plan = sequence.on_miss(page, 3, way);
+                assert!(runs(plan.ahead).iter().all(|run| run.start <= run.end));
+                _ = sequence.on_touch(page);
+            }
+        }
     }
 }

@@ -31,7 +31,8 @@ use crate::supply::counters::Event;
 use crate::supply::groups::{Charge, Charger};
 use crate::supply::leaves::{LEAF_FRAMES, Leaves};
 use crate::supply::out_of_frames::OutOfFrames;
-use crate::supply::transfers::NodeSet;
+use crate::supply::permits::Permit;
+use crate::supply::transfers::{NodeSet, Transfer};
 
 /// The outcome of a fill.
 #[derive(Debug)]
@@ -70,36 +71,82 @@ impl<'m, S: RefScheme> Pending<'m, S> {
             readable: 0,
         }
     }
+}
 
-    /// The bytes that the storage has.
-    fn buf(&self) -> RacyBytes<'_> {
-        self.frame.bytes().slice(0, self.len)
-    }
+/// Pages that are about to be read in one transfer, and all that the transfer needs.
+#[derive(Debug)]
+pub(super) struct Batch<'m, S: RefScheme> {
+    // Dropped in this order. The transfer comes after the pages: until then their frames may become pages that can be evicted.
+    first: Pending<'m, S>,
+    more: Vec<Pending<'m, S>>,
+    transfer: Option<Transfer<'m>>,
+    _permit: Permit<'m>,
+    charge: Charge<'m>,
+    filler: Filler<'m, S>,
+    /// The number of the first page.
+    page: PageNr,
+    /// The size of the file that the storage is asked for.
+    size: u64,
+}
+
+/// What became of a transfer.
+pub(super) enum Landed {
+    /// So many pages were read, at least one.
+    Pages(usize),
+    /// None, since another thread is cutting the file, or has just cut it.
+    Cut,
 }
 
 /// Reads missing pages of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Filler<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+
+impl<S: RefScheme> Clone for Filler<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: RefScheme> Copy for Filler<'_, S> {}
 
 impl<'m, S: RefScheme> Filler<'m, S> {
     /// Reads `page`, and missing pages after it up to `want` pages in all.
     pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
-        let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
-        if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
-            || page >= self.0.index().capacity()
-        {
-            return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
+        let Some(mut batch) = self.prepare(page, want)? else {
+            return Ok(Fill::Raced);
+        };
+        if batch.is_of_zeros() {
+            return Ok(batch.publish_zeros());
         }
+        batch.begin();
+        let read = match batch.read() {
+            Ok(read) => read,
+            Err(error) if batch.more.is_empty() => return Err(self.failed(error)),
+            Err(_) => {
+                batch.more.clear();
+                batch.read().map_err(|error| self.failed(error))?
+            }
+        };
+        match batch.landed(read)? {
+            Landed::Pages(nr_read) => Ok(batch.publish_first(nr_read)),
+            Landed::Cut => Ok(Fill::Cut),
+        }
+    }
+
+    /// All that a fill of `page` needs, and of missing pages after it up to `want` in all, as far as those take no waiting. None if another
+    /// thread was faster.
+    fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
+        let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
+        self.check(page)?;
 
         // 1. A charge, if the file is in a group, and a permit; the leaf, the claim, and last a frame. With the claim in hand this waits
         // only for the storage; it waits for the charge with nothing in hand, and for the permit with the charge.
         let page_frames = self.0.order().frames() as usize;
-        let charger = Charger(self.0.supply());
         // And a leaf.
-        let mut charge = charger
+        let mut charge = Charger(self.0.supply())
             .charge(self.0.group().map(|group| &**group), page_frames + 1)
             .map_err(out_of_frames)?;
-        let mut permit = self
+        let permit = self
             .0
             .supply()
             .in_flight
@@ -108,16 +155,69 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             .leaf_or_new(self.0.index(), self.0.number(), page, &mut charge)
             .map_err(out_of_frames)?;
         let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
-            return Ok(Fill::Raced);
+            return Ok(None);
         };
         let frame = Allocator(self.0.supply())
             .alloc(self.0.order())
             .map_err(out_of_frames)?;
-        // Dropped after the pages: until then their frames may become pages that can be evicted.
-        let _transfer;
-        let mut first = Pending::new(frame, claim, place);
+        let first = Pending::new(frame, claim, place);
+        self.batch(first, (charge, permit), page, want).map(Some)
+    }
 
+    /// As [`prepare`](Self::prepare), and waits for nothing. None also if it would have to.
+    #[cfg(not(loom))]
+    pub(super) fn try_prepare(
+        self,
+        page: PageNr,
+        want: usize,
+    ) -> Result<Option<Batch<'m, S>>, Error> {
+        self.check(page)?;
+        let page_frames = self.0.order().frames() as usize;
+        let charger = Charger(self.0.supply());
+        let mut charge = charger.nothing(self.0.group().map(|group| &**group));
+        let in_flight = &self.0.supply().in_flight;
+        let mut first = || {
+            if !charger.try_extend(&mut charge, page_frames + 1) {
+                return None;
+            }
+            let permit = in_flight.try_permit(self.0.in_flight(), page_frames + LEAF_FRAMES)?;
+            let leaf = Leaves(self.0.supply()).try_leaf_or_new(
+                self.0.index(),
+                self.0.number(),
+                page,
+                &mut charge,
+            )?;
+            let (claim, place) = self.0.claim_empty(leaf, page)?;
+            let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
+            Some((Pending::new(frame, claim, place), permit))
+        };
+        match first() {
+            Some((first, permit)) => self.batch(first, (charge, permit), page, want).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the file has `page`, as far as fills know.
+    fn check(self, page: PageNr) -> Result<(), Error> {
+        if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
+            || page >= self.0.index().capacity()
+        {
+            return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
+        }
+        Ok(())
+    }
+
+    /// A batch that begins with `first`, which is `page`.
+    fn batch(
+        self,
+        mut first: Pending<'m, S>,
+        (mut charge, mut permit): (Charge<'m>, Permit<'m>),
+        page: PageNr,
+        want: usize,
+    ) -> Result<Batch<'m, S>, Error> {
         // 2. The same for its neighbours, as far as it goes without waiting.
+        let page_frames = self.0.order().frames() as usize;
+        let charger = Charger(self.0.supply());
         let mut more = Vec::new();
         if want > 1 {
             let end = self.0.fill_size().div_ceil(self.0.page_size() as u64);
@@ -127,7 +227,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
                 {
                     break;
                 }
-                let Some(pending) = self.try_prepare(next) else {
+                let Some(pending) = self.try_neighbour(next) else {
                     break;
                 };
                 more.push(pending);
@@ -146,49 +246,19 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             pending.readable = self.0.len_of(page, readable).max(pending.len);
         }
         more.retain(|pending| pending.len != 0);
-        match (first.len, first.readable) {
-            (0, 0) => return Err(self.0.error(ErrorKind::OutOfRange, Op::Read)),
-            // The storage has no byte of it yet.
-            (0, _) => return Ok(self.publish_zeros(first, &mut charge)),
-            _ => {}
+        if first.readable == 0 {
+            return Err(self.0.error(ErrorKind::OutOfRange, Op::Read));
         }
-
-        // 3. Read them all; if that fails, the first.
-        let supply = self.0.supply();
-        let frames = std::iter::once(&first).chain(&more);
-        let frames = frames.map(|pending| pending.frame.frame());
-        _transfer = supply
-            .transfers
-            .begin(NodeSet::of_frames(supply.pool(), frames));
-        let nr_read = match self.transfer(&first, &more, page) {
-            Ok(nr_read) => nr_read,
-            Err(error) if more.is_empty() => return Err(self.failed(error)),
-            Err(_) => {
-                more.clear();
-                self.transfer(&first, &more, page)
-                    .map_err(|error| self.failed(error))?
-            }
-        };
-        if nr_read == 0 {
-            if self.is_being_cut(size) {
-                return Ok(Fill::Cut);
-            }
-            self.0.supply().counters.add(Event::FailedFill, 1);
-            return Err(self.0.error(ErrorKind::Truncated, Op::Read));
-        }
-
-        // 4. Publish the pages that were read. The rest of them is given back.
-        more.truncate(nr_read - 1);
-        self.0.supply().counters.add(Event::Fill, nr_read as u64);
-        let len = first.readable;
-        let first = self.publish(first, 1, &mut charge);
-        for pending in more {
-            drop(self.publish(pending, 0, &mut charge));
-        }
-        match first {
-            Some(reference) => Ok(Fill::Filled(reference, len)),
-            None => Ok(Fill::Raced),
-        }
+        Ok(Batch {
+            first,
+            more,
+            transfer: None,
+            _permit: permit,
+            charge,
+            filler: self,
+            page,
+            size,
+        })
     }
 
     /// How far the file can be read if its storage has `fill_size` bytes: further, if the file is written to.
@@ -206,54 +276,12 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
     }
 
-    /// Publishes a page of zeros.
-    fn publish_zeros(self, pending: Pending<'m, S>, charge: &mut Charge<'_>) -> Fill<'m, S> {
-        let bytes = pending.frame.bytes();
-        bytes.zero(0, bytes.len());
-        let readable = pending.readable;
-        match self.publish(pending, 1, charge) {
-            Some(reference) => Fill::Filled(reference, readable),
-            None => Fill::Raced,
-        }
-    }
-
     /// Claims `page` and finds a frame for it, unless it is cached already or either takes waiting.
-    fn try_prepare(self, page: PageNr) -> Option<Pending<'m, S>> {
+    fn try_neighbour(self, page: PageNr) -> Option<Pending<'m, S>> {
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
         let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
         Some(Pending::new(frame, claim, place))
-    }
-
-    /// Reads `first`, which is page number `page`, and its neighbours `more`; returns how many it read
-    /// whole. Fewer than all means that the file has become shorter.
-    fn transfer(
-        self,
-        first: &Pending<'_, S>,
-        more: &[Pending<'_, S>],
-        page: PageNr,
-    ) -> std::io::Result<usize> {
-        let (backend, pos) = (self.0.backend(), page * self.0.page_size() as u64);
-        let all = || std::iter::once(first).chain(more);
-        let mut read = match more {
-            // A page alone takes no memory.
-            [] => backend.read_at(&[first.buf()], pos)?,
-            _ => backend.read_at(&all().map(Pending::buf).collect::<Vec<_>>(), pos)?,
-        };
-        let mut nr_read = 0;
-        for pending in all() {
-            if read < pending.len {
-                break;
-            }
-            read -= pending.len;
-            nr_read += 1;
-            // Bytes past the end of the file read as zeros, whatever the frame had before.
-            let bytes = pending.frame.bytes();
-            if pending.len < bytes.len() {
-                bytes.zero(pending.len, bytes.len() - pending.len);
-            }
-        }
-        Ok(nr_read)
     }
 
     /// Publishes a page that was read; with `extra` 1, returns a reference for the caller.
@@ -278,8 +306,133 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }
 
-    fn failed(self, error: std::io::Error) -> Error {
+    /// The error of a transfer, which is counted.
+    pub(super) fn failed(self, error: std::io::Error) -> Error {
         self.0.supply().counters.add(Event::FailedFill, 1);
         Error::from_io(Op::Read, error).with_path(self.0.path())
+    }
+}
+
+impl<'m, S: RefScheme> Batch<'m, S> {
+    fn all(&self) -> impl Iterator<Item = &Pending<'m, S>> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// How many pages it is of.
+    #[cfg(not(loom))]
+    pub(super) fn nr_pages(&self) -> usize {
+        1 + self.more.len()
+    }
+
+    /// Whether the storage has no byte of it yet: the file is being written to, and its end is longer here.
+    pub(super) fn is_of_zeros(&self) -> bool {
+        self.first.len == 0
+    }
+
+    /// Counts the transfer, which is about to begin.
+    pub(super) fn begin(&mut self) {
+        let supply = self.filler.0.supply();
+        let frames = self.all().map(|pending| pending.frame.frame());
+        let nodes = NodeSet::of_frames(supply.pool(), frames);
+        self.transfer = Some(supply.transfers.begin(nodes));
+    }
+
+    /// Where the transfer begins in the file.
+    pub(super) fn pos(&self) -> u64 {
+        self.page * self.filler.0.page_size() as u64
+    }
+
+    /// The memory to read into. A storage that wants whole blocks gets whole pages: what it reads past the end of the file is overwritten
+    /// with zeros.
+    pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
+        let is_aligned = self.filler.0.backend().alignment() > 1;
+        self.all().map(move |pending| match is_aligned {
+            true => pending.frame.bytes(),
+            false => pending.frame.bytes().slice(0, pending.len),
+        })
+    }
+
+    /// 3. Reads them all, by the storage's call; returns how many bytes.
+    fn read(&self) -> std::io::Result<usize> {
+        let (backend, pos) = (self.filler.0.backend(), self.pos());
+        if self.more.is_empty()
+            && let Some(buf) = self.bufs().next()
+        {
+            // A page alone takes no memory.
+            return backend.read_at(&[buf], pos);
+        }
+        backend.read_at(&self.bufs().collect::<Vec<_>>(), pos)
+    }
+
+    /// What has become of it, as `read` bytes were read. Pages are whole from now on: bytes past the end of the file read as zeros, whatever
+    /// the frames had before.
+    ///
+    /// # Errors
+    ///
+    /// [`Truncated`](ErrorKind::Truncated) if there is nothing to read.
+    pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
+        let mut nr_read = 0;
+        for pending in self.all() {
+            if read < pending.len {
+                break;
+            }
+            read -= pending.len;
+            nr_read += 1;
+            let bytes = pending.frame.bytes();
+            if pending.len < bytes.len() {
+                bytes.zero(pending.len, bytes.len() - pending.len);
+            }
+        }
+        let (mapping, counters) = (self.filler.0, &self.filler.0.supply().counters);
+        if nr_read != 0 {
+            counters.add(Event::Fill, nr_read as u64);
+            return Ok(Landed::Pages(nr_read));
+        }
+        if self.filler.is_being_cut(self.size) {
+            return Ok(Landed::Cut);
+        }
+        counters.add(Event::FailedFill, 1);
+        Err(mapping.error(ErrorKind::Truncated, Op::Read))
+    }
+
+    /// 4. Publishes the first `nr` pages, with a reference to the first one. The rest is given back.
+    fn publish_first(self, nr: usize) -> Fill<'m, S> {
+        let len = self.first.readable;
+        match self.publish(nr, 1) {
+            Some(reference) => Fill::Filled(reference, len),
+            None => Fill::Raced,
+        }
+    }
+
+    /// Publishes the first `nr` pages. The rest is given back.
+    #[cfg(not(loom))]
+    pub(super) fn publish_all(self, nr: usize) {
+        drop(self.publish(nr, 0));
+    }
+
+    /// Publishes a page of zeros.
+    pub(super) fn publish_zeros(self) -> Fill<'m, S> {
+        let bytes = self.first.frame.bytes();
+        bytes.zero(0, bytes.len());
+        self.publish_first(1)
+    }
+
+    fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m, S>> {
+        // Dropped in the opposite order.
+        let Self {
+            mut charge,
+            _permit,
+            transfer: _transfer,
+            mut more,
+            first,
+            filler,
+            ..
+        } = self;
+        more.truncate(nr.saturating_sub(1));
+        let first = filler.publish(first, extra, &mut charge);
+        for pending in more {
+            drop(filler.publish(pending, 0, &mut charge));
+        }
+        first
     }
 }

@@ -151,6 +151,14 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
+    /// A reference to the frame of `page`, if it is there; nothing is waited for, or noted.
+    pub(crate) fn peek(self, page: PageNr) -> Result<Option<Found<'m, S>>, Error> {
+        match self.0.index().look(page) {
+            Some(seen) if matches!(seen.slot.state(), State::Present(_)) => self.try_get_seen(seen),
+            _ => Ok(None),
+        }
+    }
+
     /// Notes for the eviction policy that `page` was used, if it is there and that is not noted yet; whether it is there now, and marked.
     pub(crate) fn mark(self, page: PageNr) -> bool {
         let Some(seen) = self.0.index().look(page) else {

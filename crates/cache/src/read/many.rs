@@ -9,7 +9,8 @@
 //! 4. One acquire fence; then load all slots again.
 //!
 //! The argument is that of one read: between the two loads of a slot lies the copy, and the fence between the copy and the second load.
-//! That other reads' copies lie in between too changes nothing. What did not hit, or has changed, is read by itself.
+//! That other reads' copies lie in between too changes nothing. What did not hit, or has changed, is read by itself;
+//! what of that is missing, the engine reads together before ([`crate::read::flight`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -49,13 +50,9 @@ impl<'b> ReadRequest<'b> {
 }
 
 impl<S: RefScheme> Reader<'_, S> {
-    /// Reads what hits of up to [`GROUP`] requests; `other` reads the rest, one by one.
+    /// Reads what hits of up to [`GROUP`] requests. Returns a bit for each of the others.
     #[inline]
-    pub(crate) fn read_group(
-        self,
-        requests: &mut [ReadRequest<'_>],
-        mut other: impl FnMut(&mut ReadRequest<'_>),
-    ) {
+    pub(crate) fn read_group(self, requests: &mut [ReadRequest<'_>]) -> u32 {
         let nr = requests.len().min(GROUP);
         let requests = &mut requests[..nr];
         // Loaded before the first atomic access; otherwise the compiler must load them again after each.
@@ -106,10 +103,7 @@ impl<S: RefScheme> Reader<'_, S> {
                 }
             }
         }
-        while others != 0 {
-            other(&mut requests[others.trailing_zeros() as usize]);
-            others &= others - 1;
-        }
+        others
     }
 
     /// Asks for what views of up to [`GROUP`] pages will load first: the slots, and then the first lines of the pages.

@@ -50,6 +50,26 @@ use crate::read::raw;
 /// make the function around it save its registers.
 const SHORT_BYTES: usize = 64;
 
+/// What a reader of many pages does beside reading.
+pub(crate) trait Guide {
+    /// How many pages to fill from the missing `page` on, as the read itself still needs `wanted`.
+    fn on_miss(&self, page: PageNr, wanted: usize) -> usize;
+
+    /// `page` is read for the first time since it was filled.
+    fn on_touch(&self, _page: PageNr) {}
+
+    /// Whether such a page is noted as used.
+    fn marks(&self) -> bool {
+        true
+    }
+}
+
+impl<F: Fn(PageNr, usize) -> usize> Guide for F {
+    fn on_miss(&self, page: PageNr, wanted: usize) -> usize {
+        self(page, wanted)
+    }
+}
+
 /// The outcome of an optimistic read within one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -137,14 +157,13 @@ impl<S: RefScheme> Reader<'_, S> {
         }
     }
 
-    /// Reads any number of pages, the way `path` says. `ahead` says how many pages to fill from a
-    /// missing page on, given the number of pages that the read itself still needs.
+    /// Reads any number of pages, the way `path` says.
     pub(crate) fn read_pages(
         self,
         buf: &mut [u8],
         pos: u64,
         path: ReadPath,
-        ahead: impl Fn(PageNr, usize) -> usize,
+        guide: impl Guide,
     ) -> Result<usize, Error> {
         let mut done = 0;
         while done < buf.len() {
@@ -167,15 +186,21 @@ impl<S: RefScheme> Reader<'_, S> {
             }
             // A page that is there, and was not read before, is read as all others once it is marked: without its frame's record, which
             // is on a line that nothing else has loaded.
-            if path == ReadPath::Optimistic
-                && Lookup(self.0).mark(page)
-                && self.read_page_optimistic(now, chunk) == FastRead::Done
-            {
+            if path == ReadPath::Optimistic && guide.marks() && Lookup(self.0).mark(page) {
+                guide.on_touch(page);
+                if self.read_page_optimistic(now, chunk) == FastRead::Done {
+                    done += chunk.len();
+                    continue;
+                }
+            }
+            if !guide.marks() && self.read_page_unmarked(page, off, now, chunk)? {
+                guide.on_touch(page);
                 done += chunk.len();
                 continue;
             }
             let pages_left = (off + wanted).div_ceil(self.0.page_size());
-            match self.read_page_referenced(page, off, now, chunk, || ahead(page, pages_left)) {
+            let ahead = || guide.on_miss(page, pages_left);
+            match self.read_page_referenced(page, off, now, chunk, ahead) {
                 Ok(n) => {
                     done += n;
                     if n < chunk.len() {
@@ -201,6 +226,25 @@ impl<S: RefScheme> Reader<'_, S> {
             buf[done..end].fill(0);
         }
         Ok(done)
+    }
+
+    /// Fills `buf` from within one page, if it is there, with a reference to its frame, and does not note that it was used. Whether it did.
+    #[cold]
+    fn read_page_unmarked(
+        self,
+        page: PageNr,
+        off: usize,
+        pos: u64,
+        buf: &mut [u8],
+    ) -> Result<bool, Error> {
+        let Some(Found { reference, end }) = Lookup(self.0).peek(page)? else {
+            return Ok(false);
+        };
+        if end < pos + buf.len() as u64 {
+            return Ok(false);
+        }
+        reference.bytes().copy_to(off, buf);
+        Ok(true)
     }
 
     /// Reads within one page with a reference to its frame.

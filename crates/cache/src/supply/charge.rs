@@ -26,6 +26,20 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
+    /// As [`charge`](Self::charge), if there are frames at hand; whether it is charged.
+    #[cfg(not(loom))]
+    pub(crate) fn try_charge(self, bytes: usize) -> bool {
+        let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
+        while !self.0.budget.try_charge(bytes, &mut spare) {
+            let Some(unique) = Allocator(self.0).try_alloc(Order::ZERO) else {
+                return false;
+            };
+            unique.discard();
+            spare.push(unique);
+        }
+        true
+    }
+
     /// Takes back a charge of `bytes`, if there are any.
     pub(crate) fn uncharge(self, bytes: usize) {
         if bytes != 0 {

@@ -141,6 +141,15 @@ impl<S: RefScheme> Charger<'_, S> {
         Err(self.at_max(member))
     }
 
+    /// A charge of no frames, to be extended.
+    #[cfg(not(loom))]
+    pub(crate) fn nothing<'g>(self, member: Option<&'g Member>) -> Charge<'g> {
+        Charge {
+            of: member.map(|member| (member.account(), member.group())),
+            nr: 0,
+        }
+    }
+
     /// Charges `nr` frames more, if that takes no waiting; a batch of pages may be evicted.
     #[inline]
     pub(crate) fn try_extend(self, charge: &mut Charge<'_>, nr: usize) -> bool {

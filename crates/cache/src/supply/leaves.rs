@@ -62,6 +62,32 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
+    /// As [`leaf_or_new`](Self::leaf_or_new), if nothing has to be waited for.
+    #[cfg(not(loom))]
+    pub(crate) fn try_leaf_or_new(
+        self,
+        index: &Index<S>,
+        owner: u64,
+        page: PageNr,
+        charge: &mut Charge<'_>,
+    ) -> Option<Leaf<'s, S>> {
+        let claims = &self.0.claims;
+        let leaf = Leaf::<S>::of(page);
+        if let Some(found) = index.leaf_nr(claims, leaf) {
+            return Some(found);
+        }
+        let _making = index.try_lock_to_make(leaf)?;
+        if let Some(found) = index.leaf_nr(claims, leaf) {
+            return Some(found);
+        }
+        let fresh = self.try_alloc_frame()?;
+        if !self.try_enter(index, leaf) {
+            return None;
+        }
+        charge.spend_on_leaf();
+        Some(index.install_leaf(claims, (owner, charge.group()), leaf, fresh))
+    }
+
     /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is the only one. The
     /// frame then belongs to the caller. Nothing is waited for; claims may be held.
     ///
@@ -105,6 +131,29 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
+    /// As [`enter`](Self::enter), if there are frames at hand; whether it is entered.
+    #[cfg(not(loom))]
+    fn try_enter(self, index: &Index<S>, leaf: usize) -> bool {
+        let charges = Charges(self.0);
+        let mut paid = 0;
+        // As in `enter`.
+        loop {
+            match index.enter(leaf, paid) {
+                Ok(surplus) => {
+                    charges.uncharge(surplus);
+                    return true;
+                }
+                Err(Missing(more)) => {
+                    if !charges.try_charge(more) {
+                        charges.uncharge(paid);
+                        return false;
+                    }
+                    paid += more;
+                }
+            }
+        }
+    }
+
     fn leave(self, index: &Index<S>, leaf: usize) {
         Charges(self.0).uncharge(index.leave(leaf));
     }
@@ -119,6 +168,19 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         first.discard();
         stock.stock_up(claims);
         Ok(first)
+    }
+
+    /// As [`alloc_frame`](Self::alloc_frame), if there is one at hand.
+    #[cfg(not(loom))]
+    fn try_alloc_frame(self) -> Option<UniqueFrame<'s, S>> {
+        let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
+        if let Some(frame) = stock.take(claims) {
+            return Some(frame);
+        }
+        let first = Allocator(self.0).try_alloc(Order::ZERO)?;
+        first.discard();
+        stock.stock_up(claims);
+        Some(first)
     }
 }
 

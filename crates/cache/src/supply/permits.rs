@@ -141,6 +141,23 @@ impl InFlight {
         }
         permit
     }
+
+    /// As [`permit`](Self::permit), if they are within the bounds now.
+    #[cfg(not(loom))]
+    pub(crate) fn try_permit<'s>(
+        &'s self,
+        of_file: &'s OfFile,
+        nr_frames: usize,
+    ) -> Option<Permit<'s>> {
+        let mut permit = Permit {
+            in_flight: self,
+            of_file,
+            shard: self.shards.own(),
+            nr_of_shard: 0,
+            nr_of_stock: 0,
+        };
+        permit.try_extend(nr_frames).then_some(permit)
+    }
 }
 
 impl Stock {

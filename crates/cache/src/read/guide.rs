@@ -1,0 +1,60 @@
+//! What the reads of a handle do beside reading: they read ahead, and note what is used.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::Arc;
+
+use crate::base::page::PageNr;
+use crate::mapping::record::Mapping;
+use crate::read::ahead::{Ahead, Sequence, Way};
+use crate::read::prefetch::Prefetcher;
+use crate::read::reader::Guide;
+
+/// What the reads of a handle do beside reading.
+#[derive(Debug)]
+pub(crate) struct OfHandle<'h, S: RefScheme> {
+    mapping: &'h Arc<Mapping<S>>,
+    sequence: &'h Sequence,
+}
+
+impl<'h, S: RefScheme> OfHandle<'h, S> {
+    /// For a handle of the file with this sequence.
+    pub(crate) fn new(mapping: &'h Arc<Mapping<S>>, sequence: &'h Sequence) -> Self {
+        Self { mapping, sequence }
+    }
+
+    /// Has the engine read these.
+    #[cold]
+    fn begin(&self, ahead: Ahead) {
+        let mut prefetcher = Prefetcher::new(self.mapping);
+        for run in ahead.runs() {
+            if !prefetcher.add(run) {
+                break;
+            }
+        }
+        prefetcher.submit();
+    }
+}
+
+impl<S: RefScheme> Guide for OfHandle<'_, S> {
+    fn on_miss(&self, page: PageNr, wanted: usize) -> usize {
+        let way = match self.mapping.reads_ahead_apart() {
+            true => Way::Apart,
+            false => Way::Together,
+        };
+        let plan = self.sequence.on_miss(page, wanted, way);
+        if let Some(ahead) = plan.ahead {
+            self.begin(ahead);
+        }
+        plan.now
+    }
+
+    fn on_touch(&self, page: PageNr) {
+        if let Some(ahead) = self.sequence.on_touch(page) {
+            self.begin(ahead);
+        }
+    }
+
+    fn marks(&self) -> bool {
+        !self.sequence.is_once()
+    }
+}

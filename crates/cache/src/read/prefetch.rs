@@ -1,0 +1,91 @@
+//! Beginning to read pages before they are wanted, and many missing pages at once.
+
+use std::ops::Range;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_io::engine::Job;
+use pagewell_sync::Arc;
+
+use crate::base::page::PageNr;
+use crate::base::slot::State;
+use crate::mapping::record::Mapping;
+use crate::read::flight::{Departure, Flights};
+
+/// Prepares the reading of pages that are missing.
+#[derive(Debug)]
+pub(crate) struct Prefetcher<'m, S: RefScheme> {
+    mapping: &'m Arc<Mapping<S>>,
+    jobs: Vec<Job>,
+    /// How many pages may be begun yet.
+    nr_left: u64,
+    /// How many pages were begun.
+    nr_begun: usize,
+}
+
+impl<'m, S: RefScheme> Prefetcher<'m, S> {
+    /// For a file. At once only so much is read that the first of it is still there when the last is: an eighth of the cache, or of what
+    /// its group may have.
+    pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
+        Self {
+            mapping,
+            jobs: Vec::new(),
+            nr_left: (mapping.most_frames() as u64 / 8 / u64::from(mapping.order().frames()))
+                .max(1),
+            nr_begun: 0,
+        }
+    }
+
+    /// Prepares the reading of what is missing of `pages`. False if that would take waiting, or it is too much: the rest is not read.
+    pub(crate) fn add(&mut self, pages: Range<PageNr>) -> bool {
+        let end = pages.end.min(self.mapping.nr_pages());
+        let mut page = pages.start;
+        while page < end {
+            if self.nr_left == 0 {
+                return false;
+            }
+            if !self.is_missing(page) {
+                page += 1;
+                continue;
+            }
+            let want = (end - page).min(self.nr_left) as usize;
+            let nr = match Flights(self.mapping).prepare(page, want, None) {
+                Ok(Departure::Ready(job, nr)) => {
+                    self.jobs.push(job);
+                    self.nr_begun += nr;
+                    nr as u64
+                }
+                Ok(Departure::There) => 1,
+                // Another thread may have been faster.
+                Ok(Departure::NotNow) if !self.is_missing(page) => 1,
+                Ok(Departure::NotNow) | Err(_) => return false,
+            };
+            page += nr;
+            self.nr_left = self.nr_left.saturating_sub(nr);
+        }
+        true
+    }
+
+    fn is_missing(&self, page: PageNr) -> bool {
+        let seen = self.mapping.index().look(page);
+        seen.is_none_or(|seen| seen.slot.state() == State::Empty)
+    }
+
+    /// Gives all to the engine; returns how many pages are being read.
+    pub(crate) fn submit(&mut self) -> usize {
+        if !self.jobs.is_empty() {
+            self.mapping
+                .shared()
+                .engines
+                .engine()
+                .submit_all(&mut self.jobs);
+        }
+        std::mem::take(&mut self.nr_begun)
+    }
+
+    /// Reads all, by this thread's own doing, and returns when they are there, or have failed.
+    pub(crate) fn run(mut self) {
+        if !self.jobs.is_empty() {
+            self.mapping.shared().engines.engine().run(&mut self.jobs);
+        }
+    }
+}

@@ -209,7 +209,7 @@ fn futures_are_dropped_at_any_time() {
                 assert!(buf == bytes[place as usize..][..9000]);
             }
             file.close().unwrap();
-            cache.quiesce().unwrap();
+            drop(cache.quiesce().unwrap());
             assert_eq!(cache.stats().nr_free, cache.stats().nr_frames);
             cache.verify().unwrap();
         }
@@ -462,9 +462,12 @@ fn a_task_may_be_run_by_its_waker_and_drop_the_last_handle_there() {
                     async move {
                         let (_, result) = file.read_at_async(vec![0; 10], nr * 1000).await;
                         assert_eq!(result.unwrap(), 10);
-                        let (_, result) = file.append_async(vec![1; 10]).await;
-                        assert_eq!(result.unwrap(), 100_000..100_010);
-                        file.sync_data_async().await.unwrap();
+                        // The last handle goes on the engine's thread, or on a caller's.
+                        if nr % 2 == 0 {
+                            let (_, result) = file.append_async(vec![1; 10]).await;
+                            assert_eq!(result.unwrap(), 100_000..100_010);
+                            file.sync_data_async().await.unwrap();
+                        }
                         drop(file);
                         is_done.store(1, Ordering::Release);
                     }

@@ -6,6 +6,7 @@ use super::cases::{
     alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
+use super::cases::EngineArgs;
 use super::data::{DataFile, Scratch};
 use super::plan::{Bench, Case, Cell, Limits, Plan, Settings};
 use super::report::{self, Measured};
@@ -83,6 +84,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
 /// One worker process of `one-count-processes`.
 pub(crate) fn worker_process(args: &WorkerArgs) -> Result<(), Failure> {
     work_as_process(args, refcount::lanes)
+}
+
+/// One engine of `bench tree`, in a process of its own.
+pub(crate) fn engine_process(args: &EngineArgs) -> Result<(), Failure> {
+    tree::engine_process(args)
 }
 
 fn schedule_for(cell: &Cell, settings: &Settings) -> Schedule {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
-use std::sync::Arc;
 
 use super::{Durable, Find, Insert, Lookup, Opening, Store, copy, entries, failed, text};
 use crate::failure::Failure;
@@ -41,9 +41,10 @@ impl Redb {
 impl Store for Redb {
     fn finder(&self) -> Result<Box<dyn Find>, Failure> {
         let transaction = self.db.begin_read().map_err(failed)?;
-        Ok(Box::new(Finder(
-            transaction.open_table(TABLE).map_err(failed)?,
-        )))
+        Ok(Box::new(Finder {
+            table: transaction.open_table(TABLE).map_err(failed)?,
+            _db: Arc::clone(&self.db),
+        }))
     }
 
     fn writer(&self) -> Result<Box<dyn Insert>, Failure> {
@@ -65,7 +66,11 @@ impl Store for Redb {
     }
 }
 
-struct Finder(ReadOnlyTable<Bytes, Bytes>);
+struct Finder {
+    table: ReadOnlyTable<Bytes, Bytes>,
+    /// When the last of these is dropped, tables are closed.
+    _db: Arc<Database>,
+}
 
 impl Find for Finder {
     fn with(
@@ -73,7 +78,7 @@ impl Find for Finder {
         work: &mut dyn FnMut(&mut Lookup<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
         work(&mut |key, value| {
-            let found = self.0.get(key).map_err(text)?;
+            let found = self.table.get(key).map_err(text)?;
             if let Some(found) = &found {
                 copy(found.value(), value);
             }

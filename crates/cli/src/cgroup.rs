@@ -43,8 +43,12 @@ impl MemoryGroup {
 
     fn create_in(own: &Own, name: &str, most_bytes: u64) -> Result<MemoryGroup, String> {
         let folder = own.folder.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&folder)
-            .map_err(|error| format!("cannot make the control group {}: {error}", folder.display()))?;
+        fs::create_dir(&folder).map_err(|error| {
+            format!(
+                "cannot make the control group {}: {error}",
+                folder.display()
+            )
+        })?;
         // From here on dropping removes it.
         let group = MemoryGroup { folder };
         let limit = match own.version {
@@ -137,7 +141,10 @@ fn own_group_in(groups: &str, mounts: &str) -> Option<Own> {
         });
     }
     Some(Own {
-        folder: folder(mount("cgroup2", &|_| true)?, path(&|number, _| number == "0")?)?,
+        folder: folder(
+            mount("cgroup2", &|_| true)?,
+            path(&|number, _| number == "0")?,
+        )?,
         version: Version::Two,
     })
 }
@@ -145,7 +152,10 @@ fn own_group_in(groups: &str, mounts: &str) -> Option<Own> {
 /// Under version 2: has the children of a group get the memory controller.
 fn delegate(folder: &Path, this_process: u32) -> Result<(), String> {
     let text = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
-    if !text("cgroup.controllers").split_whitespace().any(|name| name == "memory") {
+    if !text("cgroup.controllers")
+        .split_whitespace()
+        .any(|name| name == "memory")
+    {
         return Err(format!(
             "the control group {} has no memory controller",
             folder.display()
@@ -184,7 +194,8 @@ mod tests {
 
     #[test]
     fn the_group_of_version_2_is_the_one_without_controllers() {
-        let mounts = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let mounts =
+            "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
         let own = own_group_in("0::/user.slice/run.scope\n", mounts).unwrap();
         assert_eq!(own.version, Version::Two);
         assert_eq!(own.folder, Path::new("/sys/fs/cgroup/user.slice/run.scope"));
@@ -210,7 +221,10 @@ mod tests {
             let folder = group.folder.clone();
             assert_eq!(fs::read_to_string(folder.join(file)).unwrap(), "5242880");
             group.add(17).unwrap();
-            assert_eq!(fs::read_to_string(folder.join("cgroup.procs")).unwrap(), "17");
+            assert_eq!(
+                fs::read_to_string(folder.join("cgroup.procs")).unwrap(),
+                "17"
+            );
             // The system removes a group's files with it; a plain folder has them still.
             for entry in fs::read_dir(&folder).unwrap() {
                 fs::remove_file(entry.unwrap().path()).unwrap();

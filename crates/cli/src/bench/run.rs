@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::cases::EngineArgs;
 use super::cases::{
     alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
-use super::cases::EngineArgs;
 use super::data::{DataFile, Scratch};
 use super::plan::{Bench, Case, Cell, Limits, Plan, Settings};
 use super::report::{self, Measured};

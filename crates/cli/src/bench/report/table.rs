@@ -113,7 +113,10 @@ fn title(bench: Bench, files: &str) -> String {
 /// How much memory the engines of a case had, where that was to be bounded; each answer once.
 fn memory(case: Case, measured: &[Measured]) -> Vec<String> {
     let mut lines = Vec::new();
-    for measured in measured.iter().filter(|measured| measured.cell.case == case) {
+    for measured in measured
+        .iter()
+        .filter(|measured| measured.cell.case == case)
+    {
         let line = match &measured.memory {
             Some(Bound::Bytes(bytes)) => format!(
                 "memory of each engine: {}, that of the operating system for its files included",

@@ -221,6 +221,46 @@ pub(super) fn is_full<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool, T
     Ok(room(node, head)? < MAX_INNER)
 }
 
+/// Whether a node has so few entries that it is to be merged with a neighbour.
+pub(super) fn is_sparse<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool, Torn> {
+    Ok(room(node, head)? > (PAGE - HEAD) / 4 * 3)
+}
+
+/// Whether all entries of two neighbours have room in one node, and some is left for more.
+pub(super) fn fit_together(left: &[u8], right: &[u8]) -> Result<bool, Torn> {
+    let used = |node: &[u8]| {
+        let room = room(node, head(node)?)?;
+        (PAGE - HEAD).checked_sub(room).ok_or(Torn)
+    };
+    // With the separator, which may come down.
+    Ok(used(left)? + used(right)? + MAX_INNER <= (PAGE - HEAD) / 4 * 3)
+}
+
+/// Of an inner node: which entry `key` belongs to.
+pub(super) fn number_of(node: &[u8], key: &[u8]) -> Result<usize, Torn> {
+    child_nr(search(node, head(node)?, key)?)
+}
+
+/// Child number `nr` of an inner node with the next one, or with the one before if it is the last: the number of the left one, and both. `None` if it has no other.
+pub(super) fn neighbours(node: &[u8], nr: usize) -> Result<Option<(usize, u64, u64)>, Torn> {
+    let count = head(node)?.count;
+    let left = if nr + 1 < count {
+        Some(nr)
+    } else {
+        nr.checked_sub(1)
+    };
+    left.map(|left| Ok((left, child(node, left)?, child(node, left + 1)?)))
+        .transpose()
+}
+
+/// The key of entry `nr`.
+pub(super) fn key_of(node: &[u8], nr: usize) -> Result<Vec<u8>, Torn> {
+    if nr >= head(node)?.count {
+        return Err(Torn);
+    }
+    Ok(entry(node, nr)?.0.to_vec())
+}
+
 fn put(page: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Torn> {
     let rest = page.get_mut(at..).ok_or(Torn)?;
     rest.get_mut(..bytes.len())
@@ -408,4 +448,29 @@ pub(super) fn make_parent(
     init(root, height)?;
     insert_at(root, 0, &[], &left.to_le_bytes())?;
     insert_at(root, 1, key, &right.to_le_bytes())
+}
+
+/// Puts all entries of `right`, which begins at `separator`, behind those of `left`; they fit.
+pub(super) fn merge(left: &mut [u8], right: &[u8], separator: &[u8]) -> Result<(), Torn> {
+    let (ours, theirs) = (head(left)?, head(right)?);
+    if ours.height != theirs.height {
+        return Err(Torn);
+    }
+    collect(left)?;
+    if theirs.height == 0 {
+        return append_all(left, right, 0..theirs.count);
+    }
+    // Its first entry stood for all that is smaller than the second; now there are entries before it.
+    let first = entry(right, 0)?.1;
+    if room(left, head(left)?)? < bytes_of(separator, first.len()) {
+        return Err(Torn);
+    }
+    insert_at(left, ours.count, separator, first)?;
+    append_all(left, right, 1..theirs.count)
+}
+
+/// Makes a page what no node is. Its log sequence number stays.
+pub(super) fn make_free(page: &mut [u8]) -> Result<(), Torn> {
+    page.get_mut(AT_MAGIC..).ok_or(Torn)?.fill(0);
+    Ok(())
 }

@@ -84,16 +84,19 @@ pub(super) fn run(
         .map(|job| MemoryGroup::create(&format!("pagewell-{}", job.engine), most))
         .collect();
     let (groups, mut bound) = match groups {
-        Ok(groups) => (
-            groups.into_iter().map(Some).collect(),
-            Bound::Bytes(most),
+        Ok(groups) => (groups.into_iter().map(Some).collect(), Bound::Bytes(most)),
+        Err(why) => (
+            jobs.iter().map(|_| None).collect::<Vec<_>>(),
+            Bound::CouldNot(why),
         ),
-        Err(why) => (jobs.iter().map(|_| None).collect::<Vec<_>>(), Bound::CouldNot(why)),
     };
     let mut engines = Vec::with_capacity(jobs.len());
     for (job, group) in jobs.iter().zip(groups) {
         let mut engine = Engine::start(job, group)?;
-        if let Said::Ready { keeps_twice: Some(why) } = engine.hear()? {
+        if let Said::Ready {
+            keeps_twice: Some(why),
+        } = engine.hear()?
+        {
             bound = Bound::CouldNot(why);
         }
         engines.push(engine);
@@ -213,7 +216,8 @@ pub(in crate::bench) fn engine_process(args: &EngineArgs) -> Result<(), Failure>
         .map_err(|error| Failure::because("cannot understand the job", error))?;
     match job.engine.as_str() {
         MMAP => {
-            let mapped = Mapped::new(&DataFile::users(&job.path)?, job.huge_pages)?;
+            // Not in huge pages, of which each fault would read one.
+            let mapped = Mapped::new(&DataFile::users(&job.path)?, false)?;
             mapped.expect_random()?;
             let tree = Reader(FromMapping(mapped.bytes()));
             serve(&job, orders, gets(&job, tree), None)

@@ -111,7 +111,10 @@ struct IntoTree<'a> {
 impl Target for IntoTree<'_> {
     #[inline(always)]
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, String> {
-        let was_there = self.tree.insert(key, value).map_err(|error| error.to_string())?;
+        let was_there = self
+            .tree
+            .insert(key, value)
+            .map_err(|error| error.to_string())?;
         if self.then == Then::Sync {
             self.tree.sync().map_err(|error| error.to_string())?;
         }

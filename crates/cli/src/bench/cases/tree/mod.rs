@@ -301,7 +301,12 @@ impl Stage {
         for (peer, (_, folder)) in Peer::ALL.into_iter().zip(&self.others) {
             let opening = Opening {
                 // Each connection of SQLite has one of its own, and is to have room for all.
-                cache_bytes: cache_bytes * if peer == Peer::Sqlite { u64::from(nr_threads) } else { 1 },
+                cache_bytes: cache_bytes
+                    * if peer == Peer::Sqlite {
+                        u64::from(nr_threads)
+                    } else {
+                        1
+                    },
                 nr_threads,
                 durable: Durable::Now,
                 residence: Residence::Cached,

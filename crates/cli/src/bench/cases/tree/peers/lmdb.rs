@@ -6,7 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, PutFlags, RoTxn, WithoutTls};
+use heed::{
+    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, PutFlags, RoTxn,
+    WithoutTls,
+};
 
 use super::{
     Durable, Find, Insert, Lookup, Opening, Residence, Store, copy, entries, failed, text,

@@ -170,9 +170,8 @@ impl Finds {
     /// Finds each key once, so that all of the store that has room in memory is there.
     pub(super) fn find_all(&mut self) -> Result<(), Failure> {
         let Finds { finder, value, .. } = self;
-        let found = finder.with(&mut |lookup| {
-            (0..self.nr_keys).try_for_each(|nr| find(lookup, nr, value))
-        });
+        let found =
+            finder.with(&mut |lookup| (0..self.nr_keys).try_for_each(|nr| find(lookup, nr, value)));
         found.map_err(failed)
     }
 }

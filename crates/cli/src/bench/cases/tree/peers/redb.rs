@@ -98,9 +98,7 @@ impl Insert for Writer {
         let mut transaction = self.db.begin_write().map_err(text)?;
         if self.durable == Durable::Later && self.nr_not_durable < NOT_DURABLE {
             self.nr_not_durable += 1;
-            transaction
-                .set_durability(Durability::None)
-                .map_err(text)?;
+            transaction.set_durability(Durability::None).map_err(text)?;
         } else {
             self.nr_not_durable = 0;
         }

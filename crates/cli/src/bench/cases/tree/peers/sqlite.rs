@@ -72,9 +72,7 @@ impl Store for Sqlite {
         let transaction = connection.transaction().map_err(failed)?;
         let mut statement = transaction.prepare(INSERT).map_err(failed)?;
         for (key, value) in entries(numbers) {
-            statement
-                .execute((&key[..], &value[..]))
-                .map_err(failed)?;
+            statement.execute((&key[..], &value[..])).map_err(failed)?;
         }
         drop(statement);
         transaction.commit().map_err(failed)

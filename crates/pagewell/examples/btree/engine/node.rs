@@ -226,14 +226,24 @@ pub(super) fn is_sparse<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool,
     Ok(room(node, head)? > (PAGE - HEAD) / 4 * 3)
 }
 
-/// Whether all entries of two neighbours have room in one node, and some is left for more.
+/// Whether two neighbours are to become one: all entries have room, and some is left for more. If one has next to nothing it is enough that they have room, or it
+/// might stay for ever.
 pub(super) fn fit_together(left: &[u8], right: &[u8]) -> Result<bool, Torn> {
+    let all = PAGE - HEAD;
     let used = |node: &[u8]| {
-        let room = room(node, head(node)?)?;
-        (PAGE - HEAD).checked_sub(room).ok_or(Torn)
+        let head = head(node)?;
+        let used = all.checked_sub(room(node, head)?).ok_or(Torn)?;
+        // The separator comes down.
+        let separator = if head.height > 0 { MAX_KEY } else { 0 };
+        Ok((head.count, used, separator))
     };
-    // With the separator, which may come down.
-    Ok(used(left)? + used(right)? + MAX_INNER <= (PAGE - HEAD) / 4 * 3)
+    let (left, right) = (used(left)?, used(right)?);
+    let most = if left.0.min(right.0) <= 1 {
+        all
+    } else {
+        all / 4 * 3
+    };
+    Ok(left.1 + right.1 + right.2 <= most)
 }
 
 /// Of an inner node: which entry `key` belongs to.
@@ -241,16 +251,12 @@ pub(super) fn number_of(node: &[u8], key: &[u8]) -> Result<usize, Torn> {
     child_nr(search(node, head(node)?, key)?)
 }
 
-/// Child number `nr` of an inner node with the next one, or with the one before if it is the last: the number of the left one, and both. `None` if it has no other.
-pub(super) fn neighbours(node: &[u8], nr: usize) -> Result<Option<(usize, u64, u64)>, Torn> {
-    let count = head(node)?.count;
-    let left = if nr + 1 < count {
-        Some(nr)
-    } else {
-        nr.checked_sub(1)
-    };
-    left.map(|left| Ok((left, child(node, left)?, child(node, left + 1)?)))
-        .transpose()
+/// Child number `nr` of an inner node, and the next one. `None` if one of them is none.
+pub(super) fn neighbours(node: &[u8], nr: usize) -> Result<Option<(u64, u64)>, Torn> {
+    if nr + 1 >= head(node)?.count {
+        return Ok(None);
+    }
+    Ok(Some((child(node, nr)?, child(node, nr + 1)?)))
 }
 
 /// The key of entry `nr`.

@@ -12,7 +12,7 @@ use pagewell::{Token, Torn};
 
 use super::access::Views;
 use super::change::{Change, record_pages};
-use super::descent::{End, Step, Way, go_down};
+use super::descent::{End, Way, go_down};
 use super::errands::{FindKey, FindSparse, Says};
 use super::error::Error;
 use super::node::{self, MAX_KEY, Was};
@@ -85,39 +85,32 @@ impl Tree {
             });
         }
         let nr = node::number_of(&guards.0[0].1[..], key).map_err(bad)?;
-        let Some((left_nr, left, right)) = node::neighbours(&guards.0[0].1[..], nr).map_err(bad)?
-        else {
-            // It is the only child, until the parent is merged.
-            return Ok(Ok(()));
-        };
-        for page in [left, right] {
-            // The parent is locked, so they stay its children; the one that was seen is asked for its token all the same.
-            if page == way.last.page {
-                let step = Step {
-                    page,
-                    token: way.last.token,
-                };
-                match self.lock(&step)? {
-                    Ok(guard) => guards.0.push((page, guard)),
-                    Err(start_over) => return Ok(Err(start_over)),
-                }
-            } else {
+        // With the next one; or else with the one before.
+        for left_nr in [Some(nr), nr.checked_sub(1)].into_iter().flatten() {
+            let both = node::neighbours(&guards.0[0].1[..], left_nr).map_err(bad)?;
+            let Some((left, right)) = both else {
+                continue;
+            };
+            for page in [left, right] {
+                // The parent is locked, so they stay its children. What is in them is what they have from now on.
                 guards.0.push((page, self.data().pin_mut(page)?));
             }
+            if node::fit_together(&guards.0[1].1[..], &guards.0[2].1[..]).map_err(bad)? {
+                return self.finish(guards, [1, 0, 2], |pages| {
+                    let [parent, left, right] = pages else {
+                        return Err(Torn);
+                    };
+                    let separator = node::key_of(&parent[..], left_nr + 1)?;
+                    node::merge(left, right, &separator)?;
+                    node::remove(parent, &separator)?;
+                    node::make_free(right)
+                });
+            }
+            for (_, guard) in guards.0.drain(1..) {
+                guard.cancel();
+            }
         }
-        let fits = node::fit_together(&guards.0[1].1[..], &guards.0[2].1[..]).map_err(bad)?;
-        if !fits {
-            return Ok(Ok(()));
-        }
-        self.finish(guards, [1, 0, 2], |pages| {
-            let [parent, left, right] = pages else {
-                return Err(Torn);
-            };
-            let separator = node::key_of(&parent[..], left_nr + 1)?;
-            node::merge(left, right, &separator)?;
-            node::remove(parent, &separator)?;
-            node::make_free(right)
-        })
+        Ok(Ok(()))
     }
 
     /// Changes locked pages, of which the last one is free then; records that, and publishes them in this order.

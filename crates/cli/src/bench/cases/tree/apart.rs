@@ -23,9 +23,8 @@ use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use super::btree::{Access, PAGE, Pins, Reader, Reads, Views};
-use super::engines::{FromMapping, Gets};
+use super::engines::{FromMapping, Gets, MMAP, PINS, READS, VIEWS};
 use super::entries::failed;
-use super::{MMAP, PINS, READS, VIEWS};
 use crate::bench::crew::{Bound, Lane, Op, Schedule, Speeds, Timed, Watch, run_threads};
 use crate::bench::data::{DataFile, Mapped, Rng};
 use crate::cgroup::MemoryGroup;

@@ -18,6 +18,7 @@ mod peers;
 #[path = "../../../../../pagewell/examples/btree/engine/mod.rs"]
 mod btree;
 
+use std::hint::black_box;
 use std::path::PathBuf;
 
 use pagewell::{Cache, File};
@@ -30,7 +31,7 @@ pub(in crate::bench) use self::inserts::run as run_inserts;
 use self::apart::Job;
 
 use self::btree::{Options, Pins, Reader, Reads, Tree, Views};
-use self::engines::{FromMapping, Gets};
+use self::engines::{FromMapping, Gets, MMAP, PINS, READS, VIEWS};
 use self::entries::{failed, key, value};
 #[cfg(feature = "peers")]
 use self::peers::{Durable, Finds, Opening, Peer, Residence};
@@ -38,11 +39,6 @@ use crate::bench::crew::{Lane, Schedule, Speeds, Timed, Watch, run_threads};
 use crate::bench::data::{DataFile, Mapped, Rng, Scratch};
 use crate::bench::plan::{Case, Cell, Settings};
 use crate::failure::Failure;
-
-const VIEWS: &str = "views";
-const PINS: &str = "pins";
-const READS: &str = "page-reads";
-const MMAP: &str = "mmap";
 
 /// The engines that read, in the order of their lanes.
 pub(in crate::bench) const ENGINES: &[&str] = &[
@@ -231,6 +227,10 @@ impl Stage {
             self.open(capacity, settings)?.1,
         ];
         let mapped = Mapped::new(&self.data, self.huge_pages)?;
+        // All of it is at its addresses before the timing.
+        for at in (0..mapped.bytes().len()).step_by(btree::PAGE) {
+            black_box(mapped.bytes()[at]);
+        }
         let mut workers: Vec<Vec<Box<dyn Lane + '_>>> = (0..cell.threads)
             .map(|worker| {
                 let rng = || Rng::new(u64::from(worker) + 1);

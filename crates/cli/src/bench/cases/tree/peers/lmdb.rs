@@ -11,7 +11,7 @@ use heed::{
     WithoutTls,
 };
 
-use super::{
+use super::store::{
     Durable, Find, Insert, Lookup, Opening, Residence, Store, copy, entries, failed, text,
 };
 use crate::failure::Failure;

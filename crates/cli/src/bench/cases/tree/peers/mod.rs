@@ -7,12 +7,15 @@
 mod lmdb;
 mod redb;
 mod sqlite;
+mod store;
 
 use std::hint::black_box;
-use std::ops::Range;
 use std::path::Path;
 
-use super::entries::{VALUE, key, value};
+pub(super) use self::store::{Durable, Find, Insert, Opening, Residence, Store};
+
+use self::store::{Lookup, failed};
+use super::entries::{VALUE, key};
 use crate::bench::crew::Op;
 use crate::bench::data::Rng;
 use crate::failure::Failure;
@@ -23,63 +26,6 @@ pub(super) enum Peer {
     Redb,
     Lmdb,
     Sqlite,
-}
-
-/// Whether an insert is durable when it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Durable {
-    Now,
-    Later,
-}
-
-/// How a store is opened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Opening {
-    /// Bytes of the store's own cache, if it has one.
-    pub(super) cache_bytes: u64,
-    /// How many finders or writers there will be.
-    pub(super) nr_threads: u32,
-    pub(super) durable: Durable,
-    pub(super) residence: Residence,
-}
-
-/// Whether the store is in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Residence {
-    /// All of it.
-    Cached,
-    /// A part, of which nothing is known.
-    Partly,
-}
-
-/// An open store.
-pub(super) trait Store: Send + Sync {
-    /// Gets for one thread.
-    fn finder(&self) -> Result<Box<dyn Find>, Failure>;
-
-    /// Inserts for one thread.
-    fn writer(&self) -> Result<Box<dyn Insert>, Failure>;
-
-    /// Puts the entries with these numbers in, in one transaction.
-    fn fill(&self, numbers: Range<u64>) -> Result<(), Failure>;
-}
-
-/// Copies the value of a key, and says whether there is one.
-pub(super) type Lookup<'l> = dyn FnMut(&[u8], &mut Vec<u8>) -> Result<bool, String> + 'l;
-
-/// Gets of one thread.
-pub(super) trait Find: Send {
-    /// Has `work` look up any number of keys.
-    fn with(
-        &mut self,
-        work: &mut dyn FnMut(&mut Lookup<'_>) -> Result<(), String>,
-    ) -> Result<(), String>;
-}
-
-/// Inserts of one thread.
-pub(super) trait Insert: Send {
-    /// Puts an entry in, in a transaction of its own; whether the key was there.
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, String>;
 }
 
 impl Peer {
@@ -127,26 +73,6 @@ impl Peer {
         }
         Ok(())
     }
-}
-
-/// What a store says that fails.
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::because("the store has failed", error)
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-/// Copies what was found.
-fn copy(found: &[u8], value: &mut Vec<u8>) {
-    value.clear();
-    value.extend_from_slice(found);
-}
-
-/// The entries with these numbers.
-fn entries(numbers: Range<u64>) -> impl Iterator<Item = ([u8; 8], [u8; VALUE])> {
-    numbers.map(|nr| (key(nr), value(nr)))
 }
 
 /// Gets of random keys, all of which are there: as [`Gets`](super::engines::Gets) of the tree.
@@ -204,6 +130,7 @@ impl Op for Finds {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entries::value;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
-use super::{Durable, Find, Insert, Lookup, Opening, Store, copy, entries, failed, text};
+use super::store::{Durable, Find, Insert, Lookup, Opening, Store, copy, entries, failed, text};
 use crate::failure::Failure;
 
 type Bytes = &'static [u8];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{Durable, Find, Insert, Lookup, Opening, Store, copy, entries, failed, text};
+use super::store::{Durable, Find, Insert, Lookup, Opening, Store, copy, entries, failed, text};
 use crate::failure::Failure;
 
 const TABLE: &str =

@@ -263,7 +263,11 @@ fn over_a_peer(name: &str, job: &Job, orders: Orders) -> Result<(), Failure> {
     let peer = Peer::ALL.into_iter().find(|peer| peer.name() == name);
     let peer = peer.ok_or_else(|| no_engine(name))?;
     let opening = Opening {
-        cache_bytes: job.cache_bytes,
+        // redb takes more than it is told to, and was killed for it with all of the bound; the operating system's cache gets the rest.
+        cache_bytes: match peer {
+            Peer::Redb => job.cache_bytes / 2,
+            Peer::Lmdb | Peer::Sqlite => job.cache_bytes,
+        },
         nr_threads: job.nr_threads,
         durable: Durable::Now,
         residence: Residence::Partly,

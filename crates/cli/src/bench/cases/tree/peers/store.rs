@@ -45,8 +45,7 @@ pub(in crate::bench) trait Store: Send + Sync {
 }
 
 /// Copies the value of a key, and says whether there is one.
-pub(in crate::bench) type Lookup<'l> =
-    dyn FnMut(&[u8], &mut Vec<u8>) -> Result<bool, String> + 'l;
+pub(in crate::bench) type Lookup<'l> = dyn FnMut(&[u8], &mut Vec<u8>) -> Result<bool, String> + 'l;
 
 /// Gets of one thread.
 pub(in crate::bench) trait Find: Send {

@@ -29,7 +29,10 @@ pub(in crate::bench) fn measured(case: Case, block: u64, threads: u32) -> Measur
     let cpu_ns = vec![vec![1e6; 2]; engines(case).len()];
     let memory = (case == Case::Gets4x).then(|| match threads {
         1 => Bound::Bytes(block),
-        _ => Bound::CouldNot(format!("the control group {} is full", "of ours ".repeat(20))),
+        _ => Bound::CouldNot(format!(
+            "the control group {} is full",
+            "of ours ".repeat(20)
+        )),
     });
     Measured::new(
         cell,

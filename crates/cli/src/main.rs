@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `failure`, `size`, `machine` | why a run stopped; byte counts as people write them; processors and memory of this process |
 //! | `copies` | how bytes are copied in this process |
+//! | `cgroup` | control groups that bound the memory of a process |
 //! | `output`, `child`, `progress` | standard output that may be a closed pipe; the same program again, as a process that ends with this one; the progress bar |
 //! | `info` | `pagewell info` |
 //! | `bench` | `pagewell bench`: data, crews of workers, plan, cases, report |
@@ -16,7 +17,7 @@
 //! | `args` | the command line, and what of it is bad usage (exit code 2) |
 //!
 //! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker processes), `bench/data/mapped.rs`
-//! (mappings of files), `bench/cases/fork/process.rs` `info/io_uring.rs` and `replay/resident.rs`
+//! (mappings of files), `bench/cases/tree/peers/lmdb.rs` (the same), `bench/cases/fork/process.rs` `info/io_uring.rs` and `replay/resident.rs`
 //! (system calls), `replay/engines/mapped.rs` (a mapping), and in `bench/cases/alloc`
 //! those of the allocators whose interface asks for it, and of blocks that threads pass on as numbers.
 
@@ -24,6 +25,7 @@
 
 mod args;
 mod bench;
+mod cgroup;
 mod child;
 mod copies;
 mod crash_test;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match args::parse() {
         Task::Bench(settings) => bench::run(&settings),
         Task::BenchWorker(args) => bench::worker_process(&args),
+        Task::BenchEngine(args) => bench::engine_process(&args),
         Task::WhatIf(settings) => what_if::run(&settings),
         Task::Replay(settings) => replay::run(&settings),
         Task::Info(format) => info::run(format),

@@ -22,7 +22,6 @@ use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
 use crate::read::guide::OfHandle;
 use crate::read::look::Torn;
-use crate::read::look_at::Looked;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::view::View;
@@ -235,20 +234,8 @@ impl<S: RefScheme> File<S> {
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
-        match Viewer(&self.mapping).look(page, &mut look) {
-            Looked::Done(answer) => Ok(answer),
-            Looked::Again | Looked::Fallback | Looked::TooLong => self.view_any(page, &mut look),
-        }
-    }
-
-    /// [`view`](Self::view) of any page, cached or not.
-    #[inline(never)]
-    fn view_any<R, F>(&self, page: u64, look: &mut F) -> Result<R, Error>
-    where
-        F: FnMut(&View<'_>) -> Result<R, Torn>,
-    {
         Viewer(&self.mapping)
-            .view(page, look, &|| self.guide().on_miss(page, 1))
+            .view(page, &mut look, &|| self.guide().on_miss(page, 1))
             .map_err(|error| error.with_op(Op::View))
     }
 

@@ -128,7 +128,7 @@ impl<'v, W: Watch> View<'v, W> {
     }
 
     /// How the bytes at `at`, as many as `other` has, compare with `other`: byte by byte.
-    #[inline]
+    #[inline(always)]
     pub fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
         self.look.count_bytes(other.len())?;
         compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
@@ -230,9 +230,21 @@ fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
 }
 
 /// The order of all of `bytes` and `other`, which is as long: by words with the highest byte first. (None would say that it is
-/// not.)
-#[inline]
+/// not.) The first word decides most comparisons, and is compared in line.
+#[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
+    if let Some(first) = other.first_chunk() {
+        let order = u64::from_be_bytes(bytes.load(0)?).cmp(&u64::from_be_bytes(*first));
+        if order.is_ne() || other.len() == first.len() {
+            return Some(order);
+        }
+    }
+    compare_any(bytes, other)
+}
+
+/// As [`compare_bytes`]; by value, as [`copy_any`].
+#[inline(never)]
+fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     let (words, rest) = other.as_chunks::<8>();
     for (nr, word) in words.iter().enumerate() {
         let order = u64::from_be_bytes(bytes.load(nr * 8)?).cmp(&u64::from_be_bytes(*word));

@@ -191,8 +191,12 @@ impl BenchArgs {
                 ("--capacity", self.capacity.is_some()),
                 ("--dir", self.dir.is_some()),
             ];
-            // Whether memory is in huge pages matters to reads of a space too.
-            let is_used = |flag: &str| *bench == Bench::Space && flag == "--huge-pages";
+            // Whether memory is in huge pages matters to reads of a space too; and a tree is as large as is wanted.
+            let is_used = |flag: &str| match bench {
+                Bench::Space => flag == "--huge-pages",
+                Bench::Tree => matches!(flag, "--size" | "--huge-pages" | "--dir"),
+                _ => false,
+            };
             let unused = unused.iter().filter(|(flag, _)| !is_used(flag));
             if let Some((flag, _)) = unused.clone().find(|(_, given)| *given) {
                 return Err(Usage::new(

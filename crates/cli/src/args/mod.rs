@@ -19,7 +19,7 @@ use self::crash_test::CrashTestArgs;
 use self::replay::ReplayArgs;
 use self::values::Usage;
 use self::what_if::WhatIfArgs;
-use crate::bench::{Settings, WorkerArgs};
+use crate::bench::{EngineArgs, Settings, WorkerArgs};
 use crate::crash_test::{CrashTestSettings, WriterArgs};
 use crate::output::Format;
 use crate::replay::ReplaySettings;
@@ -30,6 +30,7 @@ use crate::what_if::WhatIfSettings;
 pub(crate) enum Task {
     Bench(Box<Settings>),
     BenchWorker(WorkerArgs),
+    BenchEngine(EngineArgs),
     Info(Format),
     WhatIf(Box<WhatIfSettings>),
     Replay(Box<ReplaySettings>),
@@ -67,6 +68,9 @@ enum Command {
     /// One worker process of `bench refcount`; its standard input is the memory that it shares
     #[command(hide = true)]
     BenchWorker(WorkerArgs),
+    /// One engine of `bench tree` whose memory is bounded; its standard input says what to do
+    #[command(hide = true)]
+    BenchEngine(EngineArgs),
     /// The process of `crash-test kill` that writes until it is killed
     #[command(hide = true)]
     CrashTestWriter(WriterArgs),
@@ -88,6 +92,7 @@ fn task(cli: Cli) -> Result<Task, clap::Error> {
             Task::Bench(Box::new(settings))
         }
         Some(Command::BenchWorker(args)) => Task::BenchWorker(args),
+        Some(Command::BenchEngine(args)) => Task::BenchEngine(args),
         Some(Command::WhatIf(args)) => {
             let settings = args
                 .settings()

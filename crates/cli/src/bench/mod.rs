@@ -23,8 +23,9 @@ mod plan;
 mod report;
 mod run;
 
+pub(crate) use self::cases::EngineArgs;
 pub(crate) use self::crew::WorkerArgs;
 pub(crate) use self::plan::{
     Bench, Case, DEFAULT_PAGE_SIZE, DEFAULT_ROUNDS, Settings, default_seconds,
 };
-pub(crate) use self::run::{run, worker_process};
+pub(crate) use self::run::{engine_process, run, worker_process};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::cases::EngineArgs;
 use super::cases::{
     alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
 };
@@ -83,6 +84,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
 /// One worker process of `one-count-processes`.
 pub(crate) fn worker_process(args: &WorkerArgs) -> Result<(), Failure> {
     work_as_process(args, refcount::lanes)
+}
+
+/// One engine of `bench tree`, in a process of its own.
+pub(crate) fn engine_process(args: &EngineArgs) -> Result<(), Failure> {
+    tree::engine_process(args)
 }
 
 fn schedule_for(cell: &Cell, settings: &Settings) -> Schedule {

@@ -110,6 +110,215 @@ fn a_tree_is_what_a_map_is() {
     }
 }
 
+/// Pages that the nodes of a tree take.
+fn nr_used(tree: &Tree) -> u64 {
+    tree.data().size() / PAGE as u64 - tree.nr_free() as u64
+}
+
+#[test]
+fn a_tree_that_loses_its_entries_gives_its_pages_back_and_uses_them_again() {
+    for seed in 0..3 {
+        let cache = cache();
+        let options = Options {
+            checkpoint_bytes: 300_000,
+        };
+        let tree = in_memory(&cache, options);
+        let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+        let fill = |model: &mut Model, rng: &mut Rng| {
+            for nr in 0..4000_u64 {
+                // Long keys, so that the tree has three levels at least.
+                let mut key = vec![b'k'; 150];
+                key.extend_from_slice(&nr.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
+                let value = vec![nr as u8; rng.below(200) as usize];
+                tree.insert(&key, &value).expect("an insert");
+                model.insert(key, value);
+            }
+        };
+        fill(&mut model, &mut rng);
+        let (most, size) = (nr_used(&tree), tree.data().size());
+        assert!(most > 200, "{most} pages");
+        // In an order of no key: each leaf becomes sparse slowly.
+        let mut keys: Vec<Vec<u8>> = model.keys().cloned().collect();
+        while model.len() > 40 {
+            let key = keys.swap_remove(rng.below(keys.len() as u64) as usize);
+            assert!(tree.remove(&key).expect("a removal"));
+            model.remove(&key);
+            if model.len() % 500 == 0 {
+                check(tree.reader(), &model);
+            }
+        }
+        check(tree.reader(), &model);
+        assert!(nr_used(&tree) < most / 10, "{} of {most}", nr_used(&tree));
+        fill(&mut model, &mut rng);
+        check(tree.reader(), &model);
+        assert!(
+            tree.data().size() < size + size / 10,
+            "free pages are used again"
+        );
+        for key in model.keys() {
+            tree.remove(key).expect("a removal");
+        }
+        check(tree.reader(), &Model::new());
+        assert_eq!(nr_used(&tree), 1, "the root alone");
+        cache.verify().expect("a whole cache");
+    }
+}
+
+#[test]
+fn free_pages_are_found_when_a_tree_is_opened_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nr_free = {
+        let cache = cache();
+        let tree = open_in(folder.path(), &cache);
+        for nr in 0..2000 {
+            let (key, value) = numbered(nr);
+            tree.insert(&key, &value).expect("an insert");
+        }
+        for nr in 0..1990 {
+            tree.remove(&numbered(nr).0).expect("a removal");
+        }
+        let nr_free = tree.nr_free();
+        tree.close().expect("a close");
+        nr_free
+    };
+    assert!(nr_free > 20, "{nr_free} free pages");
+    let cache = cache();
+    let tree = open_in(folder.path(), &cache);
+    assert_eq!(tree.nr_free(), nr_free);
+    assert_eq!(contents(&tree).len(), 10);
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    for seed in 0..3 {
+        let cache = cache();
+        let options = Options {
+            checkpoint_bytes: 100_000,
+        };
+        let tree = in_memory(&cache, options);
+        let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+        let mut change = |model: &mut Model, times| {
+            for _ in 0..times {
+                step(&tree, model, &mut rng).expect("a change");
+            }
+        };
+        change(&mut model, 1500);
+        let (first, was_first) = (tree.snapshot(), model.clone());
+        change(&mut model, 1500);
+        let (second, was_second) = (tree.snapshot(), model.clone());
+        assert_eq!(second.nr_kept(), 0);
+        for key in was_second.keys() {
+            tree.remove(key).expect("a removal");
+        }
+        model.clear();
+        change(&mut model, 1500);
+        check(first.reader(), &was_first);
+        check(second.reader(), &was_second);
+        assert!(first.nr_kept() > 20 && second.nr_kept() > 20);
+        drop(first);
+        check(second.reader(), &was_second);
+        drop(second);
+        // Nothing is kept for nobody; and the tree is what it is.
+        let third = tree.snapshot();
+        check(third.reader(), &contents(&tree));
+        check(tree.reader(), &contents(&tree));
+    }
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment_while_others_write() {
+    const NR: u64 = 400;
+    let cache = cache();
+    let options = Options {
+        checkpoint_bytes: 1 << 20,
+    };
+    let tree = in_memory(&cache, options);
+    let key = |nr: u64| {
+        nr.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .to_be_bytes()
+            .to_vec()
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // One writer, which puts keys in in an order, and takes them out in the same: a moment has neighbours by number only.
+        scope.spawn(|| {
+            for round in 0..6 {
+                for nr in 0..NR {
+                    tree.insert(&key(nr), &vec![round; 20 + nr as usize])
+                        .expect("an insert");
+                }
+                for nr in 0..NR {
+                    tree.remove(&key(nr)).expect("a removal");
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let snapshot = tree.snapshot();
+                    let all = || {
+                        let mut all = Model::new();
+                        let scanned = snapshot.reader().scan(b"", |key, value| {
+                            all.insert(key.to_vec(), value.to_vec());
+                            ControlFlow::Continue(())
+                        });
+                        scanned.expect("a scan");
+                        all
+                    };
+                    let found = all();
+                    let is_in = |nr: &u64| found.contains_key(&key(*nr));
+                    let nr_in = (0..NR).filter(is_in).count() as u64;
+                    assert_eq!(nr_in, found.len() as u64);
+                    // The first so many, or the last.
+                    let is_filling = (0..nr_in).all(|nr| is_in(&nr));
+                    let is_emptying = (NR - nr_in..NR).all(|nr| is_in(&nr));
+                    assert!(is_filling || is_emptying, "{nr_in} keys of no moment");
+                    assert_eq!(all(), found, "a second scan finds the same");
+                }
+            });
+        }
+    });
+    cache.verify().expect("a whole cache");
+}
+
+#[test]
+fn scans_that_read_ahead_find_what_others_find() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Far less than the tree has.
+    let small = Cache::builder().capacity(1 << 20).build();
+    let small = small.expect("a cache");
+    let tree = open_in(folder.path(), &small);
+    let mut model = Model::new();
+    for nr in 0..20_000 {
+        let (key, value) = numbered(nr);
+        tree.insert(&key, &value).expect("an insert");
+        model.insert(key.to_vec(), value);
+    }
+    assert!(tree.data().size() > 3 << 20);
+    for nr_threads in [0, 1, 4] {
+        let mut expected = model.range(vec![0x40]..);
+        let scanned = tree.scan_ahead(nr_threads, &[0x40], |key, value| {
+            let next = expected.next().expect("no more than there is");
+            assert_eq!((&next.0[..], &next.1[..]), (key, value));
+            ControlFlow::Continue(())
+        });
+        scanned.expect("a scan");
+        assert_eq!(expected.next(), None, "all that there is");
+        // One that ends early leaves no thread behind that waits.
+        let mut nr_seen = 0;
+        let scanned = tree.scan_ahead(nr_threads, b"", |_, _| {
+            nr_seen += 1;
+            match nr_seen {
+                500 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        scanned.expect("a scan");
+        assert_eq!(nr_seen, 500);
+    }
+}
+
 #[test]
 fn what_is_too_long_is_an_error() {
     let cache = cache();

@@ -22,8 +22,8 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Fork => &fork::ENGINES,
         Bench::Migrate if case == Case::SecondWalk => &migrate::WALKERS,
         Bench::Migrate => &migrate::ENGINES,
-        Bench::Tree if case.inserts() => &tree::INSERT_ENGINES,
-        Bench::Tree => &tree::ENGINES,
+        Bench::Tree if case.inserts() => tree::INSERT_ENGINES,
+        Bench::Tree => tree::ENGINES,
     }
 }
 
@@ -45,8 +45,8 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
         Bench::Fork => &fork::RATIOS,
         Bench::Migrate if case == Case::SecondWalk => &[],
         Bench::Migrate => &migrate::RATIOS,
-        Bench::Tree if case.inserts() => &[],
-        Bench::Tree => &tree::RATIOS,
+        Bench::Tree if case.inserts() => tree::INSERT_RATIOS,
+        Bench::Tree => tree::RATIOS,
     }
 }
 
@@ -63,7 +63,7 @@ pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'stati
         Bench::Space => &space::LEGEND,
         Bench::Fork => &fork::LEGEND,
         Bench::Migrate => &migrate::LEGEND,
-        Bench::Tree => &tree::LEGEND,
+        Bench::Tree => tree::LEGEND,
     }
 }
 

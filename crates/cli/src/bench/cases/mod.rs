@@ -31,3 +31,4 @@ pub(in crate::bench) mod tree;
 pub(in crate::bench) mod write;
 
 pub(in crate::bench) use self::catalogue::{engines, legend, ratios};
+pub(crate) use self::tree::EngineArgs;

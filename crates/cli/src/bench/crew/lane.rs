@@ -20,6 +20,16 @@ pub(in crate::bench) trait Op: Send {
     }
 }
 
+impl<O: Op + ?Sized> Op for &mut O {
+    fn batch(&mut self, times: u32) -> Result<(), String> {
+        (**self).batch(times)
+    }
+
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+}
+
 /// When a slice starts, and how long its two parts are.
 pub(in crate::bench) struct Span {
     pub(super) start_ns: u64,

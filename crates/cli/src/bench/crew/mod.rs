@@ -33,6 +33,6 @@ pub(crate) use self::processes::WorkerArgs;
 pub(in crate::bench) use self::processes::{run_processes, work_as_process};
 pub(in crate::bench) use self::schedule::Schedule;
 pub(in crate::bench) use self::shared::Padded;
-pub(in crate::bench) use self::speeds::Speeds;
+pub(in crate::bench) use self::speeds::{Bound, Speeds};
 pub(in crate::bench) use self::staged::{Staged, StagedOp};
 pub(in crate::bench) use self::threads::{Watch, run_threads};

@@ -3,6 +3,15 @@
 use super::lane::Tally;
 use super::schedule::Schedule;
 
+/// How much memory each engine had, where that was to be bounded for all alike.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::bench) enum Bound {
+    /// So many bytes, what the operating system keeps of its files included.
+    Bytes(u64),
+    /// As much as there was, for this reason.
+    CouldNot(String),
+}
+
 /// Operations per second, summed over the workers: one figure for each lane and
 /// round.
 #[derive(Debug, Default)]
@@ -11,6 +20,8 @@ pub(in crate::bench) struct Speeds {
     pub(in crate::bench) of_lanes: Vec<Vec<f64>>,
     /// Nanoseconds of the process's processor time an operation, `[lane][round]`; 0 where they were not measured.
     pub(in crate::bench) cpu_ns: Vec<Vec<f64>>,
+    /// None where nobody asked.
+    pub(in crate::bench) memory: Option<Bound>,
 }
 
 impl Speeds {
@@ -18,7 +29,7 @@ impl Speeds {
     pub(in crate::bench) fn of(of_lanes: Vec<Vec<f64>>) -> Speeds {
         Speeds {
             of_lanes,
-            cpu_ns: Vec::new(),
+            ..Speeds::default()
         }
     }
 
@@ -37,6 +48,9 @@ impl Speeds {
             let (lane, round) = (step.lane as usize, step.round as usize);
             cpu_ns[lane][round] = tally.nr_busy() * 1e9 / of_lanes[lane][round];
         }
-        Speeds { of_lanes, cpu_ns }
+        Speeds {
+            cpu_ns,
+            ..Speeds::of(of_lanes)
+        }
     }
 }

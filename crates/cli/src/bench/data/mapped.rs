@@ -32,6 +32,13 @@ impl Mapped {
         Ok(Mapped { map })
     }
 
+    /// Has the system read no neighbours of a page that is missing.
+    pub(in crate::bench) fn expect_random(&self) -> Result<(), Failure> {
+        self.map
+            .advise(Advice::Random)
+            .map_err(|error| Failure::because("cannot advise the system", error))
+    }
+
     pub(in crate::bench) fn bytes(&self) -> &[u8] {
         &self.map
     }

@@ -2,7 +2,7 @@
 
 use super::stats::Spread;
 use crate::bench::cases::engines;
-use crate::bench::crew::Speeds;
+use crate::bench::crew::{Bound, Speeds};
 use crate::bench::plan::Cell;
 
 /// A cell with the figures of all engines.
@@ -13,6 +13,8 @@ pub(in crate::bench) struct Measured {
     figures: Vec<Vec<f64>>,
     /// Nanoseconds of processor time an operation, `[engine][round]`; empty where they were not measured.
     cpu_ns: Vec<Vec<f64>>,
+    /// How much memory each engine had, where that was to be bounded.
+    pub(in crate::bench) memory: Option<Bound>,
 }
 
 impl Measured {
@@ -21,6 +23,7 @@ impl Measured {
             cell,
             figures: speeds.of_lanes,
             cpu_ns: speeds.cpu_ns,
+            memory: speeds.memory,
         }
     }
 

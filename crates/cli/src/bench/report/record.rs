@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::measured::Measured;
 use crate::bench::cases::{engines, ratios};
+use crate::bench::crew::Bound;
 use crate::copies;
 use crate::failure::Failure;
 use crate::machine;
@@ -15,7 +16,7 @@ use crate::output;
 
 /// How fast one engine was, or what else the case measures.
 #[derive(Serialize)]
-struct Figure {
+struct Figure<'m> {
     bench: &'static str,
     engine: &'static str,
     /// Of `migrate` with the number of forks.
@@ -35,6 +36,12 @@ struct Figure {
     /// Processor time of the whole process an operation, in nanoseconds; the median of the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ns: Option<f64>,
+    /// What each engine's memory was bounded to, that of the operating system for its files included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    /// Why it could not be bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_unbounded: Option<&'m str>,
     /// The variant that Pagewell copies by.
     copy: &'static str,
     /// What the processor calls itself.
@@ -71,6 +78,11 @@ fn processor() -> Option<&'static str> {
 /// Prints all figures of a cell, then all its comparisons.
 pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
     let cell = measured.cell;
+    let (memory_bytes, memory_unbounded) = match &measured.memory {
+        Some(Bound::Bytes(bytes)) => (Some(*bytes), None),
+        Some(Bound::CouldNot(why)) => (None, Some(why.as_str())),
+        None => (None, None),
+    };
     for &engine in engines(cell.case) {
         let Some(figure) = measured.figure(engine) else {
             continue;
@@ -88,6 +100,8 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             max: figure.max,
             rounds: measured.nr_rounds(),
             cpu_ns: measured.cpu_ns(engine).map(|cpu_ns| cpu_ns.median),
+            memory_bytes,
+            memory_unbounded,
             copy: copies::variant(),
             processor: processor(),
         })?;

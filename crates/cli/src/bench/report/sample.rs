@@ -2,7 +2,7 @@
 
 use super::measured::Measured;
 use crate::bench::cases::engines;
-use crate::bench::crew::Speeds;
+use crate::bench::crew::{Bound, Speeds};
 use crate::bench::plan::{Bench, Case, Cell};
 
 /// Each engine twice as fast as the next, in two rounds.
@@ -27,5 +27,19 @@ pub(in crate::bench) fn measured(case: Case, block: u64, threads: u32) -> Measur
         .map(|lane| vec![speed(lane), speed(lane)])
         .collect();
     let cpu_ns = vec![vec![1e6; 2]; engines(case).len()];
-    Measured::new(cell, Speeds { of_lanes, cpu_ns })
+    let memory = (case == Case::Gets4x).then(|| match threads {
+        1 => Bound::Bytes(block),
+        _ => Bound::CouldNot(format!(
+            "the control group {} is full",
+            "of ours ".repeat(20)
+        )),
+    });
+    Measured::new(
+        cell,
+        Speeds {
+            of_lanes,
+            cpu_ns,
+            memory,
+        },
+    )
 }

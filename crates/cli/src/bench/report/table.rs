@@ -9,7 +9,9 @@ use super::measured::Measured;
 use super::scaling::scaling_tables;
 use super::stats::Spread;
 use crate::bench::cases::{engines, legend, ratios};
+use crate::bench::crew::Bound;
 use crate::bench::plan::{Bench, Case};
+use crate::size::Bytes;
 
 /// The tables of one benchmark: one for each case, and one for how the engines
 /// scale. `files` says what was read or written.
@@ -49,6 +51,9 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
         let _ = writeln!(text, "\n{}: {}", case.name(), case.meaning());
         for table in cell_tables(case, measured) {
             let _ = writeln!(text, "{table}");
+        }
+        for line in memory(case, measured) {
+            let _ = writeln!(text, "{}", wrap(&line));
         }
     }
     let tables = scaling_tables(measured);
@@ -103,6 +108,28 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Tree => format!("TREE: gets from a B+tree with {files}, time per get and thread"),
         Bench::Migrate => "MIGRATE: a range moved to another node, time per page".to_owned(),
     }
+}
+
+/// How much memory the engines of a case had, where that was to be bounded; each answer once.
+fn memory(case: Case, measured: &[Measured]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for measured in measured
+        .iter()
+        .filter(|measured| measured.cell.case == case)
+    {
+        let line = match &measured.memory {
+            Some(Bound::Bytes(bytes)) => format!(
+                "memory of each engine: {}, that of the operating system for its files included",
+                Bytes(*bytes)
+            ),
+            Some(Bound::CouldNot(why)) => format!("memory is not bounded: {why}"),
+            None => continue,
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// The main ratios once more, in words.

@@ -60,7 +60,7 @@ fn still_has(file: &File, token: &Numbered) -> Result<bool, Error> {
 }
 
 /// What the bytes of a page, which do not change, answer.
-fn ask_slice<Q: Question>(
+pub(super) fn ask_slice<Q: Question>(
     page: u64,
     bytes: &[u8],
     question: &mut Q,

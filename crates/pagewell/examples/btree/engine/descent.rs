@@ -17,8 +17,6 @@ pub(super) const ROOT: u64 = 0;
 
 /// What a way down is for.
 pub(super) trait Errand {
-    /// Whether the way ends at an inner node that may be too full for another entry.
-    const STOPS_AT_FULL: bool;
     /// What is wanted of an inner node beside the child.
     type Note;
     /// What is wanted of the leaf.
@@ -43,6 +41,12 @@ pub(super) trait Errand {
     /// The way begins.
     fn begin(&mut self) {}
 
+    /// Whether the way ends at an inner node, since that is to be changed first.
+    #[inline(always)]
+    fn stops_at<B: Bytes + ?Sized>(&self, _node: &B, _head: Head) -> Result<bool, Torn> {
+        Ok(false)
+    }
+
     /// The note of an inner node that was the right one.
     fn keep(&mut self, _note: Self::Note) {}
 }
@@ -56,8 +60,8 @@ pub(super) struct Step<T> {
 /// Where a way has ended.
 pub(super) enum End<A> {
     Leaf(A),
-    /// At an inner node that may be too full.
-    Full,
+    /// At an inner node that the errand stops at.
+    Inner,
 }
 
 /// A way down.
@@ -76,7 +80,7 @@ struct Ask<'a, E> {
 
 enum Says<N, A> {
     Child { page: u64, note: N },
-    Full,
+    Stop,
     Leaf(A),
 }
 
@@ -89,8 +93,8 @@ impl<E: Errand> Question for Ask<'_, E> {
         let place = node::search(page, head, self.key)?;
         let says = if head.height == 0 {
             Says::Leaf(self.errand.on_leaf(page, head, place)?)
-        } else if E::STOPS_AT_FULL && node::is_full(page, head)? {
-            Says::Full
+        } else if self.errand.stops_at(page, head)? {
+            Says::Stop
         } else {
             let nr = node::child_nr(place)?;
             let note = self.errand.on_inner(page, head, nr)?;
@@ -134,7 +138,7 @@ pub(super) fn go_down<P: Access, E: Errand>(
                     (above, page, below) = (Some(last), child, Some(height));
                     continue;
                 }
-                Says::Full => End::Full,
+                Says::Stop => End::Inner,
                 Says::Leaf(answer) => End::Leaf(answer),
             };
             return Ok(Way { above, last, end });
@@ -151,7 +155,6 @@ struct Get<'v> {
 }
 
 impl Errand for Get<'_> {
-    const STOPS_AT_FULL: bool = false;
     type Note = ();
     type Answer = bool;
 
@@ -175,6 +178,9 @@ impl Errand for Get<'_> {
     }
 }
 
+/// How many leaves from the one that is scanned on are asked for.
+pub(super) const AHEAD: usize = 16;
+
 /// Gets a leaf's entries from a key on, and the key at which the next leaf begins.
 #[derive(Default)]
 struct Scan {
@@ -182,10 +188,12 @@ struct Scan {
     entries: Vec<(Vec<u8>, Vec<u8>)>,
     nr_entries: usize,
     next: Option<Vec<u8>>,
+    /// The leaves that come next, as far as their parent names them; only if `is_long`.
+    ahead: Vec<u64>,
+    is_long: bool,
 }
 
 impl Errand for Scan {
-    const STOPS_AT_FULL: bool = false;
     type Note = Option<Vec<u8>>;
     type Answer = ();
 
@@ -199,6 +207,12 @@ impl Errand for Scan {
         head: Head,
         nr: usize,
     ) -> Result<Option<Vec<u8>>, Torn> {
+        if self.is_long && head.height == 1 {
+            self.ahead.clear();
+            for nr in nr + 1..head.count.min(nr + 1 + AHEAD) {
+                self.ahead.push(node::child(node, nr)?);
+            }
+        }
         if nr + 1 >= head.count {
             return Ok(None);
         }
@@ -240,7 +254,7 @@ impl<P: Access> Reader<P> {
     pub(crate) fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Error> {
         match go_down(&self.0, key, &mut Get { value })?.end {
             End::Leaf(is_there) => Ok(is_there),
-            End::Full => unreachable!("a reader goes on"),
+            End::Inner => unreachable!("a reader goes on"),
         }
     }
 
@@ -251,11 +265,24 @@ impl<P: Access> Reader<P> {
     pub(crate) fn scan(
         &self,
         from: &[u8],
+        take: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.scan_with(from, take, |_| ())
+    }
+
+    /// As [`scan`](Self::scan), and tells `ahead` which leaves come next; some more than once.
+    pub(super) fn scan_with(
+        &self,
+        from: &[u8],
         mut take: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut ahead: impl FnMut(&[u64]),
     ) -> Result<(), Error> {
         let (mut scan, mut from) = (Scan::default(), from.to_vec());
         loop {
             go_down(&self.0, &from, &mut scan)?;
+            ahead(&scan.ahead);
+            // Short scans, which are most, pay for nothing but the leaf that they want.
+            scan.is_long = true;
             let next = scan.next.take();
             for (key, value) in &scan.entries[..scan.nr_entries] {
                 // The parent says which keys are the leaf's. While the leaf is being split it still has those of the new one.

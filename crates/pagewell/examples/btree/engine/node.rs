@@ -221,6 +221,52 @@ pub(super) fn is_full<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool, T
     Ok(room(node, head)? < MAX_INNER)
 }
 
+/// Whether a node has so few entries that it is to be merged with a neighbour.
+pub(super) fn is_sparse<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool, Torn> {
+    Ok(room(node, head)? > (PAGE - HEAD) / 4 * 3)
+}
+
+/// Whether two neighbours are to become one: all entries have room, and some is left for more. If one has next to nothing it is enough that they have room, or it
+/// might stay for ever.
+pub(super) fn fit_together(left: &[u8], right: &[u8]) -> Result<bool, Torn> {
+    let all = PAGE - HEAD;
+    let used = |node: &[u8]| {
+        let head = head(node)?;
+        let used = all.checked_sub(room(node, head)?).ok_or(Torn)?;
+        // The separator comes down.
+        let separator = if head.height > 0 { MAX_KEY } else { 0 };
+        Ok((head.count, used, separator))
+    };
+    let (left, right) = (used(left)?, used(right)?);
+    let most = if left.0.min(right.0) <= 1 {
+        all
+    } else {
+        all / 4 * 3
+    };
+    Ok(left.1 + right.1 + right.2 <= most)
+}
+
+/// Of an inner node: which entry `key` belongs to.
+pub(super) fn number_of(node: &[u8], key: &[u8]) -> Result<usize, Torn> {
+    child_nr(search(node, head(node)?, key)?)
+}
+
+/// Child number `nr` of an inner node, and the next one. `None` if one of them is none.
+pub(super) fn neighbours(node: &[u8], nr: usize) -> Result<Option<(u64, u64)>, Torn> {
+    if nr + 1 >= head(node)?.count {
+        return Ok(None);
+    }
+    Ok(Some((child(node, nr)?, child(node, nr + 1)?)))
+}
+
+/// The key of entry `nr`.
+pub(super) fn key_of(node: &[u8], nr: usize) -> Result<Vec<u8>, Torn> {
+    if nr >= head(node)?.count {
+        return Err(Torn);
+    }
+    Ok(entry(node, nr)?.0.to_vec())
+}
+
 fn put(page: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Torn> {
     let rest = page.get_mut(at..).ok_or(Torn)?;
     rest.get_mut(..bytes.len())
@@ -408,4 +454,29 @@ pub(super) fn make_parent(
     init(root, height)?;
     insert_at(root, 0, &[], &left.to_le_bytes())?;
     insert_at(root, 1, key, &right.to_le_bytes())
+}
+
+/// Puts all entries of `right`, which begins at `separator`, behind those of `left`; they fit.
+pub(super) fn merge(left: &mut [u8], right: &[u8], separator: &[u8]) -> Result<(), Torn> {
+    let (ours, theirs) = (head(left)?, head(right)?);
+    if ours.height != theirs.height {
+        return Err(Torn);
+    }
+    collect(left)?;
+    if theirs.height == 0 {
+        return append_all(left, right, 0..theirs.count);
+    }
+    // Its first entry stood for all that is smaller than the second; now there are entries before it.
+    let first = entry(right, 0)?.1;
+    if room(left, head(left)?)? < bytes_of(separator, first.len()) {
+        return Err(Torn);
+    }
+    insert_at(left, ours.count, separator, first)?;
+    append_all(left, right, 1..theirs.count)
+}
+
+/// Makes a page what no node is. Its log sequence number stays.
+pub(super) fn make_free(page: &mut [u8]) -> Result<(), Torn> {
+    page.get_mut(AT_MAGIC..).ok_or(Torn)?.fill(0);
+    Ok(())
 }

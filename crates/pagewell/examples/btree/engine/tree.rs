@@ -1,4 +1,4 @@
-//! The tree: opening and recovery, inserts, removals, splits, checkpoints.
+//! The tree: opening and recovery, inserts, splits, checkpoints.
 //!
 //! **Writers.** They go down by views, as readers; lock what they change, from the top down and from left to right, and ask the tokens; change the
 //! copies that the guards have; add a record to the log; publish. Nothing is published before its record is in the log, and the data
@@ -8,17 +8,21 @@
 //! all that the log says is in the pages, which are made durable; then the log starts over. Most pages are made durable before that, while writers go
 //! on. Readers wait for nothing.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pagewell::{Cache, File, OpenOptions, PageGuardMut, Token, Torn};
 
 use super::access::Views;
-use super::bytes::Bytes;
+use super::ahead;
 use super::change::{Change, record_pages, redo};
-use super::descent::{End, Errand, ROOT, Reader, Step, Way, go_down};
+use super::descent::{End, ROOT, Reader, Step, Way, go_down};
+use super::errands::{FindRoom, Says};
 use super::error::Error;
+use super::free::find_free;
 use super::log::{Found, Log};
-use super::node::{self, Head, MAX_ENTRY, MAX_KEY, PAGE, Place, Was};
+use super::node::{self, MAX_ENTRY, MAX_KEY, PAGE, Was};
+use super::snapshot::{Snapshot, Snapshots};
 
 /// How a tree is opened.
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +42,16 @@ impl Default for Options {
 /// A tree, open for writing. Any number of threads may use it.
 pub(crate) struct Tree {
     data: File,
-    log: Arc<Log>,
-    gate: RwLock<()>,
+    pub(super) log: Arc<Log>,
+    pub(super) gate: RwLock<()>,
     options: Options,
+    snapshots: Snapshots,
+    /// Pages that no node names.
+    free: Mutex<Vec<u64>>,
 }
 
 /// An attempt has met what another thread changes.
-struct StartOver;
+pub(super) struct StartOver;
 
 impl Tree {
     /// Opens the tree in two files, and makes it if there is none; both files are created.
@@ -93,8 +100,11 @@ impl Tree {
             log,
             gate: RwLock::new(()),
             options,
+            snapshots: Snapshots::default(),
+            free: Mutex::default(),
         };
         tree.recover()?;
+        *tree.free_pages() = find_free(&tree.data);
         Ok(tree)
     }
 
@@ -153,7 +163,7 @@ impl Tree {
                 value_len: value.len(),
             };
             let way = go_down(&Views(&self.data), key, &mut errand)?;
-            if matches!(way.end, End::Full | End::Leaf(Says::NoRoom)) {
+            if matches!(way.end, End::Inner | End::Leaf(Says::NoRoom)) {
                 self.split(&way)?;
             } else if let Ok(Some(was)) = self.change(&way.last, Change::Insert(key, value))? {
                 break was;
@@ -163,20 +173,20 @@ impl Tree {
         Ok(was == Was::There)
     }
 
-    /// Takes an entry out; returns whether it was there. Nodes that become empty stay where they are.
-    pub(crate) fn remove(&self, key: &[u8]) -> Result<bool, Error> {
-        check_len(key.len(), MAX_KEY)?;
-        let was = loop {
-            let way = go_down(&Views(&self.data), key, &mut FindKey)?;
-            if let End::Leaf(Says::Missing) = way.end {
-                return Ok(false);
-            }
-            if let Ok(Some(was)) = self.change(&way.last, Change::Remove(key))? {
-                break was;
-            }
-        };
-        self.checkpoint_if_long()?;
-        Ok(was == Was::There)
+    /// The tree as it is now, to be read while it is changed. The writers that are at work are waited for.
+    pub(crate) fn snapshot(&self) -> Snapshot<'_> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        self.snapshots.add(&self.data, self.log.end())
+    }
+
+    /// As [`Reader::scan`], for long scans of a tree that is not cached: `nr_threads` threads read leaves in before they are wanted.
+    pub(crate) fn scan_ahead(
+        &self,
+        nr_threads: usize,
+        from: &[u8],
+        take: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        ahead::scan(&self.data, nr_threads, from, take)
     }
 
     /// Makes durable all that calls have done that returned before this one. Threads that call it together share syncs of the storage.
@@ -193,7 +203,7 @@ impl Tree {
         self.log.start_over()
     }
 
-    fn checkpoint_if_long(&self) -> Result<(), Error> {
+    pub(super) fn checkpoint_if_long(&self) -> Result<(), Error> {
         if self.log.len() >= self.options.checkpoint_bytes {
             self.checkpoint()?;
         }
@@ -206,8 +216,28 @@ impl Tree {
         self.data.close().map_err(|(_, error)| Error::Cache(error))
     }
 
+    /// Has the snapshots keep a page that is locked and about to be changed.
+    pub(super) fn keep(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
+        let lsn = node::lsn(bytes).map_err(|Torn| malformed(page))?;
+        self.snapshots.keep(page, bytes, lsn);
+        Ok(())
+    }
+
+    /// How many pages are free.
+    pub(crate) fn nr_free(&self) -> usize {
+        self.free_pages().len()
+    }
+
+    /// The pages that no node names. The lock is for a moment.
+    pub(super) fn free_pages(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Locks a node, if it is still as it was seen.
-    fn lock(&self, step: &Step<Token>) -> Result<Result<PageGuardMut<'_>, StartOver>, Error> {
+    pub(super) fn lock(
+        &self,
+        step: &Step<Token>,
+    ) -> Result<Result<PageGuardMut<'_>, StartOver>, Error> {
         let guard = self.data.pin_mut(step.page)?;
         // From now on it stays what it is.
         if self.data.is_unchanged(&step.token) {
@@ -218,7 +248,7 @@ impl Tree {
     }
 
     /// Changes a leaf. `None` if there is no room.
-    fn change(
+    pub(super) fn change(
         &self,
         leaf: &Step<Token>,
         change: Change<'_>,
@@ -229,6 +259,10 @@ impl Tree {
             Err(start_over) => return Ok(Err(start_over)),
         };
         let (page, mut was) = (leaf.page, None);
+        if let Err(error) = self.keep(page, &guard) {
+            guard.cancel();
+            return Err(error);
+        }
         let recorded = node::lsn(&guard[..])
             .and_then(|before| {
                 was = change.apply(&mut guard)?;
@@ -250,8 +284,13 @@ impl Tree {
         Ok(Ok(was))
     }
 
-    /// A new page at the end of the file, locked. Nobody else knows of it. If it is not used after all, it is lost to the tree.
+    /// A free page, or a new one at the end of the file; locked. Nobody else knows of it. If it is not used after all, it is free when the tree
+    /// is opened again.
     fn new_page(&self) -> Result<(u64, PageGuardMut<'_>), Error> {
+        let free = self.free_pages().pop();
+        if let Some(page) = free {
+            return Ok((page, self.data.pin_mut(page)?));
+        }
         let page = self.data.append(&[0; PAGE])?.start / PAGE as u64;
         Ok((page, self.data.pin_mut(page)?))
     }
@@ -265,6 +304,9 @@ impl Tree {
                 Ok(guard) => guards.0.push((step.page, guard)),
                 Err(StartOver) => return Ok(()),
             }
+        }
+        for (page, guard) in &guards.0 {
+            self.keep(*page, guard)?;
         }
         guards.0.push(self.new_page()?);
         if way.above.is_none() {
@@ -290,10 +332,6 @@ impl Tree {
             .map(|(page, guard)| (*page, &guard[..]))
             .collect();
         let lsn = record_pages(&self.log, &pages)?;
-        let mut guards = std::mem::take(&mut guards.0);
-        for (_, guard) in &mut guards {
-            set_lsn(guard, lsn);
-        }
         // Where entries go, who says where they are, where they were. They are in the order of locking: parent, left, right; or root,
         // left, right. And nobody else changes any of them before that is done.
         let order = if way.above.is_some() {
@@ -301,19 +339,28 @@ impl Tree {
         } else {
             [2, 1, 0]
         };
-        let mut guards: Vec<_> = guards.into_iter().map(|(_, guard)| Some(guard)).collect();
-        let published: Vec<_> = order
-            .into_iter()
-            .filter_map(|nr| guards[nr].take())
-            .map(PageGuardMut::publish)
-            .collect();
-        drop(published);
+        publish(guards, lsn, order);
         Ok(())
     }
 }
 
+/// Publishes pages, whose change has this number, in this order; they stay locked until that is done.
+pub(super) fn publish<const N: usize>(mut guards: Guards<'_>, lsn: u64, order: [usize; N]) {
+    let mut guards = std::mem::take(&mut guards.0);
+    for (_, guard) in &mut guards {
+        set_lsn(guard, lsn);
+    }
+    let mut guards: Vec<_> = guards.into_iter().map(|(_, guard)| Some(guard)).collect();
+    let published: Vec<_> = order
+        .into_iter()
+        .filter_map(|nr| guards[nr].take())
+        .map(PageGuardMut::publish)
+        .collect();
+    drop(published);
+}
+
 /// Pages that are locked. Those that are left when this is dropped stay as they were.
-struct Guards<'f>(Vec<(u64, PageGuardMut<'f>)>);
+pub(super) struct Guards<'f>(pub(super) Vec<(u64, PageGuardMut<'f>)>);
 
 impl Drop for Guards<'_> {
     fn drop(&mut self) {
@@ -321,14 +368,14 @@ impl Drop for Guards<'_> {
     }
 }
 
-fn check_len(bytes: usize, most: usize) -> Result<(), Error> {
+pub(super) fn check_len(bytes: usize, most: usize) -> Result<(), Error> {
     if bytes > most {
         return Err(Error::TooLong { bytes, most });
     }
     Ok(())
 }
 
-fn malformed(page: u64) -> Error {
+pub(super) fn malformed(page: u64) -> Error {
     Error::Malformed {
         page,
         what: "something in it leads out of it",
@@ -339,65 +386,4 @@ fn malformed(page: u64) -> Error {
 fn set_lsn(guard: &mut PageGuardMut<'_>, lsn: u64) {
     guard[..8].copy_from_slice(&lsn.to_le_bytes());
     guard.set_lsn(lsn);
-}
-
-/// What a leaf says to who wants to change it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
-    /// The key is there, and there is room.
-    There,
-    /// The key is not there, and there is room.
-    Missing,
-    NoRoom,
-}
-
-/// Looks for the leaf to put an entry of these lengths in.
-struct FindRoom {
-    key_len: usize,
-    value_len: usize,
-}
-
-impl Errand for FindRoom {
-    const STOPS_AT_FULL: bool = true;
-    type Note = ();
-    type Answer = Says;
-
-    fn on_inner<B: Bytes + ?Sized>(&mut self, _: &B, _: Head, _: usize) -> Result<(), Torn> {
-        Ok(())
-    }
-
-    fn on_leaf<B: Bytes + ?Sized>(
-        &mut self,
-        leaf: &B,
-        head: Head,
-        place: Place,
-    ) -> Result<Says, Torn> {
-        Ok(match place {
-            _ if !node::has_room(leaf, head, place, (self.key_len, self.value_len))? => {
-                Says::NoRoom
-            }
-            Ok(_) => Says::There,
-            Err(_) => Says::Missing,
-        })
-    }
-}
-
-/// Looks for the leaf to take a key out of.
-struct FindKey;
-
-impl Errand for FindKey {
-    const STOPS_AT_FULL: bool = false;
-    type Note = ();
-    type Answer = Says;
-
-    fn on_inner<B: Bytes + ?Sized>(&mut self, _: &B, _: Head, _: usize) -> Result<(), Torn> {
-        Ok(())
-    }
-
-    fn on_leaf<B: Bytes + ?Sized>(&mut self, _: &B, _: Head, place: Place) -> Result<Says, Torn> {
-        Ok(match place {
-            Ok(_) => Says::There,
-            Err(_) => Says::Missing,
-        })
-    }
 }

@@ -9,6 +9,12 @@ use super::entries::{VALUE, key};
 use crate::bench::crew::Op;
 use crate::bench::data::Rng;
 
+/// The names of the engines that read the tree.
+pub(super) const VIEWS: &str = "views";
+pub(super) const PINS: &str = "pins";
+pub(super) const READS: &str = "page-reads";
+pub(super) const MMAP: &str = "mmap";
+
 /// Gets of random keys, all of which are there.
 pub(super) struct Gets<P> {
     tree: Reader<P>,

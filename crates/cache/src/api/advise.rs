@@ -55,7 +55,7 @@ impl<S: RefScheme> File<S> {
                 self.sequence().set_advice(advice);
             }
             Advice::Soon => {
-                self.prefetch(&[range])?;
+                self.prefetch(std::slice::from_ref(&range))?;
             }
             Advice::NotSoon => self.invalidate(range),
         }

@@ -356,8 +356,10 @@ mod tests {
         plan.now
     }
 
-    fn runs(ahead: Option<Ahead>) -> Vec<Range<PageNr>> {
-        ahead.into_iter().flat_map(Ahead::runs).collect()
+    /// The first pages of the runs, and those after the last.
+    fn runs(ahead: Option<Ahead>) -> Vec<(PageNr, PageNr)> {
+        let runs = ahead.into_iter().flat_map(Ahead::runs);
+        runs.map(|run| (run.start, run.end)).collect()
     }
 
     #[test]
@@ -399,20 +401,20 @@ mod tests {
         let miss = |page| sequence.on_miss(page, 1, Way::Apart);
         let touch = |page| runs(sequence.on_touch(page));
         assert_eq!(runs(miss(7).ahead), []);
-        assert_eq!(runs(miss(8).ahead), [9..11]);
+        assert_eq!(runs(miss(8).ahead), [(9, 11)]);
         // The first of what was begun is marked, and no other; and once.
         assert_eq!(touch(10), []);
-        assert_eq!(touch(9), [11..15]);
+        assert_eq!(touch(9), [(11, 15)]);
         assert_eq!(touch(9), []);
-        assert_eq!(touch(11), [15..23]);
+        assert_eq!(touch(11), [(15, 23)]);
         let mut next = 15;
         for _ in 0..12 {
             let ahead = touch(next);
             assert_eq!(ahead.len(), 1);
-            next = ahead[0].start;
+            next = ahead[0].0;
         }
-        let last = &touch(next)[0];
-        assert_eq!(last.end - last.start, 512, "2 MiB at the most");
+        let (start, end) = touch(next)[0];
+        assert_eq!(end - start, 512, "2 MiB at the most");
     }
 
     #[test]
@@ -421,7 +423,7 @@ mod tests {
             let sequence = Sequence::new(4096, 1 << 20);
             let at = |nr: i64| (10_000 + nr * step).cast_unsigned();
             let miss = |nr| runs(sequence.on_miss(at(nr), 1, Way::Apart).ahead);
-            let run = |nr| at(nr)..at(nr) + 1;
+            let run = |nr| (at(nr), at(nr) + 1);
             assert_eq!(miss(0), []);
             // (A step of one page forward is a sequence.)
             assert_eq!(miss(1), []);
@@ -459,7 +461,7 @@ mod tests {
             assert_eq!(sequence.on_miss(page, 1, Way::Apart), alone);
         }
         sequence.set_advice(Advice::Sequential);
-        assert_eq!(runs(sequence.on_miss(5, 1, Way::Apart).ahead), [6..8]);
+        assert_eq!(runs(sequence.on_miss(5, 1, Way::Apart).ahead), [(6, 8)]);
         sequence.set_advice(Advice::Once);
         assert!(sequence.is_once());
     }
@@ -470,7 +472,7 @@ mod tests {
         for page in [0, u64::MAX, 1, 0, u64::MAX - 1, u64::MAX, 3, 2, 1, 0] {
             for way in [Way::Apart, Way::Together] {
                 let plan = sequence.on_miss(page, 3, way);
-                assert!(runs(plan.ahead).iter().all(|run| run.start <= run.end));
+                assert!(runs(plan.ahead).iter().all(|(start, end)| start <= end));
                 _ = sequence.on_touch(page);
             }
         }

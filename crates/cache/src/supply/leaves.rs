@@ -196,6 +196,7 @@ mod tests {
         Supply::new(
             FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
             Eviction::default(),
+            WaitTable::new(),
         )
     }
 

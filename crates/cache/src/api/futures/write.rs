@@ -22,6 +22,9 @@ use crate::write::growth::Grower;
 use crate::write::lock_wait::leave_waker;
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
 
+/// A buffer, and what became of the call that it was given to.
+type Outcome<T> = (Vec<u8>, Result<T, Error>);
+
 /// A write: [`File::write_at_async`].
 #[must_use = "nothing is written before it is polled"]
 pub struct WriteAt<'f, S: RefScheme = LockBit> {
@@ -31,7 +34,7 @@ pub struct WriteAt<'f, S: RefScheme = LockBit> {
     done: usize,
     waiting: Waiting,
     /// The rest of it, if a thread does it.
-    errand: Option<Errand<(Vec<u8>, Result<usize, Error>)>>,
+    errand: Option<Errand<Outcome<usize>>>,
 }
 
 /// An append: [`File::append_async`].
@@ -39,7 +42,7 @@ pub struct WriteAt<'f, S: RefScheme = LockBit> {
 pub struct Append<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
     buf: Vec<u8>,
-    errand: Option<Errand<(Vec<u8>, Result<Range<u64>, Error>)>>,
+    errand: Option<Errand<Outcome<Range<u64>>>>,
 }
 
 impl<S: RefScheme> fmt::Debug for WriteAt<'_, S> {
@@ -197,7 +200,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
 }
 
 impl<S: RefScheme> Future for WriteAt<'_, S> {
-    type Output = (Vec<u8>, Result<usize, Error>);
+    type Output = Outcome<usize>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -217,7 +220,7 @@ impl<S: RefScheme> Drop for WriteAt<'_, S> {
 }
 
 impl<S: RefScheme> Future for Append<'_, S> {
-    type Output = (Vec<u8>, Result<Range<u64>, Error>);
+    type Output = Outcome<Range<u64>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();

@@ -86,11 +86,7 @@ fn hold_and_look(pool: &Pool, frame: FrameNr, slot: &AtomicU64) {
 }
 
 /// A thread that has used the pool before, so that it has a block: what it takes by the mark is announced.
-fn announcer(
-    pool: &Arc<Pool>,
-    frame: FrameNr,
-    slot: &Arc<AtomicU64>,
-) -> thread::JoinHandle<()> {
+fn announcer(pool: &Arc<Pool>, frame: FrameNr, slot: &Arc<AtomicU64>) -> thread::JoinHandle<()> {
     let (pool, slot) = (Arc::clone(pool), Arc::clone(slot));
     thread::spawn(move || {
         if let pagewell_frame::TryGetFrame::Taken(reference) = pool.try_get(frame) {
@@ -187,6 +183,35 @@ fn loom_announce_vs_retire() {
     });
 }
 
+/// The same by somebody who does not ask what the frame is: it is kept all the same.
+#[test]
+fn loom_announce_of_any_page_vs_retire() {
+    check(3, || {
+        let (pool, frame) = marked();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || {
+                if let pagewell_frame::TryGetFrame::Taken(reference) = pool.try_get(frame) {
+                    let _ = pool.note_counted(&reference);
+                }
+                if let Some(hold) = pool.try_announce(frame, || true) {
+                    assert_ours(&hold);
+                }
+            }
+        });
+        pool.retire(frame);
+        drop(owners(&pool, frame));
+        let mut blocks = Vec::new();
+        while let Some(block) = pool.alloc(Order::ZERO) {
+            fill(&block, FOREIGN);
+            blocks.push(block);
+        }
+        drop(blocks);
+        other.join().unwrap();
+        assert_all_free(&pool);
+    });
+}
+
 /// A frame that has been freed is a page of another slot, and marked: who wants the first page does not get the second.
 #[test]
 fn loom_announce_vs_reuse() {
@@ -194,10 +219,10 @@ fn loom_announce_vs_reuse() {
         let (pool, frame) = marked();
         let slot = Arc::new(AtomicU64::new(NAMED));
         let other = announcer(&pool, frame, &slot);
-        // ORDERING: AcqRel, as a claim.
-        slot.swap(0, Ordering::AcqRel);
         pool.doubt(frame);
         pool.look_at_announced();
+        // ORDERING: AcqRel, as a claim.
+        slot.swap(0, Ordering::AcqRel);
         match owners(&pool, frame).try_unique() {
             Ok(unique) => {
                 fill(&unique, FOREIGN);

@@ -1,7 +1,7 @@
 //! Reading pages: hits, lookups, fills and pins.
 //!
 //! Owns. The optimistic and the referenced read ([`reader`]), reads of a batch ([`many`]), the lookup from a page to a reference to its frame ([`lookup`]),
-//! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pin`]); views ([`viewer`]), what their closures get
+//! the fill of missing pages ([`fill`]), the number of pages to fill ([`ahead`]), pins ([`pinner`], [`pin`]); views ([`viewer`]), what their closures get
 //! ([`view`]), what ends these ([`look`]), and one look with its outcome, as memory spaces have it too ([`look_at`](mod@look_at)).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Unclean pages are in its way only when there are no frames: then it asks the
@@ -20,6 +20,7 @@ pub(crate) mod lookup;
 pub(crate) mod many;
 #[cfg(not(loom))]
 pub(crate) mod pin;
+pub(crate) mod pinner;
 pub(crate) mod raw;
 pub(crate) mod reader;
 pub(crate) mod view;

@@ -7,7 +7,7 @@ use pagewell_sync::atomic::{AtomicBool, Ordering};
 use pagewell_sync::shard::{Identity, Padded};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use super::slots::{Ended, Place, Scan, Slots};
+use super::slots::{Ended, Scan, Slot, Slots, Word};
 use crate::count::RefScheme;
 use crate::lists::FreeLists;
 use crate::records::FrameMeta;
@@ -98,7 +98,8 @@ impl Announcements {
     /// Whether frames can be marked at all.
     fn is_usable(&self) -> bool {
         // ORDERING: Relaxed; a hint: a mark that is set just before stays, as all others do then.
-        (cfg!(loom) || self.slots.fences.is_asymmetric()) && !self.is_refused.load(Ordering::Relaxed)
+        (cfg!(loom) || self.slots.fences.is_asymmetric())
+            && !self.is_refused.load(Ordering::Relaxed)
     }
 
     /// Steps 1 to 3: an announced reference to `frame`, if that is marked and a slot is free. `is_still` says whether the frame is the one
@@ -110,39 +111,34 @@ impl Announcements {
         me: Identity,
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
-    ) -> Option<Place> {
+    ) -> Option<(&Slot, Word)> {
         let record = lists.table.get(frame.index())?;
         // Before anything is announced: most frames have no mark.
         if !record.is_open() {
             return None;
         }
-        let place = self.slots.announce(me, frame)?;
+        let word = Word::new(frame, me.serial());
+        let slot = self.slots.announce(me, word)?;
         // In this order: see the text of the room.
         if record.is_open() && is_still() {
-            return Some(place);
+            return Some((slot, word));
         }
-        self.give_up(lists, place, frame, me);
+        self.give_up(lists, slot, word);
         None
     }
 
     /// Ends an announcement that does not hold.
     #[cold]
-    fn give_up<S: RefScheme>(
-        &self,
-        lists: &FreeLists<S>,
-        place: Place,
-        frame: FrameNr,
-        me: Identity,
-    ) {
-        if self.end(place, frame, me.serial()) == Ended::Wanted {
+    fn give_up<S: RefScheme>(&self, lists: &FreeLists<S>, slot: &Slot, word: Word) {
+        if self.end(slot, word) == Ended::Wanted {
             self.look(lists);
         }
     }
 
     /// Steps 5 to 7.
     #[inline(always)]
-    pub(crate) fn end(&self, place: Place, frame: FrameNr, serial: u32) -> Ended {
-        self.slots.end(place, frame, serial)
+    pub(crate) fn end(&self, slot: &Slot, word: Word) -> Ended {
+        slot.end(word, self.slots.fences)
     }
 
     /// Notes that this thread, which is `me`, has taken a counted reference to `frame`; whether it takes so many that the frame is worth a mark.
@@ -288,10 +284,8 @@ impl Announcements {
         let mut kept = std::mem::take(&mut state.kept);
         kept.append(&mut state.retired);
         keep_announced(lists, &mut kept, &scan, &mut released);
-        let places = |kept: &[FrameNr], scan: &Scan| -> Vec<Place> {
-            kept.iter().flat_map(|frame| scan.places(*frame)).collect()
-        };
-        if self.slots.want(state.nr_used, &places(&kept, &scan)) && self.heavy().is_some() {
+        let places: Vec<_> = kept.iter().flat_map(|frame| scan.places(*frame)).collect();
+        if self.slots.want(state.nr_used, &places) && self.heavy().is_some() {
             // e and f. (Where the fence is refused, those who end their announcements find them wanted soon enough, or the frames stay.)
             let scan = self.slots.scan(state.nr_used);
             keep_announced(lists, &mut kept, &scan, &mut released);

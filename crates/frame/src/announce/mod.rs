@@ -22,9 +22,9 @@
 //! 2 light fence                              b heavy fence
 //! 3 load the mark: on? else end (5)          c load all slots (acquire)
 //! 4 use the frame                            d no slot has the frame: mark := none; put the mark's reference
-//! 5 slot := 0 (release)                        a slot has it: mark := on again; if the frame is retired, wanted := the slot
+//! 5 slot := 0 (release)                        a slot has it: mark := on again; if the frame is retired, the slot is wanted
 //! 6 light fence                              e heavy fence, if anything is wanted now that was not
-//! 7 load wanted; this slot? then look        f load the wanted slots again: as d
+//! 7 is the slot wanted? then look            f load the wanted slots again: as d
 //! ```
 //!
 //! - A mark is set (none to on) by who has a reference, and has taken the mark's before. For a page of the cache it is the holder of the
@@ -77,4 +77,4 @@ mod scores;
 mod slots;
 
 pub(crate) use self::marks::Announcements;
-pub(crate) use self::slots::{Ended, Place};
+pub(crate) use self::slots::{Ended, Slot, Word};

@@ -7,7 +7,7 @@ use pagewell_sync::shard::{Identity, own_identity};
 
 use super::frame_pool::FramePool;
 use super::handle::FrameRef;
-use crate::announce::{Ended, Place};
+use crate::announce::{Ended, Slot, Word};
 use crate::count::RefScheme;
 use crate::words::FrameNr;
 
@@ -18,18 +18,18 @@ use crate::words::FrameNr;
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
-    frame: FrameNr,
-    /// Nowhere, if the reference is counted.
-    place: Place,
-    /// Of the thread that has announced it.
-    serial: u32,
+    /// Where it is announced; none if it is counted.
+    slot: Option<&'p Slot>,
+    /// What is announced there; or the frame, and nobody. (One word, which is stored and loaded as one: what is stored in parts and loaded
+    /// together, when a handle is returned, the processor waits for.)
+    word: Word,
 }
 
 impl<'p, S: RefScheme> Hold<'p, S> {
     /// The number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
-        self.frame
+        self.word.frame()
     }
 
     /// The pool that the block is of.
@@ -41,15 +41,15 @@ impl<'p, S: RefScheme> Hold<'p, S> {
     /// Whether it is announced, and not counted.
     #[inline]
     pub fn is_announced(&self) -> bool {
-        self.place != Place::NONE
+        self.slot.is_some()
     }
 
     /// The block's bytes, as of a [`FrameRef`].
     pub fn bytes(&self) -> RacySource<'_> {
-        let (_, order) = self.pool.meta(self.frame).kind();
+        let (_, order) = self.pool.meta(self.frame()).kind();
         self.pool
             .memory()
-            .bytes_of(self.frame, order.bytes())
+            .bytes_of(self.frame(), order.bytes())
             .source()
     }
 }
@@ -59,9 +59,8 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
     fn from(reference: FrameRef<'p, S>) -> Self {
         Self {
             pool: reference.pool(),
-            frame: reference.into_raw(),
-            place: Place::NONE,
-            serial: 0,
+            slot: None,
+            word: Word::new(reference.into_raw(), 0),
         }
     }
 }
@@ -69,14 +68,13 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 impl<S: RefScheme> Drop for Hold<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        let (pool, frame) = (self.pool, self.frame);
-        if self.is_announced() {
-            match pool.announcements().end(self.place, frame, self.serial) {
+        let (pool, frame) = (self.pool, self.frame());
+        match self.slot {
+            Some(slot) => match pool.announcements().end(slot, self.word) {
                 Ended::Done => {}
                 ended => end_slowly(pool, frame, ended),
-            }
-        } else {
-            drop(FrameRef::new(pool, frame));
+            },
+            None => drop(FrameRef::new(pool, frame)),
         }
     }
 }
@@ -100,7 +98,7 @@ impl<S: RefScheme> fmt::Debug for Hold<'_, S> {
         } else {
             "counted"
         };
-        write!(f, "Hold({:?}, {how})", self.frame)
+        write!(f, "Hold({:?}, {how})", self.frame())
     }
 }
 
@@ -128,14 +126,13 @@ impl<S: RefScheme> FramePool<S> {
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
     ) -> Option<Hold<'_, S>> {
-        let place = self
+        let (slot, word) = self
             .announcements()
             .announce(self.lists(), me, frame, is_still)?;
         Some(Hold {
             pool: self,
-            frame,
-            place,
-            serial: me.serial(),
+            slot: Some(slot),
+            word,
         })
     }
 

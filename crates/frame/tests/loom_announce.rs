@@ -111,10 +111,11 @@ fn loom_announce_vs_write_in_place() {
         let (pool, frame) = marked();
         let slot = Arc::new(AtomicU64::new(NAMED));
         let other = announcer(&pool, frame, &slot);
-        // ORDERING: AcqRel, as a claim.
-        slot.swap(NAMED + 1, Ordering::AcqRel);
+        // By the hand, which has not claimed the page.
         pool.doubt(frame);
         pool.look_at_announced();
+        // ORDERING: AcqRel, as a claim.
+        slot.swap(NAMED + 1, Ordering::AcqRel);
         match owners(&pool, frame).try_unique() {
             Ok(unique) => {
                 fill(&unique, FOREIGN);

@@ -195,7 +195,10 @@ fn loom_announce_of_any_page_vs_retire() {
                 if let pagewell_frame::TryGetFrame::Taken(reference) = pool.try_get(frame) {
                     let _ = pool.note_counted(&reference);
                 }
+                thread::yield_now();
                 if let Some(hold) = pool.try_announce(frame, || true) {
+                    assert_ours(&hold);
+                    thread::yield_now();
                     assert_ours(&hold);
                 }
             }

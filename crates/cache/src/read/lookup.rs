@@ -151,18 +151,6 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// Notes for the eviction policy that `page` was used, if it is there and that is not noted yet; whether it is there now, and marked.
-    pub(crate) fn mark(self, page: PageNr) -> bool {
-        let Some(seen) = self.0.index().look(page) else {
-            return false;
-        };
-        let is_there = matches!(seen.slot.state(), State::Present(_));
-        if is_there {
-            self.mark_referenced(page, seen);
-        }
-        is_there
-    }
-
     /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
         if seen.slot.is_hot() {

@@ -65,6 +65,14 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
     }
 }
 
+#[cfg(feature = "baselines")]
+impl<S: RefScheme> PageGuard<'_, S> {
+    /// Whether the pin is announced in memory of the thread that has made it, and not counted: for tests and benchmarks.
+    pub fn is_announced(&self) -> bool {
+        self.hold.is_announced()
+    }
+}
+
 impl<S: RefScheme> OwnedPageGuard<S> {
     pub(crate) fn new(mapping: Arc<Mapping<S>>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(&mapping, page)?;

@@ -8,6 +8,7 @@
 //! loom explores interleavings, and stale values of relaxed and acquire loads; it does not show every
 //! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
 
+mod announced;
 mod blocks;
 mod calls;
 mod closing;

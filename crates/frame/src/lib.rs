@@ -10,6 +10,7 @@
 //! | `memory` | the set-up, the NUMA nodes of the machine ([`numa`]), the memory behind the frames |
 //! | `records` | the metadata record of a frame |
 //! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, poisoning, counting |
+//! | `announce` | references that are announced instead of counted: marks, slots of the threads, looks |
 //! | `alloc` | allocating blocks, by node and watermark; making room for a block out of its parts |
 //! | `raw` | blocks owned by number, and contiguous ranges freed by the block |
 //! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: the handles of frames |
@@ -31,6 +32,7 @@
 #![deny(unsafe_code)]
 
 mod alloc;
+mod announce;
 mod count;
 mod lists;
 mod memory;
@@ -43,7 +45,7 @@ pub use alloc::{AllocError, AllocRequest, LowMemory, Place, Reserve};
 pub use count::refcount;
 pub use lists::{FreeBlocks, Poisoned, PoolStats};
 pub use memory::{HugePages, Nodes, PoolConfig, PoolError, Watermarks, numa};
-pub use pool::{FramePool, FrameRange, FrameRef, FrameView, TryGetFrame, UniqueFrame};
+pub use pool::{FramePool, FrameRange, FrameRef, FrameView, Hold, TryGetFrame, UniqueFrame};
 pub use raw::{FreeError, FreeRange, Freed, Misuse};
 pub use records::FrameMeta;
 pub use words::{

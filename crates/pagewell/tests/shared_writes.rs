@@ -21,7 +21,8 @@ const TABLE: &str = "
 | view of an integer and 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | view with a token, and its check, hit | 0 | 0 | 0 | 0 | 0 |  |
 | read of 64 bytes by reference | 0 | 2 | 0 | 0 | 0 | frame's record 2u |
-| pin, and its drop | 0 | 2 | 0 | 0 | 0 | frame's record 2u |
+| pin, and its drop | 0 | 2 | 0 | 0 | 1 | frame's record 2u |
+| pin of a page that is pinned again and again, and its drop | 0 | 0 | 0 | 0 | 2 |  |
 | owned pin, and its drop | 0 | 4 | 0 | 0 | 0 | frame's record 2u, handles of the file 2u |
 | read of 4 KiB, miss | 10 | 8 | 2 | 0 | 2 | frame's record 7s 2u, handle's sequence 2s, permits 2u, slot 1s 1u, statistics 1u, transfers 2u |
 | first write to a clean page | 8 | 6 | 2 | 0 | 0 | counts of unclean frames 2u, dirty bits of the file 2u, frame's record 7s 1u, slot 1s 1u |
@@ -144,6 +145,13 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         }),
     ));
     table.push(("pin, and its drop", second(|_| drop(file.pin(5).unwrap()))));
+    for _ in 0..100 {
+        drop(file.pin(6).unwrap());
+    }
+    table.push((
+        "pin of a page that is pinned again and again, and its drop",
+        second(|_| drop(file.pin(6).unwrap())),
+    ));
     table.push((
         "owned pin, and its drop",
         second(|_| drop(file.pin_owned(5).unwrap())),
@@ -300,8 +308,11 @@ fn place_of(note: &Note) -> &'static str {
 /// A row of the table: how many full fences, which stores, read-modify-writes and locks, and where; stores to what is the
 /// thread's own.
 fn row(name: &str, notes: &[Note]) -> String {
-    // A thread announces itself by stores to its own slot, which only visitors look at (`pagewell_sync::per_thread`).
-    let is_own = |note: &&Note| note.site.ends_with("sync/src/per_thread.rs");
+    // A thread announces itself by stores to its own slot, which only visitors look at (`pagewell_sync::per_thread`), and pins likewise;
+    // what it pins again and again it notes for itself.
+    let is_own = |note: &&Note| {
+        note.site.ends_with("sync/src/per_thread.rs") || note.site.contains("frame/src/announce/s")
+    };
     let own = notes.iter().filter(is_own).count();
     let all_stores = notes
         .iter()

@@ -51,6 +51,11 @@ impl Fences {
         }
     }
 
+    /// Whether the rare side pays for both, so that the frequent side's fence costs nothing.
+    pub fn is_asymmetric(self) -> bool {
+        self.has_membarrier
+    }
+
     /// The frequent side's fence.
     #[inline]
     pub fn light(self) {

@@ -1,9 +1,11 @@
 //! The number of a thread, and values that do not share cache lines.
 //!
 //! Every thread has a number of its own while it lives. The number is handed on after the thread has ended, so numbers
-//! stay small however many threads come and go.
+//! stay small however many threads come and go. Beside it a thread has a *serial*, which no other thread of the process has had
+//! or will have: who keeps something in the name of a thread tells by it whether that thread is gone.
 
 use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 
 #[cfg(not(loom))]
@@ -13,15 +15,20 @@ mod imp {
     use std::collections::BinaryHeap;
     use std::sync::Mutex;
 
+    use super::Identity;
+
     /// The numbers below `next` that no live thread has; the smallest is handed out first.
     struct Numbers {
         next: usize,
         free: BinaryHeap<Reverse<usize>>,
+        /// The serial of the last thread that got one; all of them are used up at the end of their range.
+        last_serial: u32,
     }
 
     static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
         next: 0,
         free: BinaryHeap::new(),
+        last_serial: 0,
     });
 
     /// "This thread has not asked yet."
@@ -31,6 +38,8 @@ mod imp {
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNSET) };
+        /// As [`Identity::bits`]; zeros while the thread has none.
+        static IDENTITY: Cell<u64> = const { Cell::new(0) };
         static RETURN: Return = const { Return };
     }
 
@@ -41,6 +50,7 @@ mod imp {
         fn drop(&mut self) {
             // From here on the thread has no number, whatever its other variables still do.
             let number = NUMBER.replace(GONE);
+            IDENTITY.set(0);
             if number < GONE {
                 crate::lock(&NUMBERS).free.push(Reverse(number));
             }
@@ -61,8 +71,30 @@ mod imp {
                 number
             }
         };
+        if let (Some(serial), Ok(number)) =
+            (numbers.last_serial.checked_add(1), u32::try_from(number))
+        {
+            numbers.last_serial = serial;
+            IDENTITY.set(Identity::new(number, serial).bits());
+        }
         NUMBER.set(number);
         Some(number)
+    }
+
+    #[cold]
+    fn assign_identity() -> Option<Identity> {
+        own_number()?;
+        Identity::from_bits(IDENTITY.get())
+    }
+
+    /// This thread's number and serial. None while the thread's local variables are destroyed, and when all serials have been used
+    /// up, which takes four thousand million threads.
+    #[inline(always)]
+    pub fn own_identity() -> Option<Identity> {
+        match Identity::from_bits(IDENTITY.get()) {
+            Some(identity) => Some(identity),
+            None => assign_identity(),
+        }
     }
 
     /// This thread's number, which no other thread has until this one has ended: everything the thread did with
@@ -98,9 +130,66 @@ mod imp {
     pub fn own_number() -> Option<usize> {
         Some(NUMBER.with(|number| *number))
     }
+
+    /// This thread's number and serial.
+    pub fn own_identity() -> Option<super::Identity> {
+        let number = NUMBER.with(|number| *number) as u32;
+        Some(super::Identity::new(number, number + 1))
+    }
 }
 
-pub use imp::own_number;
+pub use imp::{own_identity, own_number};
+
+/// A thread's number, which it has while it lives, and its serial, which no other thread has at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    number: u32,
+    /// Not zero.
+    serial: NonZeroU32,
+}
+
+impl Identity {
+    /// For models of threads that come and go; all others ask [`own_identity`]. A serial of 0 counts as 1.
+    #[must_use]
+    pub const fn new(number: u32, serial: u32) -> Self {
+        let serial = match NonZeroU32::new(serial) {
+            Some(serial) => serial,
+            None => NonZeroU32::MIN,
+        };
+        Self { number, serial }
+    }
+
+    /// The number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.number
+    }
+
+    /// The serial; not 0.
+    #[inline(always)]
+    #[must_use]
+    pub const fn serial(self) -> u32 {
+        self.serial.get()
+    }
+
+    #[cfg(not(loom))]
+    const fn bits(self) -> u64 {
+        self.number as u64 | (self.serial.get() as u64) << u32::BITS
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    const fn from_bits(bits: u64) -> Option<Self> {
+        match NonZeroU32::new((bits >> u32::BITS) as u32) {
+            Some(serial) => Some(Self {
+                number: bits as u32,
+                serial,
+            }),
+            None => None,
+        }
+    }
+}
 
 /// The bytes of a pair of cache lines. Processors fetch lines in pairs, so what is written and what is only read are kept apart
 /// by so much.
@@ -219,6 +308,18 @@ mod tests {
     }
 
     #[test]
+    fn a_serial_is_never_handed_on() {
+        let mine = own_identity().unwrap();
+        assert_eq!(own_identity(), Some(mine));
+        assert_eq!(Some(mine.number() as usize), own_number());
+        let mut serials = std::collections::HashSet::from([mine.serial()]);
+        for _ in 0..100 {
+            let other = std::thread::spawn(own_identity).join().unwrap().unwrap();
+            assert!(serials.insert(other.serial()), "{other:?}");
+        }
+    }
+
+    #[test]
     fn each_thread_has_a_shard_and_all_are_there_to_be_added_up() {
         use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -253,10 +354,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_has_no_number() {
-        struct AsksLate(std::sync::mpsc::Sender<Option<usize>>);
+        type Told = (Option<usize>, Option<Identity>);
+        struct AsksLate(std::sync::mpsc::Sender<Told>);
         impl Drop for AsksLate {
             fn drop(&mut self) {
-                let _ = self.0.send(own_number());
+                let _ = self.0.send((own_number(), own_identity()));
             }
         }
         thread_local! {
@@ -270,6 +372,6 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(told.recv(), Ok(None));
+        assert_eq!(told.recv(), Ok((None, None)));
     }
 }

@@ -267,6 +267,9 @@ impl<S: RefScheme> File<S> {
     /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its bytes
     /// in place. They do not change while the guard exists, and the page stays in memory.
     ///
+    /// To pin a page that is pinned again and again, by however many threads, writes nothing that threads share: a thread announces the pin
+    /// in memory of its own (`docs/adr/0031-*`). The guard may be sent to other threads, and outlive the thread all the same.
+    ///
     /// The last page's guard is cut at the file's size.
     ///
     /// # Errors
@@ -274,8 +277,29 @@ impl<S: RefScheme> File<S> {
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) when the page begins at or past the end of the file,
     /// [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 of them, and the errors of
     /// [`read_at`](Self::read_at).
+    #[inline]
     pub fn pin(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
+        match PageGuard::announced(&self.mapping, page) {
+            Some(guard) => Ok(guard),
+            None => self.pin_by_count(page),
+        }
+    }
+
+    /// [`pin`](Self::pin), of pages of which pins are not announced, or not by this thread.
+    #[inline(never)]
+    fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
+    }
+
+    /// A baseline: as [`pin`](Self::pin), but the reference to the page is always counted, where pins of pages that are pinned again and again are
+    /// announced.
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin).
+    #[cfg(feature = "baselines")]
+    pub fn pin_counted(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
+        PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
     /// As [`pin`](Self::pin), but the guard owns a share of the file and borrows nothing.

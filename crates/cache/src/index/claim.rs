@@ -147,6 +147,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
             return None;
         };
         self.end_empty(frame, None);
+        // The slot's reference keeps the frame, so that it can be looked at.
+        self.claims.pool.retire(frame);
         Some(raw::slots_reference(self.claims, frame))
     }
 
@@ -221,6 +223,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         self.claims
             .waits
             .wake(PageState::word(self.claims.pool.meta(old)));
+        // As in `empty`.
+        self.claims.pool.retire(old);
         Some(raw::slots_reference(self.claims, old))
     }
 

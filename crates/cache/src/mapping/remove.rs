@@ -38,7 +38,7 @@ impl<S: RefScheme> Remover<'_, S> {
         let mut page = first;
         while page < end {
             let Some(leaf) = self.0.index().next_leaf(Leaf::<S>::of(page)) else {
-                return;
+                break;
             };
             page = page.max(Leaf::<S>::first_page(leaf));
             while page < end.min(Leaf::<S>::first_page(leaf + 1)) {
@@ -46,6 +46,8 @@ impl<S: RefScheme> Remover<'_, S> {
                 page += 1;
             }
         }
+        // The frames of pages of which pins were announced: free, unless there are such pins now.
+        self.0.pool().look_at_announced();
     }
 
     fn remove_page(self, page: PageNr, unclean: Unclean) {
@@ -146,6 +148,8 @@ impl<S: RefScheme> Remover<'_, S> {
                 backoff.wait();
             }
         }
+        // As in `remove`.
+        self.0.pool().look_at_announced();
     }
 
     /// Whether a leaf has a slot that is not empty.

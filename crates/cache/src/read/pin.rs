@@ -4,13 +4,14 @@ use std::fmt;
 use std::ops::Deref;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_frame::{FrameNr, FrameRef};
+use pagewell_frame::{FrameNr, FrameRef, Hold};
 use pagewell_sync::Arc;
 
 use crate::base::error::{Error, Op};
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
+use crate::read::pinner::Pinner;
 use crate::read::raw;
 
 /// A pinned page of a file: derefs to its bytes, which do not change while the guard exists.
@@ -18,7 +19,7 @@ use crate::read::raw;
 /// Borrows from its [`File`](crate::File). A pinned page is not evicted; if it is
 /// invalidated meanwhile, the guard keeps its bytes.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
-    reference: FrameRef<'f, S>,
+    hold: Hold<'f, S>,
     len: usize,
 }
 
@@ -40,9 +41,35 @@ fn pin<S: RefScheme>(
 }
 
 impl<'f, S: RefScheme> PageGuard<'f, S> {
+    /// A pin that is announced, if those of the page may be: nothing that threads share is written.
+    #[inline(always)]
+    pub(crate) fn announced(mapping: &'f Mapping<S>, page: PageNr) -> Option<Self> {
+        let (hold, len) = Pinner(mapping).announced(page)?;
+        Some(Self { hold, len })
+    }
+
+    /// A pin that is counted. If the page is pinned again and again, the next ones may be announced.
     pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
-        Ok(Self { reference, len })
+        Pinner(mapping).note_counted(page, &reference);
+        let hold = reference.into();
+        Ok(Self { hold, len })
+    }
+
+    /// A pin that is counted, and nothing else: the baseline.
+    #[cfg(feature = "baselines")]
+    pub(crate) fn counted(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
+        let (reference, len) = pin(mapping, page)?;
+        let hold = reference.into();
+        Ok(Self { hold, len })
+    }
+}
+
+#[cfg(feature = "baselines")]
+impl<S: RefScheme> PageGuard<'_, S> {
+    /// Whether the pin is announced in memory of the thread that has made it, and not counted: for tests and benchmarks.
+    pub fn is_announced(&self) -> bool {
+        self.hold.is_announced()
     }
 }
 
@@ -67,7 +94,7 @@ impl<S: RefScheme> Deref for PageGuard<'_, S> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        raw::page_slice(&self.reference, self.len)
+        raw::pinned_slice(self.hold.pool(), self.hold.frame(), self.len)
     }
 }
 

@@ -57,20 +57,13 @@ pub(crate) fn guards_reference<S: RefScheme>(
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-/// The first `len` bytes of a page that is held.
-#[cfg(not(loom))]
-pub(super) fn page_slice<'a, S: RefScheme>(page: &'a FrameRef<'_, S>, len: usize) -> &'a [u8] {
-    // SAFETY: (A) callers pass no more than the page's size. (B) a page is written only before it is
-    // published, while its frame has no references; once it has one, its bytes never change.
-    unsafe { page.slice(len) }
-}
-
-/// The first `len` bytes of a page that a guard holds by number.
+/// The first `len` bytes of a page that a guard holds, by a counted reference or an announced one.
 #[cfg(not(loom))]
 pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
     // SAFETY: (P) the pool is borrowed; (F) the page is of this pool, and has `len` bytes; (W) nothing is written.
     let bytes = unsafe { pool.view().bytes(frame.get(), 0, len) };
-    // SAFETY: the range is the page's. The only caller hands the slice out for as long as it has a reference to the page, and
-    // while there is a reference nobody writes the page (see `page_slice`).
+    // SAFETY: the range is the page's. The only callers are guards, which hand the slice out for as long as they have a reference to the page.
+    // A page is written only before it is published, or while its frame is frozen; while there is a reference no freeze succeeds, since it is
+    // counted, or one is counted for it that stays until it has ended (`pinner`). So its bytes do not change.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

@@ -24,9 +24,10 @@
 //!
 //! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
 //! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
-//! file's size; the slot has changed. There is no second try: the check fails because the page
-//! was taken out, and then there is nothing to try again. But a page that is there without a mark is marked, and then tried: what is
-//! read for the first time since it was filled needs no reference either, and so does not load its frame's record.
+//! file's size; the slot has changed. A short read that is in line is tried once. Then the page is looked at again, up to [`TRIES`] times: one
+//! that is there is marked, if it is not, and tried; one that is claimed is waited for, for a moment. So neither what is read for the first
+//! time since it was filled, nor what somebody was just writing, needs a reference: that would load the frame's record and write to it, and
+//! make the next writer move the page (`docs/adr/0007-*`). A page that is not there has nothing to try again.
 //!
 //! # The referenced read
 //!
@@ -39,9 +40,11 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::thread::Backoff;
 
 use crate::base::error::{Error, ErrorKind};
 use crate::base::page::PageNr;
+use crate::base::slot::State;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::raw;
@@ -69,6 +72,9 @@ impl<F: Fn(PageNr, usize) -> usize> Guide for F {
         self(page, wanted)
     }
 }
+
+/// How often a page that is there is tried again before it is read by reference.
+const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
 
 /// The outcome of an optimistic read within one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,14 +190,12 @@ impl<S: RefScheme> Reader<'_, S> {
                 done += chunk.len();
                 continue;
             }
-            // A page that is there, and was not read before, is read as all others once it is marked: without its frame's record, which
-            // is on a line that nothing else has loaded.
-            if path == ReadPath::Optimistic && guide.marks() && Lookup(self.0).mark(page) {
-                guide.on_touch(page);
-                if self.read_page_optimistic(now, chunk) == FastRead::Done {
-                    done += chunk.len();
-                    continue;
-                }
+            if path == ReadPath::Optimistic
+                && guide.marks()
+                && self.read_page_again(page, now, chunk, &guide) == FastRead::Done
+            {
+                done += chunk.len();
+                continue;
             }
             if !guide.marks() && self.read_page_unmarked(page, off, now, chunk)? {
                 guide.on_touch(page);
@@ -245,6 +249,39 @@ impl<S: RefScheme> Reader<'_, S> {
         }
         reference.bytes().copy_to(off, buf);
         Ok(true)
+    }
+
+    /// Fills `buf` from within `page`, which was tried already, as long as it is there and others are only changing it.
+    fn read_page_again(
+        self,
+        page: PageNr,
+        pos: u64,
+        buf: &mut [u8],
+        guide: &impl Guide,
+    ) -> FastRead {
+        let mut backoff = Backoff::new();
+        for round in 0..TRIES {
+            if round != 0 {
+                backoff.wait();
+            }
+            let Some(seen) = self.0.index().look(page) else {
+                return FastRead::Fallback;
+            };
+            match seen.slot.state() {
+                State::Present(_) => {
+                    if !seen.slot.is_hot() {
+                        Lookup(self.0).mark_referenced(page, seen);
+                        guide.on_touch(page);
+                    }
+                    if self.read_page_optimistic(pos, buf) == FastRead::Done {
+                        return FastRead::Done;
+                    }
+                }
+                State::Busy => {}
+                State::Empty => return FastRead::Fallback,
+            }
+        }
+        FastRead::Fallback
     }
 
     /// Reads within one page with a reference to its frame.

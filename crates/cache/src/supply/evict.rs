@@ -64,6 +64,10 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             None if kind == FrameKind::Leaf => self.try_evict_leaf(frame).ok_or(Stays::Raced),
             None => self.evict_page(frame, marks),
         };
+        if let Err(Stays::Held) = evicted {
+            // For the next look, if announced pins are all that may keep it.
+            self.0.pool().doubt(frame);
+        }
         evicted.map_err(|stays| (stays, order))
     }
 
@@ -98,6 +102,10 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         ghost: Ghost,
     ) -> Option<(UniqueFrame<'s, S>, FrameNr)> {
         let (stays, kind, _) = Stays::of(self.0.pool().meta(frame));
+        if stays == Some(Stays::Held) {
+            // As in `evict_for`.
+            self.0.pool().doubt(frame);
+        }
         if stays.is_some() || kind != FrameKind::Page {
             return None;
         }

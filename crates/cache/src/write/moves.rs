@@ -84,6 +84,7 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
                 Err(fresh) => {
                     failure = PageMove::Pinned;
                     to = Some(fresh);
+                    look_at_pins(supply, frame);
                 }
             },
         }
@@ -110,8 +111,32 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     let Some((leaf, position, slot)) = Evictor(supply).slot_of(frame) else {
         return Err(to);
     };
-    match Claim::try_new(&supply.claims, leaf, position, slot) {
-        Ok(claim) => claim.relocate(to),
-        Err(_) => Err(to),
+    let claim = match Claim::try_new(&supply.claims, leaf, position, slot) {
+        Ok(claim) => claim,
+        Err(_) => return Err(to),
+    };
+    let to = match claim.relocate(to) {
+        Ok(old) => return Ok(old),
+        Err(to) => to,
+    };
+    if !look_at_pins(supply, frame) {
+        return Err(to);
     }
+    // Once more, from the beginning: the claim has ended.
+    match Evictor(supply).slot_of(frame) {
+        Some((leaf, position, slot)) => {
+            match Claim::try_new(&supply.claims, leaf, position, slot) {
+                Ok(claim) => claim.relocate(to),
+                Err(_) => Err(to),
+            }
+        }
+        None => Err(to),
+    }
+}
+
+/// Looks whether announced pins keep the page in `frame`, if they are all that may; whether the mark by which they might be is gone, so that
+/// another try may succeed.
+fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
+    supply.pool().doubt(frame);
+    supply.pool().look_at_announced() != 0
 }

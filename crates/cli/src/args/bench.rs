@@ -86,6 +86,8 @@ pub(crate) struct BenchArgs {
 enum What {
     /// The reference count: lock bit, compare-and-swap loop, bare additions
     Refcount,
+    /// Pins of hot pages: announced, counted
+    Pin,
     /// Cached reads: optimistic, referenced, pread, memcpy from a mapping
     Read,
     /// Writes to cached pages, appends, syncs and writeback: Pagewell, pwrite, memcpy to a mapping, fio
@@ -114,6 +116,7 @@ impl What {
     fn benches(self) -> Vec<Bench> {
         match self {
             What::Refcount => vec![Bench::Refcount],
+            What::Pin => vec![Bench::Pin],
             What::Read => vec![Bench::Read],
             What::Write => vec![Bench::Write],
             What::Isolation => vec![Bench::Isolation],
@@ -208,7 +211,8 @@ impl BenchArgs {
                 ));
             }
         }
-        if let [bench @ (Bench::Refcount | Bench::Contig | Bench::Alloc)] = benches.as_slice()
+        if let [bench @ (Bench::Refcount | Bench::Pin | Bench::Contig | Bench::Alloc)] =
+            benches.as_slice()
             && self.copy.is_some()
         {
             return Err(Usage::new(

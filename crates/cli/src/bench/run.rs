@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::cases::EngineArgs;
 use super::cases::{
-    alloc, contig, engines, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
+    alloc, contig, engines, eviction, fork, isolation, migrate, pin, read, refcount, space, tree,
+    write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
@@ -51,6 +52,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
         run.show(&report::heading(settings, machine::nr_cpus(&run.cpus)))?;
     }
     let mut measured = run.each(&plan.refcount, refcount::run)?;
+    measured.extend(run.each(&plan.pin, pin::run)?);
     if !plan.read.is_empty() {
         let (cells, files) = run.read(&plan, users)?;
         run.report(&cells, &files)?;

@@ -234,6 +234,17 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 expected.insert(("refcount".into(), what.into(), case.into(), 0, 0, threads));
             }
         }
+        for case in ["one-page", "own-pages"] {
+            for what in [
+                "announced",
+                "counted",
+                "counted-cas",
+                "announced/counted",
+                "announced/counted-cas",
+            ] {
+                expected.insert(("pin".into(), what.into(), case.into(), 0, 0, threads));
+            }
+        }
         for case in ["same-hot", "diff-hot", "same-random"] {
             for what in [
                 "optimistic",

@@ -14,6 +14,7 @@ use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
 
+use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::parking::WaitTable;
@@ -22,6 +23,7 @@ use pagewell_sync::shard::Padded;
 use pagewell_sync::shard::is_apart;
 
 use crate::alloc::{Allocator, LowMemory};
+use crate::announce::Announcements;
 use crate::count::{LockBit, RefScheme};
 use crate::lists::{self, FreeBlocks, FreeLists, Poisoned, PoolStats};
 use crate::memory::{Memory, PoolConfig, PoolError};
@@ -38,6 +40,7 @@ pub struct FramePool<S: RefScheme = LockBit> {
     allocator: Allocator<S>,
     memory: Memory,
     waits: WaitTable,
+    announcements: Announcements,
     next_number: Padded<AtomicU64>,
 }
 
@@ -83,6 +86,7 @@ impl<S: RefScheme> FramePool<S> {
             memory,
             allocator: Allocator::new(lists),
             waits: WaitTable::new(),
+            announcements: Announcements::new(nr_announcers(), Fences::new()),
             next_number: Padded(AtomicU64::new(1)),
         })
     }
@@ -271,6 +275,11 @@ impl<S: RefScheme> FramePool<S> {
         raw::free_contig_range(self.lists(), first, nr, strategy)
     }
 
+    #[inline(always)]
+    pub(super) fn announcements(&self) -> &Announcements {
+        &self.announcements
+    }
+
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -284,6 +293,15 @@ impl<S: RefScheme> FramePool<S> {
     pub(super) fn lists(&self) -> &FreeLists<S> {
         &self.allocator.lists
     }
+}
+
+/// So many threads can announce references: those that have front caches.
+fn nr_announcers() -> usize {
+    if cfg!(loom) {
+        return 3;
+    }
+    let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (4 * nr_cpus).clamp(16, 512)
 }
 
 impl<S: RefScheme> fmt::Debug for FramePool<S> {

@@ -326,6 +326,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     fn into_unique(self) -> UniqueFrame<'p, S> {
         let this = ManuallyDrop::new(self);
         let (_, order) = this.meta().kind();
+        debug_assert!(!this.meta().is_marked(), "a mark has a reference");
         this.pool.lists().adopt(this.frame, order);
         UniqueFrame::new(this.pool, this.frame, order)
     }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `frame_pool` | [`FramePool`]: its parts, and the operations by the numbers of frames |
 //! | `handle` | [`UniqueFrame`] and [`FrameRef`]: a block that belongs to the holder alone, and one reference among others |
+//! | `hold` | [`Hold`]: a reference that is counted, or announced |
 //! | `range` | [`FrameRange`]: contiguous frames |
 //! | `allocate` | blocks and references that the pool hands out as handles, and takes back |
 //! | `view` | [`FrameView`]: the pool's memory as the hit path sees it |
@@ -16,6 +17,7 @@
 mod allocate;
 mod frame_pool;
 mod handle;
+mod hold;
 mod range;
 mod view;
 
@@ -24,5 +26,6 @@ mod tests;
 
 pub use self::frame_pool::FramePool;
 pub use self::handle::{FrameRef, TryGetFrame, UniqueFrame};
+pub use self::hold::Hold;
 pub use self::range::FrameRange;
 pub use self::view::FrameView;

@@ -25,6 +25,9 @@ pub struct FrameMeta<S: RefScheme> {
     /// [`POISONED`] and [`HAS_POISONED`]. Anyone may set a flag at any time; they are looked at when the
     /// frame is freed, under the lock of the list that it would go to.
     flags: AtomicU32,
+    /// Whether references to the frame may be announced instead of counted, and then one counted reference stands for all of them:
+    /// [`announce`](crate::announce) says who may change it, and who may believe it.
+    pub(crate) mark: AtomicU32,
     /// Whom the frame belongs to; the meaning is the owner's. Written by the holder of the
     /// [`UniqueFrame`](crate::UniqueFrame) before it publishes; settled while a reference is held.
     owner: AtomicU64,
@@ -55,6 +58,7 @@ impl<S: RefScheme> FrameMeta<S> {
             refs: RefCount::new_locked(),
             word: AtomicU32::new(kind::pack(FrameKind::Tail, Order::ZERO)),
             flags: AtomicU32::new(0),
+            mark: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             index: AtomicU64::new(0),
             private: [AtomicU64::new(0), AtomicU64::new(0)],

@@ -85,7 +85,19 @@ impl<'s, S: RefScheme> Batches<'s, S> {
 
     /// Evicts pages of `nr` frames, if there are as many that can go, and leaves that are not kept; none if the policy has no queues.
     /// Returns what has become free, and how many pages were evicted.
+    ///
+    /// Pages that are next to go, but for a mark by which pins of them may be announced, are looked at then: one look for all of
+    /// them. If nothing else has become free, they are tried again.
     pub(crate) fn evict(self, nr: usize, scope: Scope) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+        let evicted = self.evict_once(nr, scope);
+        let nr_unmarked = self.0.pool().look_at_announced();
+        match &evicted {
+            Some((freed, _)) if freed.is_empty() && nr_unmarked != 0 => self.evict_once(nr, scope),
+            _ => evicted,
+        }
+    }
+
+    fn evict_once(self, nr: usize, scope: Scope) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let queues = self.0.queues.as_ref()?;
         let accounts = &self.0.claims.accounts;
         let arrived = match scope {

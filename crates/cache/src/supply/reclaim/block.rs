@@ -123,6 +123,11 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                     counted.note(stays, len);
                     match stays {
                         Stays::Leaf => has_used_leaves = true,
+                        Stays::Held => {
+                            // For the next look, if announced pins are all that may keep it.
+                            self.0.pool().doubt(frame);
+                            is_fit = false;
+                        }
                         Stays::Owned if withheld.binary_search(&frame).is_err() => {
                             is_filling = true;
                         }
@@ -226,6 +231,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 State::Present(page) => {
                     nr_pages += 1;
                     let record = self.0.pool().meta(page);
+                    if record.is_marked() {
+                        self.0.pool().doubt(page);
+                    }
                     record.count() == 1 && PageState::of(record).may_go()
                 }
                 State::Busy => false,

@@ -46,6 +46,10 @@ const MORE: usize = 15;
 /// How many frames are looked at for that.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
+/// How many rounds a request makes at the most for the sake of pages that have lost their marks of announced pins. Others may set them anew
+/// meanwhile.
+const LOOKS_AT_MARKS: usize = 8;
+
 /// Makes frames free when there are none left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reclaimer<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
@@ -62,6 +66,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let mut patience = Patience::default();
         // From before the last look at the frames, so that no end of a transfer is missed.
         let mut waiter = None;
+        let mut nr_looks = 0;
         loop {
             let effort = Effort::of_round(round);
             let mut shortage = match self.go_round(order, effort, first) {
@@ -74,7 +79,10 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                     Err(others) => shortage = shortage.and(&others),
                 }
             }
-            let is_final = shortage.is_final(effort);
+            // Pages that have lost the mark by which pins of them may be announced can be evicted by the next round.
+            let may_more = self.0.pool().look_at_announced() != 0 && nr_looks < LOOKS_AT_MARKS;
+            nr_looks += usize::from(may_more);
+            let is_final = shortage.is_final(effort) && !may_more;
             if is_final || effort == Effort::HARDEST {
                 // The next leaf, or this request, can use frames in stock.
                 self.0.leaf_stock.drain(&self.0.claims);
@@ -178,6 +186,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                     break;
                 }
             }
+            self.0.pool().look_at_announced();
         }
         evicted
     }

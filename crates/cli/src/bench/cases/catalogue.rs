@@ -1,7 +1,7 @@
 //! Which engines a case has, and which of them are compared.
 
 use super::{
-    alloc, contig, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
+    alloc, contig, eviction, fork, isolation, migrate, pin, read, refcount, space, tree, write,
 };
 use crate::bench::plan::{Bench, Case};
 
@@ -9,6 +9,7 @@ use crate::bench::plan::{Bench, Case};
 pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
     match case.bench() {
         Bench::Refcount => &refcount::ENGINES,
+        Bench::Pin => &pin::ENGINES,
         Bench::Read if case == Case::MissBuffered => &read::MISS_ENGINES,
         Bench::Read => &read::ENGINES,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_ENGINES,
@@ -31,6 +32,7 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
 pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
     match case.bench() {
         Bench::Refcount => &refcount::RATIOS,
+        Bench::Pin => &pin::RATIOS,
         Bench::Read if case == Case::MissBuffered => &read::MISS_RATIOS,
         Bench::Read => &read::RATIOS,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_RATIOS,
@@ -54,6 +56,7 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
 pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'static str)] {
     match bench {
         Bench::Refcount => &refcount::LEGEND,
+        Bench::Pin => &pin::LEGEND,
         Bench::Read => &read::LEGEND,
         Bench::Write => &write::LEGEND,
         Bench::Isolation => &isolation::LEGEND,

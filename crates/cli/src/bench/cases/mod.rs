@@ -4,6 +4,7 @@
 //! | room | engines |
 //! |---|---|
 //! | [`refcount`] | ways to count references |
+//! | [`pin`](mod@pin) | ways to pin pages |
 //! | [`read`] | ways to get bytes of a cached file |
 //! | [`write`] | ways to change them, and to get them to the storage |
 //! | [`isolation`] | a cache with a file whose storage hangs, and one without |
@@ -23,6 +24,7 @@ pub(in crate::bench) mod eviction;
 pub(in crate::bench) mod fork;
 pub(in crate::bench) mod isolation;
 pub(in crate::bench) mod migrate;
+pub(in crate::bench) mod pin;
 pub(in crate::bench) mod read;
 pub(in crate::bench) mod refcount;
 pub(in crate::bench) mod space;

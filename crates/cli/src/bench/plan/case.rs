@@ -7,6 +7,7 @@ use pagewell_frame::Order;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Bench {
     Refcount,
+    Pin,
     Read,
     Write,
     Isolation,
@@ -20,8 +21,9 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 11] = [
+    pub(crate) const ALL: [Bench; 12] = [
         Bench::Refcount,
+        Bench::Pin,
         Bench::Read,
         Bench::Write,
         Bench::Isolation,
@@ -38,6 +40,7 @@ impl Bench {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Bench::Refcount => "refcount",
+            Bench::Pin => "pin",
             Bench::Read => "read",
             Bench::Write => "write",
             Bench::Isolation => "isolation",
@@ -55,6 +58,7 @@ impl Bench {
     pub(in crate::bench) const fn cases(self) -> &'static [Case] {
         match self {
             Bench::Refcount => &[Case::OneCount, Case::OwnCount, Case::OneCountProcesses],
+            Bench::Pin => &[Case::OnePage, Case::OwnPages],
             Bench::Read => &[
                 Case::SameHot,
                 Case::DiffHot,
@@ -121,6 +125,10 @@ pub(crate) enum Case {
     OwnCount,
     /// All processes take and drop references of one count in shared memory
     OneCountProcesses,
+    /// All threads pin one page
+    OnePage,
+    /// Each thread pins a page of its own
+    OwnPages,
     /// All threads read the block at offset 0 of one file
     SameHot,
     /// Each thread reads the block at offset 0 of a file of its own
@@ -236,6 +244,8 @@ impl Case {
             Case::OneCount => "one-count",
             Case::OwnCount => "own-count",
             Case::OneCountProcesses => "one-count-processes",
+            Case::OnePage => "one-page",
+            Case::OwnPages => "own-pages",
             Case::SameHot => "same-hot",
             Case::DiffHot => "diff-hot",
             Case::SameRandom => "same-random",
@@ -290,6 +300,8 @@ impl Case {
             Case::OneCount => "all threads take and drop references of one count",
             Case::OwnCount => "each thread has a count of its own",
             Case::OneCountProcesses => "all processes use one count, in shared memory",
+            Case::OnePage => "all threads pin one page",
+            Case::OwnPages => "each thread pins a page of its own",
             Case::SameHot => "all threads read the block at offset 0 of one file",
             Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
             Case::SameRandom => "all threads read blocks at random positions of one file",
@@ -356,6 +368,7 @@ impl Case {
     pub(crate) const fn bench(self) -> Bench {
         match self {
             Case::OneCount | Case::OwnCount | Case::OneCountProcesses => Bench::Refcount,
+            Case::OnePage | Case::OwnPages => Bench::Pin,
             Case::SameHot | Case::DiffHot | Case::SameRandom | Case::MissBuffered => Bench::Read,
             Case::WriteHot
             | Case::WriteRandom

@@ -23,6 +23,7 @@ pub(in crate::bench) struct Limits {
 #[derive(Debug, Default)]
 pub(in crate::bench) struct Plan {
     pub(in crate::bench) refcount: Vec<Cell>,
+    pub(in crate::bench) pin: Vec<Cell>,
     pub(in crate::bench) read: Vec<Stage>,
     pub(in crate::bench) write: Vec<Stage>,
     pub(in crate::bench) isolation: Vec<Cell>,
@@ -107,6 +108,13 @@ impl Plan {
                 );
             }
         }
+        if settings.asks_for(Bench::Pin) {
+            for case in wanted(settings, Bench::Pin) {
+                let cells = threads.iter();
+                plan.pin
+                    .extend(cells.map(|&threads| without_file(case, 0, threads)));
+            }
+        }
         if settings.asks_for(Bench::Read) {
             plan.plan_reads(settings, limits, &threads);
         }
@@ -160,6 +168,7 @@ impl Plan {
         let files = files.flat_map(|stage| &stage.cells);
         self.refcount
             .iter()
+            .chain(&self.pin)
             .chain(files)
             .chain(&self.isolation)
             .chain(&self.eviction)

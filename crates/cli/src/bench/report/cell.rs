@@ -33,6 +33,7 @@ pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
         Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
         Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
         Bench::Refcount
+        | Bench::Pin
         | Bench::Isolation
         | Bench::Eviction
         | Bench::Contig
@@ -91,7 +92,7 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
         Bench::Eviction | Bench::Space => &[Column::File],
         Bench::Fork => &[Column::Memory],
         Bench::Migrate => &[Column::Forks, Column::Memory],
-        Bench::Refcount | Bench::Isolation | Bench::Alloc | Bench::Tree => &[],
+        Bench::Refcount | Bench::Pin | Bench::Isolation | Bench::Alloc | Bench::Tree => &[],
     }
 }
 

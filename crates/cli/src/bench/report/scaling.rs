@@ -17,6 +17,7 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
         Bench::Tree => Some(("views", "mmap", "views/mmap")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
+        Bench::Pin => Some(("announced", "counted", "announced/counted")),
         Bench::Isolation | Bench::Eviction | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
     }
 }

@@ -78,6 +78,7 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Refcount => {
             "REFCOUNT: one reference taken and dropped, time per pair and thread".to_owned()
         }
+        Bench::Pin => "PIN: one hot page pinned and let go of, time per pair and thread".to_owned(),
         Bench::Read => format!("READ: cached reads of {files}, time per read and thread"),
         Bench::Write => {
             format!("WRITE: writes to cached pages of {files}, time per write and thread")

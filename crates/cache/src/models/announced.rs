@@ -1,0 +1,175 @@
+//! Pins that are announced, against writes, evictions, cuts and moves of the page.
+
+use std::sync::Arc;
+
+use loom::thread;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig};
+
+use super::{
+    OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, pool, read, scribble, warm,
+    writable, write,
+};
+use crate::files::setup::files_of;
+use crate::mapping::record::Mapping;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::read::lookup::Lookup;
+use crate::read::pinner::Pinner;
+use crate::read::reader::ReadPath;
+use crate::supply::evict::Evictor;
+use crate::supply::policy::clock::Marks;
+use crate::write::moves::{PageMove, move_page};
+
+/// Marks page 0, which is cached; returns its frame.
+fn mark(mapping: &Mapping<LockBit>) -> FrameNr {
+    let found = Lookup(mapping).get(0, || 1).expect("a readable page");
+    // This thread has a place to announce from now on.
+    Pinner(mapping).note_counted(0, &found.reference);
+    Pinner(mapping).mark(0, &found.reference);
+    let frame = found.reference.frame();
+    assert!(mapping.pool().meta(frame).is_marked());
+    frame
+}
+
+/// Pins page 0 by an announcement, if that works, and looks at it twice: the byte that it is full of.
+fn pin_announced(mapping: &Mapping<LockBit>) -> Option<u8> {
+    let (hold, len) = Pinner(mapping).announced(0)?;
+    assert!(hold.is_announced());
+    let mut bytes = vec![0; FRAME_BYTES];
+    hold.bytes().slice(0, len).copy_to(0, &mut bytes[..len]);
+    let first = only_byte(&bytes[..FRAME_BYTES]);
+    thread::yield_now();
+    hold.bytes().slice(0, len).copy_to(0, &mut bytes[..len]);
+    assert_eq!(
+        only_byte(&bytes),
+        first,
+        "the bytes of a pinned page changed"
+    );
+    Some(first)
+}
+
+/// A thread that pins page 0, which was marked before.
+fn pinner(
+    mapping: &Arc<Mapping<LockBit>>,
+    expected: impl Fn(u8) -> bool + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let mapping = Arc::clone(mapping);
+    thread::spawn(move || {
+        // It has a place to announce, as if it had pinned before.
+        if let Ok(found) = Lookup(&mapping).get(0, || 1) {
+            Pinner(&mapping).note_counted(0, &found.reference);
+        }
+        if let Some(byte) = pin_announced(&mapping) {
+            assert!(expected(byte), "foreign bytes in a pinned page: {byte:x}");
+        }
+    })
+}
+
+/// A write meets a mark: the page moves, and who has it pinned sees nothing of it.
+#[test]
+fn loom_announced_pin_vs_write() {
+    explore(2, || {
+        let files = pool(6);
+        let (mapping, _) = writable(&files);
+        mark(&mapping);
+        let pinner = pinner(mapping.mapping(), |byte| byte == OURS || byte == 1);
+        write(&mapping, 0, 1);
+        // The frame that is free now, if it is.
+        if let Some(next) = files.supply().pool().alloc(mapping.order()) {
+            scribble(&next);
+        }
+        pinner.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
+/// The hand takes the mark off, and the page is written where it is, or evicted: never while it is pinned.
+#[test]
+fn loom_announced_pin_vs_evict() {
+    explore(2, || {
+        let files = pool(6);
+        let (mapping, _) = writable(&files);
+        let frame = mark(&mapping);
+        let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
+        let evictor = Evictor(files.supply());
+        // Doubts the page.
+        drop(evictor.try_evict(frame, Marks::Ignored));
+        files.supply().pool().look_at_announced();
+        if let Some(unique) = evictor.try_evict(frame, Marks::Ignored) {
+            scribble(&unique);
+        }
+        pinner.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
+/// The page is taken out of the cache: its frame is free when nobody has it pinned, and not before.
+#[test]
+fn loom_announced_pin_vs_cut() {
+    explore(2, || {
+        let files = pool(6);
+        let (mapping, _) = writable(&files);
+        mark(&mapping);
+        let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
+        Remover(&mapping).remove(0, 1, Unclean::Drop);
+        if let Some(next) = files.supply().pool().alloc(mapping.order()) {
+            scribble(&next);
+        }
+        pinner.join().unwrap();
+        drop(mapping);
+        assert_eq!(files.supply().pool().nr_marked(), 0);
+        assert_at_rest(&files);
+    });
+}
+
+/// The page moves to another node: not while it is pinned.
+#[test]
+fn loom_announced_pin_vs_move() {
+    explore(2, || {
+        let mut config = PoolConfig::new(8);
+        config.nodes = Nodes::Unbound(2);
+        config.huge_pages = HugePages::System;
+        let files = files_of(FramePool::new(&config).expect("a small pool"));
+        let (mapping, _) = writable(&files);
+        let frame = mark(&mapping);
+        let node = files
+            .supply()
+            .pool()
+            .node_of(frame)
+            .expect("a frame of the pool");
+        let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
+        // The first try takes the mark off, if nobody has the page pinned.
+        let moved = (0..2).any(|_| move_page(&mapping, 0, 1 - node) == PageMove::Done);
+        if moved && let Some(next) = files.supply().pool().alloc(mapping.order()) {
+            scribble(&next);
+        }
+        pinner.join().unwrap();
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
+/// The page is marked by two threads, and written by a third.
+#[test]
+fn loom_mark_vs_write() {
+    explore(2, || {
+        let files = pool(6);
+        let (mapping, _) = writable(&files);
+        warm(&mapping, 0);
+        let marker = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
+                Pinner(&mapping).note_counted(0, &found.reference);
+                Pinner(&mapping).mark(0, &found.reference);
+                drop(found);
+                let _ = pin_announced(&mapping);
+            })
+        };
+        write(&mapping, 0, 1);
+        marker.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}

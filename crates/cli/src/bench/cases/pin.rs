@@ -1,0 +1,176 @@
+//! `bench pin`: what it costs to pin a page that is pinned again and again, and to let go of it.
+//!
+//! An operation is a pair. The storage is memory, and the pages are cached all the while.
+
+use std::hint::black_box;
+
+use pagewell::baseline::CasLoop;
+use pagewell::io::MemoryBackend;
+use pagewell::refcount::{LockBit, RefScheme};
+use pagewell::{Cache, File};
+
+use crate::bench::crew::{Lane, Op, Schedule, Speeds, Timed, Watch, run_threads};
+use crate::bench::plan::{Case, Cell};
+use crate::failure::{Failure, chain};
+
+const ANNOUNCED: &str = "announced";
+const COUNTED: &str = "counted";
+const COUNTED_CAS: &str = "counted-cas";
+
+/// The engines, in the order of their lanes.
+pub(in crate::bench) const ENGINES: [&str; 3] = [ANNOUNCED, COUNTED, COUNTED_CAS];
+
+/// Which engine is compared with which.
+pub(in crate::bench) const RATIOS: [(&str, &str); 2] =
+    [(ANNOUNCED, COUNTED), (ANNOUNCED, COUNTED_CAS)];
+
+/// One line each, for people.
+pub(in crate::bench) const LEGEND: [(&str, &str); 3] = [
+    (
+        ANNOUNCED,
+        "File::pin: hot pages are pinned in a line of the thread's own",
+    ),
+    (
+        COUNTED,
+        "the baseline: each pin counts a reference, by the count with a lock bit",
+    ),
+    (
+        COUNTED_CAS,
+        "the same by the count whose try is a compare-and-swap loop",
+    ),
+];
+
+const PAGE: usize = 4096;
+
+/// What each cache may hold.
+const CAPACITY: u64 = 16 << 20;
+
+/// Measures a cell.
+pub(in crate::bench) fn run(
+    cell: &Cell,
+    schedule: &Schedule,
+    cpus: &[usize],
+    watch: Watch<'_>,
+) -> Result<Speeds, Failure> {
+    let nr_pages = match cell.case {
+        Case::OwnPages => cell.threads as usize,
+        _ => 1,
+    };
+    // A cache each: what one engine marks is none of the others' matter.
+    let announced = Pages::<LockBit>::new(nr_pages)?;
+    let counted = Pages::<LockBit>::new(nr_pages)?;
+    let counted_cas = Pages::<CasLoop>::new(nr_pages)?;
+    let workers = (0..cell.threads as usize)
+        .map(|worker| {
+            let page = (worker % nr_pages) as u64;
+            let lanes: Vec<Box<dyn Lane + '_>> = vec![
+                Box::new(Timed::new(Announced(announced.pin(page)))),
+                Box::new(Timed::new(Counted(counted.pin(page)))),
+                Box::new(Timed::new(Counted(counted_cas.pin(page)))),
+            ];
+            lanes
+        })
+        .collect();
+    let speeds = run_threads(schedule, cpus, workers, watch)?;
+    announced.check(ANNOUNCED)?;
+    counted.check(COUNTED)?;
+    counted_cas.check(COUNTED_CAS)?;
+    Ok(speeds)
+}
+
+/// A cached file.
+struct Pages<S: RefScheme> {
+    cache: Cache<S>,
+    file: File<S>,
+}
+
+impl<S: RefScheme> Pages<S> {
+    fn new(nr_pages: usize) -> Result<Self, Failure> {
+        let failed = |error| Failure::because("the cache has failed", chain(&error));
+        let cache = Cache::builder().capacity(CAPACITY).ref_scheme::<S>();
+        let cache = cache.build().map_err(failed)?;
+        let backend = MemoryBackend::new(vec![1; nr_pages * PAGE]);
+        let file = cache.open_backend(backend, "bench").map_err(failed)?;
+        Ok(Self { cache, file })
+    }
+
+    /// Workers open the file for themselves.
+    fn pin(&self, page: u64) -> Pin<S> {
+        Pin {
+            file: self.file.clone(),
+            page,
+        }
+    }
+
+    /// Checks that all pins were given back: then everything can be taken out.
+    fn check(self, engine: &str) -> Result<(), Failure> {
+        let Self { cache, file } = self;
+        drop(file);
+        let frames = cache.frames();
+        let (stats, nr_marked) = (frames.pool().stats(), frames.pool().nr_marked());
+        if stats.nr_available() == stats.nr_frames && nr_marked == 0 {
+            return Ok(());
+        }
+        Err(Failure::Run(format!(
+            "{engine} has lost a pin: {stats:?}, {nr_marked} frames are marked"
+        )))
+    }
+}
+
+/// What is pinned.
+struct Pin<S: RefScheme> {
+    file: File<S>,
+    page: u64,
+}
+
+struct Announced(Pin<LockBit>);
+
+impl Op for Announced {
+    #[inline(never)]
+    fn batch(&mut self, times: u32) -> Result<(), String> {
+        let (file, page) = (black_box(&self.0.file), black_box(self.0.page));
+        for _ in 0..times {
+            let guard = file.pin(page).map_err(|error| error.to_string())?;
+            black_box(guard.as_ptr());
+        }
+        Ok(())
+    }
+}
+
+struct Counted<S: RefScheme>(Pin<S>);
+
+impl<S: RefScheme> Op for Counted<S> {
+    #[inline(never)]
+    fn batch(&mut self, times: u32) -> Result<(), String> {
+        let (file, page) = (black_box(&self.0.file), black_box(self.0.page));
+        for _ in 0..times {
+            let guard = file.pin_counted(page).map_err(|error| error.to_string())?;
+            black_box(guard.as_ptr());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_gives_back_what_it_pins() {
+        let announced = Pages::<LockBit>::new(2).unwrap();
+        let counted = Pages::<CasLoop>::new(2).unwrap();
+        for page in 0..2 {
+            assert_eq!(Announced(announced.pin(page)).batch(100), Ok(()));
+            assert_eq!(Counted(counted.pin(page)).batch(100), Ok(()));
+        }
+        assert!(announced.check(ANNOUNCED).is_ok());
+        assert!(counted.check(COUNTED).is_ok());
+    }
+
+    #[test]
+    fn a_lost_pin_is_noticed() {
+        let pages = Pages::<LockBit>::new(1).unwrap();
+        std::mem::forget(pages.file.pin(0).unwrap());
+        assert!(pages.check(COUNTED).is_err());
+    }
+}

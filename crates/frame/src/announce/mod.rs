@@ -1,0 +1,80 @@
+//! References that are announced instead of counted: taken and given back without a write to memory that threads share.
+//!
+//! - Owns: the slots in which threads announce, the marks of frames that may be announced, the one counted reference that stands
+//!   for all announcements of a frame, and when that is given up.
+//! - Calls: `words`, `count`, `records`, `lists`.
+//! - Promises: while there is an announcement that was found to hold, its frame has a counted reference more than anybody else
+//!   can explain: it is not freed, and no freeze of it succeeds.
+//!
+//! # What
+//!
+//! A frame that many threads take references to has a *mark*, and one counted reference, the *mark's*, which belongs to this room. While
+//! the mark is on, a thread takes a reference by storing the frame's number into a slot of its own, and gives it back by storing
+//! zero. To find out whether anybody has one takes a fence in all threads ([`pagewell_sync::asymmetric`]), which costs microseconds;
+//! so it is only asked where a mark was met, for many frames at once ([`Announcements::look`]). A frame without a mark costs
+//! nobody anything.
+//!
+//! # Protocol
+//!
+//! ```text
+//! announcer                                  a look, with the lock
+//! 1 store the frame into a slot of its own   a mark := closed, in each frame that is asked for
+//! 2 light fence                              b heavy fence
+//! 3 load the mark: on? else end (5)          c load all slots (acquire)
+//! 4 use the frame                            d no slot has the frame: mark := none; put the mark's reference
+//! 5 slot := 0 (release)                        a slot has it: mark := on again; if the frame is retired, the slot is wanted
+//! 6 light fence                              e heavy fence, if anything is wanted now that was not
+//! 7 is the slot wanted? then look            f load the wanted slots again: as d
+//! ```
+//!
+//! - A mark is set (none to on) by who has a reference, and has taken the mark's before. For a page of the cache it is the holder of the
+//!   claim of the page's slot, so no claim meets a mark that is set meanwhile.
+//! - A frame is *retired* (on to closed) when it is no longer what those who look for it find: by the holder of the claim that has
+//!   replaced the page, or taken it out. Nobody can take a reference by the mark any more, and the mark's keeps the frame for those who did.
+//! - A frame is *doubted* by who would evict or move it but for the mark. The next look asks for it.
+//!
+//! After step 3 the announcer has to check that the frame is the one that it wants: that the slot of the index is what it was before
+//! step 1. So the mark was on while the frame was the page's.
+//!
+//! # Invariants
+//!
+//! - I1. A mark that is not `none` has one counted reference. It is given up only in steps d and f, with the lock.
+//! - I2. Marks change with the lock only.
+//! - I3. The slots of a block are stored to by its owner, whose serial the block has; others only take announcements out, by a
+//!   compare-and-swap from the very word to zero. A word has the serial of who made it, so it never comes back after it was taken out
+//!   by another.
+//! - I4. Who gives a reference back finds its word in the slot; or it was handed over, and there is a counted reference for it.
+//!
+//! # Ordering edges
+//!
+//! - E1. Store buffering between steps 1, 3 and a, c: the two fences. Either the announcer sees that the mark is closed, or the look sees
+//!   the announcement.
+//! - E2. Step 5 (release) to step c or f (acquire), and on to the put of the mark's reference (release) and the freeze or the free that
+//!   it lets happen (acquire): what was done with the frame happens before it is changed.
+//! - E3. Store buffering between steps 5, 7 and d (wanted), f: either who ends the announcement sees that it is wanted, or the look sees
+//!   that it has ended. So no frame that is retired is left behind.
+//! - E4. A mark that is seen on (acquire) comes after the mark's reference was taken (release).
+//!
+//! # The end of a thread
+//!
+//! Slots are found by the thread's number, which is handed on. A thread that finds a block in the name of another, which has
+//! ended, hands the announcements over to the count, with the lock: it takes a counted reference to the frame, and takes the word out. The
+//! holder of the reference finds the word gone, and puts the counted one. Until then the announcements stay where they are, and are as
+//! good as any. If the word was gone already, the counted reference is put back; it is not the last, as no look can have given
+//! up the mark's meanwhile.
+//!
+//! # Progress and failure
+//!
+//! To announce and to end are wait-free, but for a first use of a block and for what is wanted. A thread without a number or beyond the last
+//! block, or with all slots taken, gets nothing, and counts. Where the system has no `membarrier(2)`, nothing is ever marked. Where it
+//! refuses it later, marks stay as they are, as if all of them were announced, and no new ones are set. A child of `fork(2)` must not look.
+//!
+//! Proved by: `tests/loom_announce.rs`, the models `loom_announced_*` of the cache; the litmus tests `announce-*`; the mutants
+//! `announce-*`; `tests/announce.rs`.
+
+mod marks;
+mod scores;
+mod slots;
+
+pub(crate) use self::marks::Announcements;
+pub(crate) use self::slots::{Ended, Slot, Word};

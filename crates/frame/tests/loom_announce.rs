@@ -1,0 +1,317 @@
+//! Models of announced references, explored exhaustively by loom: against who wants the frame alone, or for something else, and against the
+//! end of the thread that has announced.
+//!
+//! `cd models && cargo test --profile loom -p pagewell-frame --test loom_announce`
+//!
+//! What breaks them is in `verify/mutants` (`announce-*`).
+
+#![cfg(loom)]
+
+// Not loom's: what shares the pool is no part of the run.
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{
+    FRAME_BYTES, FrameKind, FrameNr, FramePool, FrameRef, Hold, Nodes, Order, PoolConfig,
+    UniqueFrame,
+};
+use pagewell_sync::shard::Identity;
+
+type Pool = FramePool<LockBit>;
+
+const NR_FRAMES: usize = 4;
+
+/// The bytes of the page, and bytes that are not its.
+const OURS: u8 = 0xA1;
+const FOREIGN: u8 = 0xF0;
+
+/// What the slot of the index says while it names the page.
+const NAMED: u64 = 1;
+
+/// Explores all schedules with up to `preemptions` preemptions, unless the environment says otherwise.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(model);
+}
+
+/// A pool, and a page in it that is marked: the frame, and its owner's reference.
+fn marked() -> (Arc<Pool>, FrameNr) {
+    let mut config = PoolConfig::new(NR_FRAMES);
+    config.nodes = Nodes::Unbound(1);
+    let pool = Arc::new(Pool::new(&config).unwrap());
+    let unique = pool.alloc(Order::ZERO).unwrap();
+    fill(&unique, OURS);
+    // SAFETY: (K) nobody else uses the pool.
+    let frame = unsafe { unique.publish(FrameKind::Page, (0, 0), 1) };
+    let reference = owners(&pool, frame);
+    // This thread has a block, and is its owner.
+    let _ = pool.note_counted(&reference);
+    assert!(pool.mark(&reference));
+    reference.into_raw();
+    (pool, frame)
+}
+
+/// The reference of the owner, which the models take once.
+fn owners(pool: &Pool, frame: FrameNr) -> FrameRef<'_, LockBit> {
+    // SAFETY: (A) as said.
+    unsafe { FrameRef::from_raw(pool, frame) }
+}
+
+fn fill(unique: &UniqueFrame<'_, LockBit>, byte: u8) {
+    unique.bytes().copy_from(0, &[byte; FRAME_BYTES]);
+}
+
+/// Checks that the bytes of a page that is held are the page's.
+#[track_caller]
+fn assert_ours(hold: &Hold<'_, LockBit>) {
+    let mut bytes = [0; FRAME_BYTES];
+    hold.bytes().copy_to(0, &mut bytes);
+    assert!(bytes.iter().all(|byte| *byte == OURS), "{bytes:x?}");
+}
+
+/// Takes a reference by the mark, if that is on and the slot names the page; looks at the page, and gives the reference back.
+fn hold_and_look(pool: &Pool, frame: FrameNr, slot: &AtomicU64) {
+    // ORDERING: Acquire, both, as the loads of a slot.
+    if slot.load(Ordering::Acquire) != NAMED {
+        return;
+    }
+    let hold = pool.try_announce(frame, || slot.load(Ordering::Acquire) == NAMED);
+    if let Some(hold) = hold {
+        assert_ours(&hold);
+        assert_ours(&hold);
+    }
+}
+
+/// A thread that has used the pool before, so that it has a block: what it takes by the mark is announced.
+fn announcer(pool: &Arc<Pool>, frame: FrameNr, slot: &Arc<AtomicU64>) -> thread::JoinHandle<()> {
+    let (pool, slot) = (Arc::clone(pool), Arc::clone(slot));
+    thread::spawn(move || {
+        if let pagewell_frame::TryGetFrame::Taken(reference) = pool.try_get(frame) {
+            let _ = pool.note_counted(&reference);
+        }
+        hold_and_look(&pool, frame, &slot);
+    })
+}
+
+#[track_caller]
+fn assert_all_free(pool: &Pool) {
+    pool.verify().unwrap();
+    assert_eq!(pool.nr_marked(), 0);
+    let stats = pool.stats();
+    assert_eq!(stats.nr_available(), NR_FRAMES, "{stats:?}");
+}
+
+/// The mark is taken off, and the page written where it is: nobody sees that who has an announced reference.
+#[test]
+fn loom_announce_vs_write_in_place() {
+    check(3, || {
+        let (pool, frame) = marked();
+        let slot = Arc::new(AtomicU64::new(NAMED));
+        let other = announcer(&pool, frame, &slot);
+        // By the hand, which has not claimed the page.
+        pool.doubt(frame);
+        pool.look_at_announced();
+        // ORDERING: AcqRel, as a claim.
+        slot.swap(NAMED + 1, Ordering::AcqRel);
+        match owners(&pool, frame).try_unique() {
+            Ok(unique) => {
+                fill(&unique, FOREIGN);
+                other.join().unwrap();
+            }
+            Err(reference) => {
+                other.join().unwrap();
+                pool.retire(frame);
+                drop(reference);
+            }
+        }
+        assert_all_free(&pool);
+    });
+}
+
+/// The mark of a page that is found by all is taken off, and set again: whoever has found it on before is seen.
+#[test]
+fn loom_announce_vs_mark_anew() {
+    check(2, || {
+        let (pool, frame) = marked();
+        let slot = Arc::new(AtomicU64::new(NAMED));
+        let other = announcer(&pool, frame, &slot);
+        pool.doubt(frame);
+        pool.look_at_announced();
+        let reference = owners(&pool, frame);
+        assert!(pool.mark(&reference));
+        // ORDERING: AcqRel, as a claim.
+        slot.swap(NAMED + 1, Ordering::AcqRel);
+        pool.doubt(frame);
+        pool.look_at_announced();
+        match reference.try_unique() {
+            Ok(unique) => {
+                fill(&unique, FOREIGN);
+                other.join().unwrap();
+            }
+            Err(reference) => {
+                other.join().unwrap();
+                pool.retire(frame);
+                drop(reference);
+            }
+        }
+        assert_all_free(&pool);
+    });
+}
+
+/// The page is replaced, or taken out: its frame is kept for who has announced, and free when he is done, whoever comes last.
+#[test]
+fn loom_announce_vs_retire() {
+    check(3, || {
+        let (pool, frame) = marked();
+        let slot = Arc::new(AtomicU64::new(NAMED));
+        let other = announcer(&pool, frame, &slot);
+        // ORDERING: AcqRel, as a claim.
+        slot.swap(0, Ordering::AcqRel);
+        pool.retire(frame);
+        drop(owners(&pool, frame));
+        // What is free is used for something else.
+        let mut blocks = Vec::new();
+        while let Some(block) = pool.alloc(Order::ZERO) {
+            fill(&block, FOREIGN);
+            blocks.push(block);
+        }
+        drop(blocks);
+        other.join().unwrap();
+        assert_all_free(&pool);
+    });
+}
+
+/// The same by somebody who does not ask what the frame is: it is kept all the same.
+#[test]
+fn loom_announce_of_any_page_vs_retire() {
+    check(3, || {
+        let (pool, frame) = marked();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || {
+                if let pagewell_frame::TryGetFrame::Taken(reference) = pool.try_get(frame) {
+                    let _ = pool.note_counted(&reference);
+                }
+                thread::yield_now();
+                if let Some(hold) = pool.try_announce(frame, || true) {
+                    assert_ours(&hold);
+                    thread::yield_now();
+                    assert_ours(&hold);
+                }
+            }
+        });
+        pool.retire(frame);
+        drop(owners(&pool, frame));
+        let mut blocks = Vec::new();
+        while let Some(block) = pool.alloc(Order::ZERO) {
+            fill(&block, FOREIGN);
+            blocks.push(block);
+        }
+        drop(blocks);
+        other.join().unwrap();
+        assert_all_free(&pool);
+    });
+}
+
+/// A frame that has been freed is a page of another slot, and marked: who wants the first page does not get the second.
+#[test]
+fn loom_announce_vs_reuse() {
+    check(2, || {
+        let (pool, frame) = marked();
+        let slot = Arc::new(AtomicU64::new(NAMED));
+        let other = announcer(&pool, frame, &slot);
+        pool.doubt(frame);
+        pool.look_at_announced();
+        // ORDERING: AcqRel, as a claim.
+        slot.swap(0, Ordering::AcqRel);
+        match owners(&pool, frame).try_unique() {
+            Ok(unique) => {
+                fill(&unique, FOREIGN);
+                // SAFETY: (K) nobody else uses the pool.
+                let frame = unsafe { unique.publish(FrameKind::Page, (0, 1), 1) };
+                let reference = owners(&pool, frame);
+                assert!(pool.mark(&reference));
+                other.join().unwrap();
+                pool.retire(frame);
+                drop(reference);
+            }
+            Err(reference) => {
+                other.join().unwrap();
+                pool.retire(frame);
+                drop(reference);
+            }
+        }
+        assert_all_free(&pool);
+    });
+}
+
+/// A reference was sent to another thread, which drops it while the successor of the one that has announced it hands it over to the count, and
+/// while the page goes.
+#[test]
+fn loom_announce_vs_end_of_thread() {
+    check(3, || {
+        let (pool, frame) = marked();
+        let (me, successor) = (Identity::new(0, 1), Identity::new(0, 77));
+        // SAFETY: the pool lives as long as one of the two threads.
+        let forever: &'static Pool = unsafe { &*Arc::as_ptr(&pool) };
+        let hold = forever.try_announce_as(me, frame, || true);
+        let hold = hold.expect("it is marked");
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || {
+                assert_ours(&hold);
+                drop(hold);
+                drop(pool);
+            }
+        });
+        let reference = owners(&pool, frame);
+        let _ = pool.note_counted_as(successor, &reference);
+        // The block is the successor's now, and has room.
+        drop(pool.try_announce_as(successor, frame, || true));
+        pool.doubt(frame);
+        pool.look_at_announced();
+        match reference.try_unique() {
+            Ok(unique) => {
+                fill(&unique, FOREIGN);
+                other.join().unwrap();
+            }
+            Err(reference) => {
+                pool.retire(frame);
+                drop(reference);
+                other.join().unwrap();
+            }
+        }
+        assert_all_free(&pool);
+    });
+}
+
+/// A reference that was sent to another thread is dropped there while the page goes, and its owner announces more.
+#[test]
+fn loom_announce_vs_drop_elsewhere() {
+    check(2, || {
+        let (pool, frame) = marked();
+        // SAFETY: the pool lives as long as one of the two threads.
+        let forever: &'static Pool = unsafe { &*Arc::as_ptr(&pool) };
+        let hold = forever.try_announce(frame, || true).expect("it is marked");
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || {
+                assert_ours(&hold);
+                drop(hold);
+                drop(pool);
+            }
+        });
+        // Two slots: the second, and then the first if it is empty.
+        let second = pool.try_announce(frame, || true);
+        let third = pool.try_announce(frame, || true);
+        assert!(second.is_some());
+        pool.retire(frame);
+        drop(owners(&pool, frame));
+        drop((second, third));
+        other.join().unwrap();
+        assert_all_free(&pool);
+    });
+}

@@ -75,6 +75,36 @@ pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) 
     unsafe { pool.view.word(table, index) }
 }
 
+/// As [`entry`], of the table that begins `table_start` bytes after the start of the pool's memory, as its directory says.
+#[inline(always)]
+pub(crate) fn entry_from<S: RefScheme>(
+    pool: &PoolView<S>,
+    table_start: usize,
+    index: usize,
+) -> &AtomicU64 {
+    debug_assert!(table_start < pool.bytes() && index < pagewell_frame::FRAME_WORDS);
+    // SAFETY: (P), (F), (I) and (W) as above.
+    in_one_register(unsafe { pool.view.word_from(table_start, index) })
+}
+
+/// The same reference, of which the compiler does not know that it is a sum: so it keeps that, and not the parts, for the second
+/// look at the word.
+#[inline(always)]
+fn in_one_register(word: &AtomicU64) -> &AtomicU64 {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    {
+        let mut start: *const AtomicU64 = word;
+        // SAFETY: no instruction.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) start, options(pure, nomem, nostack, preserves_flags));
+        }
+        // SAFETY: the address of `word`, which is borrowed for as long.
+        unsafe { &*start }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    word
+}
+
 /// Copies bytes of a page of 2^`order` frames that begins at frame `frame`, as an entry says which may be any number:
 /// false if the pool has no such frames.
 #[inline(always)]
@@ -110,7 +140,7 @@ pub(crate) fn copy_small_page<S: RefScheme>(
     // SAFETY: (P), (F) and (D) as above.
     unsafe {
         pool.view
-            .copy_to(entry.frame(), off, buf.as_mut_ptr(), buf.len())
+            .copy_to_from(entry.frame_start(), off, buf.as_mut_ptr(), buf.len())
     };
     true
 }

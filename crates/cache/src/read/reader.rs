@@ -135,6 +135,7 @@ impl<S: RefScheme> Reader<'_, S> {
         if !seen.slot.is_hot() {
             return FastRead::Fallback;
         }
+        let seen = seen.in_one_register();
         // 3. After the slot. So a page that is there is within the size, or the size is newer. (The sum
         // cannot overflow: an index has no slots beyond `MAX_FILE_BYTES`.)
         if pos + buf.len() as u64 > self.0.size() {

@@ -11,6 +11,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FramePool, FrameView};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::{RacyBytes, RacySource};
+use pagewell_sync::prefetch::in_one_register;
 
 use crate::words::pte::Pte;
 
@@ -84,25 +85,8 @@ pub(crate) fn entry_from<S: RefScheme>(
 ) -> &AtomicU64 {
     debug_assert!(table_start < pool.bytes() && index < pagewell_frame::FRAME_WORDS);
     // SAFETY: (P), (F), (I) and (W) as above.
-    in_one_register(unsafe { pool.view.word_from(table_start, index) })
-}
-
-/// The same reference, of which the compiler does not know that it is a sum: so it keeps that, and not the parts, for the second
-/// look at the word.
-#[inline(always)]
-fn in_one_register(word: &AtomicU64) -> &AtomicU64 {
-    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    {
-        let mut start: *const AtomicU64 = word;
-        // SAFETY: no instruction.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) start, options(pure, nomem, nostack, preserves_flags));
-        }
-        // SAFETY: the address of `word`, which is borrowed for as long.
-        unsafe { &*start }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
-    word
+    let word = unsafe { pool.view.word_from(table_start, index) };
+    in_one_register(word)
 }
 
 /// Copies bytes of a page of 2^`order` frames that begins at frame `frame`, as an entry says which may be any number:

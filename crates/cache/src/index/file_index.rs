@@ -35,7 +35,6 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-use pagewell_sync::prefetch::in_one_register;
 #[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::thread::Backoff;
@@ -110,13 +109,6 @@ impl<'i> Seen<'i> {
         // have loaded the data that it names before this. The caller's fence orders this load after the
         // copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
-    }
-
-    /// The same, for who has little to keep in registers beside it.
-    #[inline(always)]
-    pub(crate) fn in_one_register(self) -> Self {
-        let word = in_one_register(self.word);
-        Self { word, ..self }
     }
 
     /// The word, and what it was.

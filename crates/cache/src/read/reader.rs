@@ -37,7 +37,6 @@
 //! Proved by `loom_read_vs_evict_and_reuse`, `loom_read_vs_fill`, `loom_read_vs_replacement`; by the
 //! litmus tests `optimistic-read*`; by the mutants of `verify/mutants`.
 
-use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 
@@ -107,24 +106,6 @@ impl<S: RefScheme> Reader<'_, S> {
         if off + buf.len() > self.0.page_size() {
             return FastRead::Fallback;
         }
-        self.read_at_place((page, off), pos, buf)
-    }
-
-    /// As [`read_page_optimistic`](Self::read_page_optimistic), of a file whose pages are of one frame, as the caller knows: with
-    /// shifts by constants.
-    #[inline(always)]
-    pub(crate) fn read_small_page_optimistic(self, pos: u64, buf: &mut [u8]) -> FastRead {
-        debug_assert_eq!(self.0.page_size(), FRAME_BYTES);
-        let off = pos as usize & (FRAME_BYTES - 1);
-        if off + buf.len() > FRAME_BYTES {
-            return FastRead::Fallback;
-        }
-        self.read_at_place((pos / FRAME_BYTES as u64, off), pos, buf)
-    }
-
-    /// Fills `buf` from byte `off` of `page` on, which is byte `pos` of the file; within the page.
-    #[inline(always)]
-    fn read_at_place(self, (page, off): (PageNr, usize), pos: u64, buf: &mut [u8]) -> FastRead {
         // Loaded before the first atomic access; otherwise the compiler must load them again after it.
         let view = self.0.index().view();
         // 1.
@@ -135,7 +116,6 @@ impl<S: RefScheme> Reader<'_, S> {
         if !seen.slot.is_hot() {
             return FastRead::Fallback;
         }
-        let seen = seen.in_one_register();
         // 3. After the slot. So a page that is there is within the size, or the size is newer. (The sum
         // cannot overflow: an index has no slots beyond `MAX_FILE_BYTES`.)
         if pos + buf.len() as u64 > self.0.size() {

@@ -178,12 +178,6 @@ impl<S: RefScheme> MappedFile<S> {
         Reader(&self.mapping).read_page_optimistic(pos, buf) == FastRead::Done
     }
 
-    /// As [`try_read_hit`](Self::try_read_hit), of a file whose pages are of one frame, as the caller knows.
-    #[inline(always)]
-    pub fn try_read_hit_small(&self, pos: u64, buf: &mut [u8]) -> bool {
-        Reader(&self.mapping).read_small_page_optimistic(pos, buf) == FastRead::Done
-    }
-
     /// Fills `buf` with the bytes from `pos` on, which are of one page. If the file ends within the page, the bytes past
     /// its end are zeros.
     ///

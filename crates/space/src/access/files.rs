@@ -123,19 +123,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         if buf.len() > SHORT_BYTES {
             return false;
         }
-        let is_read = self.with_noted(addr, move |file| {
-            if !file.has_short_hits() {
-                return Some(self.read_noted_apart(file, addr, buf));
-            }
-            Some(file.file().try_read_hit_small(file.pos_of(addr), buf))
-        });
+        let is_read = self.with_noted(addr, move |file| Some(self.read_noted(file, addr, buf)));
         is_read == Some(true)
-    }
-
-    /// As [`read_noted`](Self::read_noted). Apart, so that hits of shared areas have few registers to save.
-    #[inline(never)]
-    fn read_noted_apart(self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
-        self.read_noted(file, addr, buf)
     }
 
     /// Fills the part of `buf` that is in the page of `addr`, as [`read_short`](Self::read_short); returns how much

@@ -47,8 +47,6 @@ pub(crate) struct FileArea<S: RefScheme> {
     pub(crate) first_byte: u64,
     pub(crate) protection: Protection,
     page_shift: u32,
-    /// All that a short read asks before it looks at the file: the area is shared, may be read, and has pages of one frame.
-    has_short_hits: bool,
 }
 
 impl<S: RefScheme> FileArea<S> {
@@ -67,9 +65,6 @@ impl<S: RefScheme> FileArea<S> {
             first_byte,
             protection,
             page_shift,
-            has_short_hits: sharing == Sharing::Shared
-                && protection.allows_reads()
-                && page_shift == FRAME_BYTES.trailing_zeros(),
         }
     }
 
@@ -85,19 +80,16 @@ impl<S: RefScheme> FileArea<S> {
 
     /// The same with another protection.
     pub(crate) fn protected(&self, protection: Protection) -> Self {
-        let backing = Arc::clone(&self.backing);
-        let range = self.range.clone();
-        Self::new(backing, self.sharing, range, self.first_byte, protection)
+        Self {
+            backing: Arc::clone(&self.backing),
+            range: self.range.clone(),
+            protection,
+            ..*self
+        }
     }
 
     pub(crate) fn file(&self) -> &MappedFile<S> {
         &self.backing.file
-    }
-
-    /// Whether a short read, within a page of one frame, may ask the file at once.
-    #[inline(always)]
-    pub(crate) fn has_short_hits(&self) -> bool {
-        self.has_short_hits
     }
 
     /// Whether `addr` is in the area.

@@ -197,7 +197,9 @@ impl<S: RefScheme> Reader<'_, S> {
                 done += chunk.len();
                 continue;
             }
-            if !guide.marks() && self.read_page_unmarked(page, off, now, chunk)? {
+            if !guide.marks()
+                && matches!(self.read_page_unmarked(page, off, now, chunk), Ok(true))
+            {
                 guide.on_touch(page);
                 done += chunk.len();
                 continue;

@@ -16,7 +16,8 @@ use crate::count::RefScheme;
 /// # Safety of its methods
 ///
 /// (P) The pool that the view is of must be alive. (F) The frame number must be less than
-/// [`FramePool::nr_frames`] of it.
+/// [`FramePool::nr_frames`] of it. Some take, instead of a number, where the frame starts in the pool's memory:
+/// [`FRAME_BYTES`](crate::FRAME_BYTES) times the number, which their callers have in fewer steps.
 #[derive(Debug)]
 pub struct FrameView<S: RefScheme> {
     #[cfg(not(loom))]
@@ -61,8 +62,19 @@ impl<S: RefScheme> FrameView<S> {
     /// bytes and no part of the pool's memory.
     #[inline(always)]
     pub unsafe fn copy_to(self, frame: u32, off: usize, dst: *mut u8, len: usize) {
+        // SAFETY: all duties are passed on; by (F) the product is a place in memory, and does not overflow.
+        unsafe { self.copy_to_from((frame as usize) << crate::words::FRAME_SHIFT, off, dst, len) }
+    }
+
+    /// As [`copy_to`](Self::copy_to), of the frame that begins `start` bytes after the start of the pool's memory.
+    ///
+    /// # Safety
+    ///
+    /// As for `copy_to`.
+    #[inline(always)]
+    pub unsafe fn copy_to_from(self, start: usize, off: usize, dst: *mut u8, len: usize) {
         // SAFETY: (P) and (F) are passed on; (W) nothing is written to it.
-        let bytes = unsafe { self.bytes(frame, off, len) };
+        let bytes = unsafe { self.bytes_from(start, off, len) };
         // SAFETY: the range has `len` bytes, and (D) so has `dst`.
         unsafe { bytes.copy_to_unchecked(0, dst, len) }
     }
@@ -75,16 +87,27 @@ impl<S: RefScheme> FrameView<S> {
     /// [`FramePool::words`].
     #[inline(always)]
     pub unsafe fn word<'a>(self, frame: u32, index: usize) -> &'a AtomicU64 {
+        // SAFETY: all duties are passed on; by (F) the product is a place in memory, and does not overflow.
+        unsafe { self.word_from((frame as usize) << crate::words::FRAME_SHIFT, index) }
+    }
+
+    /// As [`word`](Self::word), of the frame that begins `start` bytes after the start of the pool's memory.
+    ///
+    /// # Safety
+    ///
+    /// As for `word`.
+    #[inline(always)]
+    pub unsafe fn word_from<'a>(self, start: usize, index: usize) -> &'a AtomicU64 {
         #[cfg(loom)]
         {
             // SAFETY: (P).
             let memory = unsafe { self.memory.as_ref() };
-            &memory.words_of(crate::words::FrameNr::new(frame), crate::words::FRAME_BYTES)[index]
+            let frame = crate::words::FrameNr::new((start >> crate::words::FRAME_SHIFT) as u32);
+            &memory.words_of(frame, crate::words::FRAME_BYTES)[index]
         }
         #[cfg(not(loom))]
         {
-            let start =
-                ((frame as usize) << crate::words::FRAME_SHIFT) + index * size_of::<AtomicU64>();
+            let start = start + index * size_of::<AtomicU64>();
             // SAFETY: by (F) and (I) the word is inside of the pool's memory, which (P) is mapped.
             let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
             // SAFETY: mapped for as long as (P) says, aligned since frames are, initialised since a mapping begins
@@ -101,18 +124,24 @@ impl<S: RefScheme> FrameView<S> {
     /// to frames of which it may change the bytes at that moment.
     #[inline(always)]
     pub unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
+        // SAFETY: all duties are passed on; by (F) the product is a place in memory, and does not overflow.
+        unsafe { self.bytes_from((frame as usize) << crate::words::FRAME_SHIFT, off, len) }
+    }
+
+    /// As [`bytes`](Self::bytes), of the frame that begins `start` bytes after the start of the pool's memory.
+    #[inline(always)]
+    unsafe fn bytes_from<'a>(self, start: usize, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]
         {
             // SAFETY: (P).
             let memory = unsafe { self.memory.as_ref() };
+            let frame = crate::words::FrameNr::new((start >> crate::words::FRAME_SHIFT) as u32);
             let end = (off + len).next_multiple_of(8);
-            memory
-                .bytes_of(crate::words::FrameNr::new(frame), end)
-                .slice(off, len)
+            memory.bytes_of(frame, end).slice(off, len)
         }
         #[cfg(not(loom))]
         {
-            let start = ((frame as usize) << crate::words::FRAME_SHIFT) + off;
+            let start = start + off;
             // SAFETY: by (F) the range is inside of the pool's, which (P) is mapped.
             let start = unsafe { self.base.add(start) };
             // SAFETY: the pool's memory stays mapped while it lives, by (P), and is accessed in ways that

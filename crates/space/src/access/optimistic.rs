@@ -2,22 +2,28 @@
 //!
 //! ```text
 //! reader                                       who changes the page, or its place
-//! 1 load the directory's entry  (acquire)      a claim the entry, or change the directory's
-//! 2 load the table's entry      (acquire)      b end the claim: new version   (release)
-//! 3 give up unless it is hot                   c drop the count, the share: the frame is free
-//! 4 copy the bytes                             d someone allocates it (acquire)
-//! 5 fence(Acquire)                             e fence(Release)
-//! 6 load both entries again: unchanged?        f write other bytes, or entries
+//! 1 load the edition            (acquire)      a claim the entry, or change the directory's
+//! 2 load the directory's entry  (acquire)      b end the claim: new version   (release);
+//! 3 load the table's entry      (acquire)        or move the edition          (release)
+//! 4 give up unless it is hot                   c drop the count, the share: the frame is free
+//! 5 copy the bytes                             d someone allocates it (acquire)
+//! 6 fence(Acquire)                             e fence(Release)
+//! 7 load entry and edition again: unchanged?   f write other bytes, or entries
 //! ```
 //!
-//! If step 4 copies a byte that step f wrote, or step 2 loads a word that step f wrote, then step 6 sees the change of
-//! step a or b that came before it. So a read that finds both entries unchanged has the bytes of its own page, of one
-//! moment between steps 2 and 6.
+//! If step 5 copies a byte that step f wrote, or step 3 loads a word that step f wrote, then step 7 sees the change of
+//! step a or b that came before it. So a read that finds both unchanged has the bytes of its own page, of one
+//! moment between steps 3 and 7.
 //!
-//! Why the directory's entry is checked too: a table that was shared may become another space's alone, which then
+//! Why there is an edition: a table that was shared may become another space's alone, which then
 //! writes its own pages through it, and the entry would be read in a state that it never had in this space. And a table
-//! that was freed may be a page of data by now, whose words are any numbers: step 4 makes sure that they name frames of
-//! the pool, and reads there at the worst.
+//! that was freed may be a page of data by now, whose words are any numbers: step 5 makes sure that they name frames of
+//! the pool, and reads there at the worst. Either comes after the table has left this space's directory, which moves the edition
+//! (D1 of [`crate::tables::of_space`]). If step 1 has the edition from after that, step 2 does not find the table; if it has
+//! the one from before, step 7 has another, as soon as anything of the table's new user was read.
+//!
+//! The directory's entry need not be looked at again: while the table stays in it, the entry changes in what writers ask for
+//! only. That leaves two registers more to the read, which so needs none of the stack's memory (`docs/adr/0032-space-reads.md`).
 //!
 //! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`.
 
@@ -54,12 +60,12 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         if buf.len() > SHORT_BYTES {
             return false;
         }
-        // Loaded before the first atomic access, or the compiler must load it again after it.
-        let view = *self.tables.view();
+        // 1.
+        let edition = self.tables.edition();
         let Some(pmd_word) = self.tables.pmd_word(addr) else {
             return false;
         };
-        // 1.
+        // 2.
         let pmd = Directory::look(pmd_word);
         if !pmd.has_small_pages() {
             return false;
@@ -68,30 +74,31 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         if off + buf.len() > FRAME_BYTES {
             return false;
         }
-        // 2.
-        let word = view::entry(&view, pmd.frame(), entry_of(addr, 0));
+        // 3.
+        let view = self.tables.view();
+        let word = view::entry_from(view, pmd.table_start(), entry_of(addr, 0));
         let entry = look(word);
-        // 3 and 4.
-        if !entry.is_hot() || !view::copy_small_page(&view, entry, off, buf) {
+        // 4 and 5.
+        if !entry.is_hot() || !view::copy_small_page(view, entry, off, buf) {
             return false;
         }
-        // 5 and 6; see `read_page`.
+        // 6 and 7; see `read_page`.
         // ORDERING: Acquire fence, then Relaxed, as there.
         fence(Ordering::Acquire);
-        word.load(Ordering::Relaxed) == entry.bits()
-            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+        word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 
     /// Fills `buf` from within one page; false, and `buf` may have been written to, if the slow read has to decide. The
     /// numbers are those of the module's text.
     #[inline(always)]
     pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
-        // As in `read_short`.
         let view = *self.tables.view();
+        // 1.
+        let edition = self.tables.edition();
         let Some(pmd_word) = self.tables.pmd_word(addr) else {
             return false;
         };
-        // 1.
+        // 2.
         let pmd = Directory::look(pmd_word);
         if !pmd.is_present() {
             return false;
@@ -101,25 +108,24 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         if off as u64 + buf.len() as u64 > page_bytes(order) {
             return false;
         }
-        // 2.
+        // 3.
         let word = view::entry(&view, pmd.frame(), entry_of(addr, order));
         let entry = look(word);
-        // 3.
+        // 4.
         if !entry.is_hot() {
             return false;
         }
-        // 4.
+        // 5.
         if !view::copy_page(&view, entry.frame(), order, off, buf) {
             return false;
         }
-        // 5.
+        // 6.
         // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the bytes
         // (`Claim::before_writing`, `UniqueFrame::bytes`), through the bytes. It keeps the loads below from being done
         // before the copy.
         fence(Ordering::Acquire);
-        // 6.
-        // ORDERING: Relaxed, both; ordered by the fence.
-        word.load(Ordering::Relaxed) == entry.bits()
-            && pmd_word.load(Ordering::Relaxed) == pmd.bits()
+        // 7.
+        // ORDERING: Relaxed; ordered by the fence.
+        word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 }

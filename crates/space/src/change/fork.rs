@@ -89,9 +89,9 @@ impl<'m, S: RefScheme> Forker<'m, S> {
                     };
                     shared.tables().share(table);
                     if pmd.is_exclusive() {
-                        Directory::set(word, pmd.shared());
+                        self.mm.tables.set(word, pmd.shared());
                     }
-                    Directory::set(childs, pmd.shared());
+                    child.tables.set(childs, pmd.shared());
                 }
             }
         });

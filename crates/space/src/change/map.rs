@@ -198,7 +198,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         let stopped = self.mm.shared.writers.stop(|| {
             for (word, _) in &free {
                 let pmd = Directory::look(word);
-                Directory::set(word, pmd.emptied());
+                self.mm.tables.set(word, pmd.emptied());
                 tables.extend(pmd.table());
             }
         });
@@ -210,7 +210,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                 if pmd.is_exclusive() {
                     areas.leave_table(start);
                 } else {
-                    Directory::set(word, pmd.emptied());
+                    self.mm.tables.set(word, pmd.emptied());
                     tables.extend(pmd.table());
                 }
             }
@@ -329,7 +329,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                 let Some(table) = self.mm.shared.tables().make() else {
                     for word in made {
                         let pmd = Directory::look(word);
-                        Directory::set(word, pmd.emptied());
+                        self.mm.tables.set(word, pmd.emptied());
                         // It has never had an entry, so no writer at work can be about to claim one.
                         if let Some(table) = pmd.table() {
                             self.mm.shared.tables().drop_share(table);
@@ -337,7 +337,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                     }
                     return Err(ErrorKind::OutOfFrames);
                 };
-                Directory::set(to, Directory::look(to).with_table(table, area.order));
+                let with_table = Directory::look(to).with_table(table, area.order);
+                self.mm.tables.set(to, with_table);
                 made.push(to);
             }
         }

@@ -157,7 +157,7 @@ impl<S: RefScheme> Mm<S> {
             for word in self.tables.directory().words(&range) {
                 let pmd = Directory::look(word);
                 if let Some(table) = pmd.table() {
-                    Directory::set(word, pmd.emptied());
+                    self.tables.set(word, pmd.emptied());
                     self.shared.tables().drop_share(table);
                 }
             }

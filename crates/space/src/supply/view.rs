@@ -11,6 +11,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FramePool, FrameView};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::{RacyBytes, RacySource};
+use pagewell_sync::prefetch::in_one_register;
 
 use crate::words::pte::Pte;
 
@@ -75,6 +76,19 @@ pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) 
     unsafe { pool.view.word(table, index) }
 }
 
+/// As [`entry`], of the table that begins `table_start` bytes after the start of the pool's memory, as its directory says.
+#[inline(always)]
+pub(crate) fn entry_from<S: RefScheme>(
+    pool: &PoolView<S>,
+    table_start: usize,
+    index: usize,
+) -> &AtomicU64 {
+    debug_assert!(table_start < pool.bytes() && index < pagewell_frame::FRAME_WORDS);
+    // SAFETY: (P), (F), (I) and (W) as above.
+    let word = unsafe { pool.view.word_from(table_start, index) };
+    in_one_register(word)
+}
+
 /// Copies bytes of a page of 2^`order` frames that begins at frame `frame`, as an entry says which may be any number:
 /// false if the pool has no such frames.
 #[inline(always)]
@@ -110,7 +124,7 @@ pub(crate) fn copy_small_page<S: RefScheme>(
     // SAFETY: (P), (F) and (D) as above.
     unsafe {
         pool.view
-            .copy_to(entry.frame(), off, buf.as_mut_ptr(), buf.len())
+            .copy_to_from(entry.frame_start(), off, buf.as_mut_ptr(), buf.len())
     };
     true
 }

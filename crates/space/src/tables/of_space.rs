@@ -2,12 +2,18 @@
 //!
 //! Locks. *Unsharing* is held by whoever changes entries of the directory with the structure lock held for reading: one of them
 //! at a time. Who holds the structure lock for writing changes them without it.
+//!
+//! D1: a table that leaves the directory, for another one or for none, moves the directory's *edition*, after the entry was
+//! changed and before the space's share of the table is dropped ([`PageTables::set`]). So who finds the edition as it was before
+//! it looked at an entry knows that no table which it met has been let go of meanwhile: one comparison for as many tables as it
+//! likes, where a second look at each entry would take its address and what it was
+//! ([`crate::access::optimistic`] has the argument). The edition has 64 bits and is moved by one, so it does not repeat.
 
 use std::mem::offset_of;
 
 use pagewell_frame::Order;
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::{Padded, is_apart};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
@@ -24,23 +30,22 @@ pub(crate) struct PageTables<S: RefScheme> {
     directory: Directory,
     /// A copy of the one in the supply, beside the directory; whoever has this keeps the supply.
     view: PoolView<S>,
+    /// How many tables have left the directory (D1). Hits load it; it has lines of its own, as it is written where a table is
+    /// exchanged.
+    edition: Padded<AtomicU64>,
     /// Hits load the fields above, and nothing here is on their lines.
     unsharing: Padded<Mutex<()>>,
 }
 
 const _: () = {
     type T = PageTables<LockBit>;
-    let lock = offset_of!(T, unsharing);
-    assert!(is_apart::<T>(
-        offset_of!(T, directory),
-        size_of::<Directory>(),
-        lock
-    ));
-    assert!(is_apart::<T>(
-        offset_of!(T, view),
-        size_of::<PoolView<LockBit>>(),
-        lock
-    ));
+    let (lock, edition) = (offset_of!(T, unsharing), offset_of!(T, edition));
+    let (directory, view) = (offset_of!(T, directory), offset_of!(T, view));
+    let (of_directory, of_view) = (size_of::<Directory>(), size_of::<PoolView<LockBit>>());
+    assert!(is_apart::<T>(directory, of_directory, lock));
+    assert!(is_apart::<T>(directory, of_directory, edition));
+    assert!(is_apart::<T>(view, of_view, lock));
+    assert!(is_apart::<T>(view, of_view, edition));
 };
 
 impl<S: RefScheme> PageTables<S> {
@@ -48,6 +53,7 @@ impl<S: RefScheme> PageTables<S> {
         Self {
             directory,
             view,
+            edition: Padded(AtomicU64::new(0)),
             unsharing: Padded(Mutex::new(())),
         }
     }
@@ -77,6 +83,32 @@ impl<S: RefScheme> PageTables<S> {
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
+    }
+
+    /// The directory's edition now, to be compared with [`is_edition`](Self::is_edition) later.
+    #[inline(always)]
+    pub(crate) fn edition(&self) -> u64 {
+        // ORDERING: Acquire; pairs with the release in `set`: who sees an edition sees the entries that it was moved for.
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// Whether no table has left the directory since it had this edition. What the answer is about was read before, with an
+    /// acquire fence after it.
+    #[inline(always)]
+    pub(crate) fn is_edition(&self, edition: u64) -> bool {
+        // ORDERING: Relaxed; ordered by the caller's fence.
+        self.edition.load(Ordering::Relaxed) == edition
+    }
+
+    /// Changes an entry of the directory, with the lock held that it takes (D1).
+    pub(crate) fn set(&self, word: &AtomicU64, pmd: Pmd) {
+        let before = Directory::look(word);
+        Directory::set(word, pmd);
+        if before.is_present() && before.table() != pmd.table() {
+            // ORDERING: Release; publishes the change of the entry to whoever loads the new edition. What was done to the table
+            // by others later comes after the drop of this space's share, and that after this.
+            self.edition.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Keeps others from exchanging tables of the space.
@@ -110,7 +142,7 @@ impl<S: RefScheme> PageTables<S> {
             Some(table) if tables.is_only_share(table) => pmd.taken_over(),
             Some(table) => pmd.with_table(tables.copy(table)?, order),
         };
-        Directory::set(word, own);
+        self.set(word, own);
         if own.table() != pmd.table()
             && let Some(old) = pmd.table()
         {

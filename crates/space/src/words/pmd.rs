@@ -1,8 +1,8 @@
 //! The entry of a space's directory: which table has the entries of 2 MiB of addresses. Pure.
 //!
 //! ```text
-//! 63           34 33            6   5   2      1        0
-//! [  frame (30)  ][ version (28) ][order][exclusive][small]
+//! 63 62          33 32            6   5   2      1        0
+//! [0][  frame (30)  ][ version (27) ][order][exclusive][small]
 //! ```
 //!
 //! `order` is that of the pages in the table; `small` says that there is a table and its order is 0, so that a read asks for
@@ -13,18 +13,21 @@
 //! Every change moves the version, which begins with 0 when the space is made and never starts over. So an
 //! optimistic reader that finds the same word before and after its copy knows that the table was its space's
 //! all the while. A change needs the space's lock for the unsharing of tables, and takes a hundred nanoseconds at
-//! the least: to repeat a version takes half a minute of nothing else, within one copy.
+//! the least: to repeat a version takes some ten seconds of nothing else, within one copy. (Reads that copy look at the directory's
+//! edition instead, [`crate::tables::of_space`].)
 
 use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr, Order};
+
+use crate::words::pte::start_in_pool;
 
 const SMALL: u64 = 1 << 0;
 const EXCLUSIVE: u64 = 1 << 1;
 const ORDER_SHIFT: u32 = 2;
 const ORDER_MASK: u64 = 0xf << ORDER_SHIFT;
 const VERSION_SHIFT: u32 = 6;
-const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
+const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
 /// An entry of the directory.
@@ -64,6 +67,12 @@ impl Pmd {
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
         (self.0 >> FRAME_SHIFT) as u32
+    }
+
+    /// Where the table begins in the memory of its pool; meaningless if there is none.
+    #[inline(always)]
+    pub(crate) const fn table_start(self) -> usize {
+        start_in_pool(self.0)
     }
 
     /// The table's frame, if there is one.

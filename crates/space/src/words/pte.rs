@@ -1,8 +1,8 @@
 //! The page-table entry: what a table says of one page, in one word. Pure.
 //!
 //! ```text
-//! 63             34 33              7    6        5          4          3          2         1     0
-//! [   frame (30)   ][  version (27)  ][dirty][accessed][writable][readable][migration][cold][hot]
+//! 63 62           33 32              7    6        5          4          3          2         1     0
+//! [0][   frame (30)  ][  version (26)  ][dirty][accessed][writable][readable][migration][cold][hot]
 //! ```
 //!
 //! | state | migration | cold | hot | frame |
@@ -15,20 +15,21 @@
 //!
 //! A word of zeros is an empty entry. `hot` is all that a read has to test. `readable` and `writable` say what may be done without
 //! looking any further: a page that is `writable` is named by no other entry and pinned by nobody, so it is written where it is. A
-//! migration entry keeps the four marks of the entry that it stands for.
+//! migration entry keeps the four marks of the entry that it stands for. The uppermost bit is 0, so that a shift that keeps the
+//! sign, and a short mask, make an address of the frame's number ([`Pte::frame_start`]).
 //!
 //! Every change goes through a claim ([`crate::words::claim`]), and moves the version: bytes written, marks changed, the
 //! frame replaced, taken out or put in.
 //!
 //! How far the version is from repeating: a reader is fooled only if, during one copy, its entry is changed
-//! exactly a multiple of 2^27 times and is then the same in everything else. A change takes some twenty
-//! nanoseconds at the least, so that is seconds in the middle of one copy of at most a page, and the copy would have
+//! exactly a multiple of 2^26 times and is then the same in everything else. A change takes some twenty
+//! nanoseconds at the least, so that is more than a second in the middle of one copy of at most a page, and the copy would have
 //! to end between one write and the next. A table that is freed and used again does not matter: its reader checks
 //! the directory's entry too, which has a version of its own ([`crate::words::pmd`]).
 
 use std::fmt;
 
-use pagewell_frame::{FRAME_NR_BITS, FrameNr};
+use pagewell_frame::{FRAME_BYTES, FRAME_NR_BITS, FrameNr};
 
 const HOT: u64 = 1 << 0;
 const COLD: u64 = 1 << 1;
@@ -48,8 +49,16 @@ const BUSY: u64 = COLD | MIGRATION;
 const MARKS: u64 = READABLE | WRITABLE | ACCESSED | DIRTY;
 
 const VERSION_SHIFT: u32 = 7;
-const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
+const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
+
+/// Where the frame begins in its pool that `word` has in the bits below the uppermost, which is zero.
+#[inline(always)]
+pub(super) const fn start_in_pool(word: u64) -> usize {
+    // The shift keeps the sign, which is none: so the compiler leaves the mask as it is, a small negative number.
+    let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
+    (shifted & -(FRAME_BYTES as i64)) as usize
+}
 
 /// The word of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,6 +130,13 @@ impl Pte {
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
         (self.0 >> FRAME_SHIFT) as u32
+    }
+
+    /// Where the frame begins in the memory of its pool; meaningless in an empty entry. In the word the number is so many bits
+    /// above that place that one shift is left, and one mask that fits into an instruction.
+    #[inline(always)]
+    pub(crate) const fn frame_start(self) -> usize {
+        start_in_pool(self.0)
     }
 
     /// Whether an optimistic read may go on: present, readable, marked as accessed, and nobody is changing it.
@@ -411,6 +427,14 @@ mod tests {
                 let is_below = (pte.frame() as usize) < nr_frames;
                 assert_eq!(pte.is_below(Pte::limit(nr_frames)), is_below);
             }
+        }
+    }
+
+    #[test]
+    fn a_frame_starts_at_its_number_times_its_size() {
+        for pte in entries() {
+            assert_eq!(pte.frame_start(), pte.frame() as usize * FRAME_BYTES);
+            assert_eq!(pte.0 >> 63, 0);
         }
     }
 

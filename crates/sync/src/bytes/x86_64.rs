@@ -173,6 +173,9 @@ pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
 
 /// Copies `len` bytes.
 ///
+/// Up to [`INLINE`] bytes this is in the caller's code, where each general register that a length takes, however seldom it is
+/// met, is one that the caller's values leave for the stack. So bytes go by vector registers, and one to three by a single one.
+///
 /// If the two ranges overlap, as they may where both are parts of a `RacyBytes`, some of the bytes that are
 /// stored are any mixture of what was there before.
 ///
@@ -216,18 +219,16 @@ unsafe fn copy_1_to_3(src: *const u8, dst: *mut u8, len: usize) {
     unsafe {
         asm!(
             "movzx {a:e}, byte ptr [{src}]",
-            "movzx {b:e}, byte ptr [{src} + {half}]",
-            "movzx {c:e}, byte ptr [{src} + {len} - 1]",
             "mov byte ptr [{dst}], {a:l}",
-            "mov byte ptr [{dst} + {half}], {b:l}",
-            "mov byte ptr [{dst} + {len} - 1], {c:l}",
+            "movzx {a:e}, byte ptr [{src} + {half}]",
+            "mov byte ptr [{dst} + {half}], {a:l}",
+            "movzx {a:e}, byte ptr [{src} + {len} - 1]",
+            "mov byte ptr [{dst} + {len} - 1], {a:l}",
             src = in(reg) src,
             dst = in(reg) dst,
             len = in(reg) len,
             half = in(reg) len / 2,
             a = out(reg) _,
-            b = out(reg) _,
-            c = out(reg) _,
             options(nostack, preserves_flags),
         );
     }
@@ -243,15 +244,15 @@ unsafe fn copy_4_to_8(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 4 bytes.
     unsafe {
         asm!(
-            "mov {a:e}, [{src}]",
-            "mov {b:e}, [{src} + {len} - 4]",
-            "mov [{dst}], {a:e}",
-            "mov [{dst} + {len} - 4], {b:e}",
+            "movd {a}, dword ptr [{src}]",
+            "movd {b}, dword ptr [{src} + {len} - 4]",
+            "movd dword ptr [{dst}], {a}",
+            "movd dword ptr [{dst} + {len} - 4], {b}",
             src = in(reg) src,
             dst = in(reg) dst,
             len = in(reg) len,
-            a = out(reg) _,
-            b = out(reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
             options(nostack, preserves_flags),
         );
     }
@@ -267,15 +268,15 @@ unsafe fn copy_8_to_16(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 8 bytes.
     unsafe {
         asm!(
-            "mov {a}, [{src}]",
-            "mov {b}, [{src} + {len} - 8]",
-            "mov [{dst}], {a}",
-            "mov [{dst} + {len} - 8], {b}",
+            "movq {a}, qword ptr [{src}]",
+            "movq {b}, qword ptr [{src} + {len} - 8]",
+            "movq qword ptr [{dst}], {a}",
+            "movq qword ptr [{dst} + {len} - 8], {b}",
             src = in(reg) src,
             dst = in(reg) dst,
             len = in(reg) len,
-            a = out(reg) _,
-            b = out(reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
             options(nostack, preserves_flags),
         );
     }

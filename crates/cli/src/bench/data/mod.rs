@@ -17,6 +17,6 @@ pub(in crate::bench) use self::buffer::Buffer;
 pub(in crate::bench) use self::file::DataFile;
 pub(in crate::bench) use self::mapped::{Mapped, MappedMut};
 pub(in crate::bench) use self::memory::Memory;
-pub(in crate::bench) use self::positions::{Fixed, Positions, Uniform};
+pub(in crate::bench) use self::positions::{Fixed, Odd, Positions, Uniform};
 pub(in crate::bench) use self::rng::Rng;
 pub(in crate::bench) use self::scratch::Scratch;

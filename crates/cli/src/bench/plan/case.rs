@@ -63,6 +63,8 @@ impl Bench {
                 Case::SameHot,
                 Case::DiffHot,
                 Case::SameRandom,
+                Case::CurveHot,
+                Case::CurveRandom,
                 Case::MissBuffered,
             ],
             Bench::Write => &[
@@ -135,6 +137,10 @@ pub(crate) enum Case {
     DiffHot,
     /// All threads read blocks at random positions of one file
     SameRandom,
+    /// All threads read the block at offset 1 of one file: 1 to 512 bytes
+    CurveHot,
+    /// All threads read blocks at random odd offsets of one file: 1 to 512 bytes
+    CurveRandom,
     /// All threads read blocks at random positions of a file four times as large as the cache
     MissBuffered,
     /// Each thread writes the block at the beginning of a part of its own of one file
@@ -249,6 +255,8 @@ impl Case {
             Case::SameHot => "same-hot",
             Case::DiffHot => "diff-hot",
             Case::SameRandom => "same-random",
+            Case::CurveHot => "curve-hot",
+            Case::CurveRandom => "curve-random",
             Case::MissBuffered => "miss-buffered",
             Case::WriteHot => "write-hot",
             Case::WriteRandom => "write-random",
@@ -305,6 +313,8 @@ impl Case {
             Case::SameHot => "all threads read the block at offset 0 of one file",
             Case::DiffHot => "each thread reads the block at offset 0 of a file of its own",
             Case::SameRandom => "all threads read blocks at random positions of one file",
+            Case::CurveHot => "all threads read the block at offset 1 of one file",
+            Case::CurveRandom => "all threads read blocks at random odd offsets of one file",
             Case::MissBuffered => {
                 "blocks read at random of a file four times as large as the cache"
             }
@@ -369,7 +379,12 @@ impl Case {
         match self {
             Case::OneCount | Case::OwnCount | Case::OneCountProcesses => Bench::Refcount,
             Case::OnePage | Case::OwnPages => Bench::Pin,
-            Case::SameHot | Case::DiffHot | Case::SameRandom | Case::MissBuffered => Bench::Read,
+            Case::SameHot
+            | Case::DiffHot
+            | Case::SameRandom
+            | Case::CurveHot
+            | Case::CurveRandom
+            | Case::MissBuffered => Bench::Read,
             Case::WriteHot
             | Case::WriteRandom
             | Case::WriteCommit1
@@ -431,6 +446,11 @@ impl Case {
                 | Case::Order9Burst
                 | Case::InsertsSync
         )
+    }
+
+    /// Whether it is measured only where it is asked for: it has many lengths.
+    pub(in crate::bench) const fn is_curve(self) -> bool {
+        matches!(self, Case::CurveHot | Case::CurveRandom)
     }
 
     /// Whether it inserts into a tree that is its own.

@@ -40,6 +40,11 @@ pub(in crate::bench) struct Plan {
 
 const FULL_BLOCKS: [u64; 7] = [1, 32, 64, 256, 1024, 4096, 32_768];
 const QUICK_BLOCKS: [u64; 2] = [64, 4096];
+/// Bytes of the reads of a curve: around each place where the copy goes another way, and between.
+const CURVE_BLOCKS: [u64; 27] = [
+    1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 24, 32, 33, 48, 63, 64, 65, 80, 96, 127, 129, 192, 255,
+    257, 384, 512,
+];
 /// Bytes of the reads that miss.
 const MISS_BLOCKS: [u64; 1] = [4096];
 /// The smallest file of which a quarter is a cache.
@@ -305,9 +310,16 @@ impl Plan {
             for case in cases {
                 let blocks = match case {
                     Case::MissBuffered if settings.blocks.is_empty() => &MISS_BLOCKS,
+                    case if case.is_curve() && settings.blocks.is_empty() => &CURVE_BLOCKS[..],
                     _ => blocks,
                 };
-                for &block in blocks.iter().filter(|&&block| block <= file_bytes) {
+                let threads = match settings.threads.as_slice() {
+                    [] if case.is_curve() => &[1],
+                    _ => threads,
+                };
+                // The first odd offset is 1.
+                let most = file_bytes - u64::from(case.is_curve());
+                for &block in blocks.iter().filter(|&&block| block <= most) {
                     cells.extend(threads.iter().map(|&threads| Cell {
                         case,
                         block,
@@ -390,6 +402,11 @@ impl Plan {
         let (misses, cases): (Vec<Case>, Vec<Case>) = cases
             .into_iter()
             .partition(|&case| case == Case::MissBuffered);
+        let (curves, cases): (Vec<Case>, Vec<Case>) = if settings.sizes.is_empty() {
+            cases.into_iter().partition(|case| case.is_curve())
+        } else {
+            (Vec::new(), cases)
+        };
         if !settings.sizes.is_empty() {
             let sizes = settings.sizes.iter();
             let mut files = sizes.clone().map(|&size| (size, cases.clone())).collect();
@@ -405,6 +422,7 @@ impl Plan {
                 .partition(|&case| case == Case::SameRandom);
             let mut files = vec![(QUICK_HOT_SIZE, hot), (large, random)];
             add_cases(&mut files, large, &misses);
+            add_curves(&mut files, large, &curves);
             return files;
         }
         let mut files: Vec<(u64, Vec<Case>)> = Vec::new();
@@ -415,6 +433,7 @@ impl Plan {
         }
         // Larger than the processor's caches.
         add_cases(&mut files, large, &misses);
+        add_curves(&mut files, large, &curves);
         files
     }
 
@@ -434,6 +453,17 @@ impl Plan {
             ));
         }
         size
+    }
+}
+
+/// Adds curves: what is hot of a small file, what is random of one of this size.
+fn add_curves(files: &mut Vec<(u64, Vec<Case>)>, size: u64, curves: &[Case]) {
+    for &case in curves {
+        let size = match case {
+            Case::CurveHot => QUICK_HOT_SIZE.min(size),
+            _ => size,
+        };
+        add_cases(files, size, &[case]);
     }
 }
 
@@ -507,7 +537,7 @@ fn cells_of_writes(
 fn wanted(settings: &Settings, bench: Bench) -> Vec<Case> {
     let is_wanted = |case: &Case| {
         if settings.cases.is_empty() {
-            !(settings.quick && case.is_only_in_full_run())
+            !(settings.quick && case.is_only_in_full_run() || case.is_curve())
         } else {
             settings.cases.contains(case)
         }

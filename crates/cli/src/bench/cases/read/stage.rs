@@ -18,7 +18,7 @@ use super::reader::{ReadOp, Reader};
 use super::referenced::Referenced;
 use super::view::View;
 use crate::bench::crew::{Lane, Timed};
-use crate::bench::data::{DataFile, Fixed, Mapped, Rng, Scratch, Uniform};
+use crate::bench::data::{DataFile, Fixed, Mapped, Odd, Rng, Scratch, Uniform};
 use crate::bench::plan::{self, Case, Cell, Settings};
 use crate::failure::{Failure, chain};
 use crate::size::Bytes;
@@ -72,7 +72,13 @@ impl Stage {
         } else {
             0
         };
-        let of_shared = [Case::SameHot, Case::SameRandom, Case::MissBuffered];
+        let of_shared = [
+            Case::SameHot,
+            Case::SameRandom,
+            Case::CurveHot,
+            Case::CurveRandom,
+            Case::MissBuffered,
+        ];
         let needs_shared = of_shared.into_iter().any(|case| plan.has(case));
         let hot_bytes = plan.largest_block();
         let caches = Caches::new(plan, nr_own, settings)?;
@@ -83,7 +89,7 @@ impl Stage {
                 Some(data) => data,
                 None => scratch.make(plan.file_bytes, plan.file_bytes, 1, &mut note)?,
             };
-            let touched = if plan.has(Case::SameRandom) {
+            let touched = if plan.has(Case::SameRandom) || plan.has(Case::CurveRandom) {
                 data.bytes
             } else {
                 hot_bytes
@@ -301,25 +307,39 @@ impl Assignment<'_> {
     fn lane<'r, R: Reader + 'r>(&self, reader: R) -> Box<dyn Lane + 'r> {
         let block = self.cell.block as usize;
         match self.positions() {
-            Some(positions) => Box::new(Timed::new(ReadOp::new(reader, positions, block))),
-            None => Box::new(Timed::new(ReadOp::new(reader, Fixed(0), block))),
+            At::Random(positions) => Box::new(Timed::new(ReadOp::new(reader, positions, block))),
+            At::Odd(positions) => Box::new(Timed::new(ReadOp::new(reader, positions, block))),
+            At::One(offset) => Box::new(Timed::new(ReadOp::new(reader, Fixed(offset), block))),
         }
     }
 
     fn batch_lane<'r>(&self, file: pagewell::File<LockBit>) -> Box<dyn Lane + 'r> {
         let block = self.cell.block as usize;
         match self.positions() {
-            Some(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
-            None => Box::new(Timed::new(BatchOp::new(file, Fixed(0), block))),
+            At::Random(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
+            At::Odd(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
+            At::One(offset) => Box::new(Timed::new(BatchOp::new(file, Fixed(offset), block))),
         }
     }
 
-    /// Where to read, if not always at the same place: the same positions for each engine, others for each worker.
-    fn positions(&self) -> Option<Uniform> {
+    /// Where to read: the same positions for each engine, others for each worker.
+    fn positions(&self) -> At {
         let seed = u64::from(self.worker);
-        (self.cell.case == Case::SameRandom)
-            .then(|| Uniform::new(self.cell.file_bytes, self.cell.block, seed))
+        let (bytes, block) = (self.cell.file_bytes, self.cell.block);
+        match self.cell.case {
+            Case::SameRandom => At::Random(Uniform::new(bytes, block, seed)),
+            Case::CurveRandom => At::Odd(Odd::new(bytes, block, seed)),
+            Case::CurveHot => At::One(1),
+            _ => At::One(0),
+        }
     }
+}
+
+/// Where a worker reads.
+enum At {
+    Random(Uniform),
+    Odd(Odd),
+    One(u64),
 }
 
 /// Two buffers that grow to what is asked for.

@@ -11,6 +11,7 @@
 mod blocks;
 mod calls;
 mod closing;
+mod commits;
 mod groups;
 mod growth;
 mod leaves;
@@ -27,6 +28,7 @@ mod writes;
 use std::sync::Arc;
 
 use crate::base::page::PageSize;
+use crate::dirty::commits::Sync as What;
 use crate::dirty::options::{Access, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
@@ -40,7 +42,6 @@ use crate::read::view::View;
 use crate::read::viewer::Viewer;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
-use crate::writeback::durable::Sync as What;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use pagewell_frame::refcount::{LockBit, RefScheme};

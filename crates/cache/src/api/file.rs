@@ -10,6 +10,7 @@ use pagewell_io::Transfers;
 use pagewell_sync::shard::{Gap, LINES};
 
 use crate::base::error::{Cause, Error, ErrorKind, Op};
+use crate::dirty::commits::Sync;
 use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
@@ -32,7 +33,6 @@ use crate::write::page_lock::IfLocked;
 use crate::write::pin_mut::PageGuardMut;
 use crate::writeback::barrier::Barriers;
 use crate::writeback::discard::discard;
-use crate::writeback::durable::Sync;
 use crate::writeback::flush::Flusher;
 
 /// An open file, read through the cache.

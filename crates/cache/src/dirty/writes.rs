@@ -17,6 +17,7 @@ use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
 use crate::base::reserved::Reserved;
 use crate::dirty::calls::Call;
+use crate::dirty::commits::Commits;
 use crate::dirty::errors::Errors;
 use crate::dirty::groups::Groups;
 use crate::dirty::hook::ThreadMark;
@@ -36,6 +37,8 @@ pub(crate) struct Writes {
     /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
     /// set. So only one version of a page is on its way at a time, and one size.
     pub(crate) writeback: Padded<Mutex<Storage>>,
+    /// The syncs that threads share.
+    pub(crate) commits: Commits,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
@@ -107,6 +110,7 @@ impl Writes {
         Some(Self {
             sets: PageSets::new(nr_pages)?,
             writeback: Padded(Mutex::new(Storage::in_step())),
+            commits: Commits::default(),
             nr_handles: Padded(AtomicUsize::new(0)),
             errors: Errors::default(),
             mode: mode.unwrap_or_default(),

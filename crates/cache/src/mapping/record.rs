@@ -509,7 +509,10 @@ impl<S: RefScheme> Mapping<S> {
         self.lock_size(writes, op)
     }
 
-    fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
+    /// # Errors
+    ///
+    /// If this thread is in a hook of the file.
+    pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         if InHook::is_of(&writes.in_hook) {
             return Err(self
                 .error(ErrorKind::Deadlock, op)

@@ -6,6 +6,7 @@ use std::ops::Range;
 use pagewell_frame::refcount::RefScheme;
 
 use crate::base::page_state::PageState;
+use crate::dirty::commits::Sync;
 use crate::dirty::options::Writeback;
 use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
@@ -13,15 +14,6 @@ use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
-
-/// What a sync has to make durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sync {
-    /// The bytes, and the metadata needed to read them.
-    Data,
-    /// These, and all other metadata that the system keeps of the file.
-    All,
-}
 
 /// Changes the state of all written pages when it is dropped, also by a panic.
 struct Settle<'m, S: RefScheme> {

@@ -8,11 +8,13 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
+use crate::dirty::commits::{Lead, Role, Sync, Unwound};
+use crate::dirty::order::InOrder;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::barrier::Barriers;
-use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::durable::Durable;
 use crate::writeback::give::{Giver, Next};
 use crate::writeback::size::StorageSize;
 
@@ -37,10 +39,31 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// Makes all earlier writes durable.
+    /// Makes all earlier writes durable: by a sync of its own, or by one of another thread that begins later than this call
+    /// ([`crate::dirty::commits`]).
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
+        // First: nobody is to follow a thread that fails here.
+        self.0.check_no_hook(writes, Op::Sync)?;
+        let mut lead = match writes.commits.join(what) {
+            Role::Lead(lead) => lead,
+            Role::Follow(commit) => {
+                // As its leader does.
+                let _order = InOrder::before_lock(self.0);
+                return commit.wait().unwrap_or_else(|Unwound| {
+                    Err(Error::from_failure(Op::Sync, panicked().into()).with_path(self.0.path()))
+                });
+            }
+        };
+        let result = self.lead(writes, &mut lead);
+        lead.end(&result);
+        result
+    }
+
+    /// Steps 2 to 5 of the protocol of commits.
+    fn lead(self, writes: &Writes, lead: &mut Lead<'_>) -> Result<(), Error> {
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
+        let what = lead.close();
         self.sync_locked(writes, &mut storage, what)
     }
 
@@ -81,10 +104,9 @@ impl<S: RefScheme> Flusher<'_, S> {
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {
-            let panicked = io::Error::other("the hook or the storage has panicked");
             Err(self
                 .0
-                .write_failed(self.0.writes(Op::Sync)?, Op::Sync, panicked))
+                .write_failed(self.0.writes(Op::Sync)?, Op::Sync, panicked()))
         })
     }
 
@@ -162,6 +184,11 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
         Ok(nr_earlier + Giver(self.0).give_dirty(writes, storage, pages, (current, next))?)
     }
+}
+
+/// What is said of a panic of the hook or the storage.
+fn panicked() -> io::Error {
+    io::Error::other("the hook or the storage has panicked")
 }
 
 /// The tries to save a file at its last close: for a while, with pauses that become longer.

@@ -9,6 +9,7 @@
 //! | `behind` | the file is truncated, replaced or removed behind the cache |
 //! | `panics` | hooks and storages that panic |
 //! | `commits` | syncs that threads share |
+//! | `depth` | many requests on their way at once |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `guards` | pages that are pinned to be changed: who waits for them, and who would wait for itself |
@@ -21,6 +22,8 @@
 mod behind;
 #[path = "durability/commits.rs"]
 mod commits;
+#[path = "durability/depth.rs"]
+mod depth;
 #[path = "durability/faults.rs"]
 mod faults;
 #[path = "durability/groups.rs"]

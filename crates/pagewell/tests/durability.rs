@@ -10,6 +10,7 @@
 //! | `panics` | hooks and storages that panic |
 //! | `commits` | syncs that threads share |
 //! | `depth` | many requests on their way at once |
+//! | `checkpoints` | what is not durable; syncs of a part, and syncs that wait |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `guards` | pages that are pinned to be changed: who waits for them, and who would wait for itself |
@@ -20,6 +21,8 @@
 
 #[path = "durability/behind.rs"]
 mod behind;
+#[path = "durability/checkpoints.rs"]
+mod checkpoints;
 #[path = "durability/commits.rs"]
 mod commits;
 #[path = "durability/depth.rs"]

@@ -1,4 +1,5 @@
-//! Syncs that several threads share: the protocol of [`crate::dirty::commits`], on the sets of pages that a sync goes over.
+//! Syncs that several threads share, and the oldest log sequence number: the protocols of [`crate::dirty::commits`] and
+//! [`crate::dirty::oldest`], on the sets of pages that a sync goes over.
 
 use std::io;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use pagewell_sync::{Mutex, lock};
 use super::explore;
 use crate::base::error::{Error, Op};
 use crate::dirty::commits::{Commits, Role, Sync as What};
+use crate::dirty::oldest::Oldest;
 use crate::dirty::page_set::{PageSets, Which};
 
 /// A file of two pages, cut down to what a sync looks at.
@@ -113,5 +115,36 @@ fn loom_commit_fails_vs_follower() {
         };
         let is_told = commit(&file, 0);
         assert!(other.join().unwrap() | is_told, "nobody was told");
+    });
+}
+
+/// A page is dirtied by a write with a number while a sync takes the numbers, finds pages, and makes them durable: as long as the page is dirty the
+/// number is there.
+#[test]
+fn loom_lsn_vs_sync() {
+    explore(3, || {
+        let file = Arc::new((PageSets::new(1).expect("small sets"), Oldest::default()));
+        let writer = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || {
+                let (sets, oldest) = &*file;
+                assert!(sets.set(Which::Dirty(0)).insert(0));
+                oldest.note(5);
+                oldest.note(9);
+            })
+        };
+        let (sets, oldest) = &*file;
+        oldest.begin();
+        let dirty = sets.set(Which::Dirty(0));
+        if dirty.next(0, 1).is_some() {
+            assert!(dirty.remove(0));
+        }
+        oldest.end_durable();
+        writer.join().unwrap();
+        let is_dirty = dirty.next(0, 1).is_some();
+        assert!(
+            !is_dirty || oldest.get() == Some(5),
+            "the number of a dirty page is lost"
+        );
     });
 }

@@ -119,13 +119,76 @@ impl<S: RefScheme> Flusher<'_, S> {
         )
     }
 
+    /// Makes earlier writes to `pages` durable.
+    pub(crate) fn sync_range(self, pages: Range<PageNr>) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Sync)?;
+        let mut storage = self.0.lock_storage(writes, Op::Sync)?;
+        self.sync_pages(writes, &mut storage, pages, Sync::Data)
+            .map(drop)
+    }
+
+    /// As [`sync`](Self::sync), and waits for pages that are held, until this moment; for ever, if there is none.
+    #[cfg(not(loom))]
+    pub(crate) fn sync_when_released(
+        self,
+        what: Sync,
+        until: Option<std::time::Instant>,
+    ) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Sync)?;
+        loop {
+            match self.sync(what) {
+                Err(error) if error.kind() == ErrorKind::Held => {
+                    let is_free = |page| writes.wait_while_held(page, until);
+                    if !error.page().is_some_and(is_free) {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = std::time::Instant::now();
+        /// Without it, what was dirty may not be durable, also after a panic.
+        struct Ending<'w>(&'w Writes, bool);
+        impl Drop for Ending<'_> {
+            fn drop(&mut self) {
+                match self.1 {
+                    true => self.0.oldest.end_durable(),
+                    false => self.0.oldest.end_failed(),
+                }
+            }
+        }
+        writes.oldest.begin();
+        let mut ending = Ending(writes, false);
+        let result = self.sync_pages(writes, storage, 0..PageNr::MAX, what);
+        #[cfg(not(loom))]
+        match &result {
+            Err(error) if error.kind() != ErrorKind::Held => {}
+            _ => writes.since.renew(began),
+        }
+        result?;
+        ending.1 = true;
+        // Everything for which a sync has failed was written again.
+        storage.is_doubtful = false;
+        Ok(())
+    }
+
+    /// Gives the dirty pages in `pages` to the storage, and makes everything durable that it was given, with the size that reading `pages` takes.
+    fn sync_pages(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        what: Sync,
+    ) -> Result<(), Error> {
+        let end = pages.end.saturating_mul(self.0.page_size() as u64);
         // The size of before: pages that make the file longer from now on are not waited for.
-        let size = self.0.size();
+        let size = self.0.size().min(end);
         storage.passed_over = None;
-        let refused = match self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync) {
+        let refused = match self.flush_locked(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
             // The hook keeps its pages, as a hold does. What the storage was given can be made durable all the same.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
@@ -142,7 +205,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             }
             return Err(error);
         }
-        if storage.is_split && self.0.fill_size() != size {
+        let fill_size = self.0.fill_size();
+        if storage.is_split && (fill_size < size || fill_size > self.0.size()) {
             // The size is that of the current group.
             Barriers(self.0).settle_earlier(writes, storage)?;
         }
@@ -150,14 +214,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             .tell_size(storage, size)
             .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
             .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
-        #[cfg(not(loom))]
-        writes.since.renew(began);
         match held {
-            None => {
-                // Everything for which a sync has failed was written again.
-                storage.is_doubtful = false;
-                Ok(())
-            }
+            None => Ok(()),
             Some(page) => Err(self.0.error(ErrorKind::Held, Op::Sync).with_page(page)),
         }
     }

@@ -50,7 +50,7 @@ pub use api::cache::{Cache, Info, Stats};
 #[cfg(not(loom))]
 pub use api::companion::companion_or_else;
 #[cfg(not(loom))]
-pub use api::file::File;
+pub use api::file::{File, FileStats};
 #[cfg(not(loom))]
 pub use api::futures::{Append, PinPage, ReadAt, ReadMany, SyncData, WriteAt};
 #[cfg(not(loom))]

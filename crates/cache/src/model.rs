@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::page::PageSize;
+use crate::dirty::commits::Sync as What;
 use crate::dirty::options::{Access, Handle, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
@@ -13,7 +14,6 @@ use crate::spaces::mapped::MappedFile;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
-use crate::writeback::durable::Sync as What;
 use crate::writeback::flush::Flusher;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};

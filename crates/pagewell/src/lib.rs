@@ -39,7 +39,7 @@
 
 pub use pagewell_cache::{
     Advice, Append, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error,
-    ErrorKind, File, Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions,
+    ErrorKind, File, FileStats, Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions,
     OwnedPageGuard, PageGuard, PageGuardMut, PinPage, PublishedPage, Quiet, ReadAt, ReadMany,
     ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch, WriteAt, Writeback,
 };

@@ -8,6 +8,9 @@
 //! | `late` | each call of the storage is late, or falls short |
 //! | `behind` | the file is truncated, replaced or removed behind the cache |
 //! | `panics` | hooks and storages that panic |
+//! | `commits` | syncs that threads share |
+//! | `depth` | many requests on their way at once |
+//! | `checkpoints` | what is not durable; syncs of a part, and syncs that wait |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `guards` | pages that are pinned to be changed: who waits for them, and who would wait for itself |
@@ -18,6 +21,12 @@
 
 #[path = "durability/behind.rs"]
 mod behind;
+#[path = "durability/checkpoints.rs"]
+mod checkpoints;
+#[path = "durability/commits.rs"]
+mod commits;
+#[path = "durability/depth.rs"]
+mod depth;
 #[path = "durability/faults.rs"]
 mod faults;
 #[path = "durability/groups.rs"]

@@ -11,6 +11,7 @@ use pagewell_sync::Arc;
 use pagewell_sync::shard::{Gap, LINES};
 
 use crate::base::error::{Cause, Error, ErrorKind, Op};
+use crate::dirty::commits::Sync;
 use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
@@ -33,7 +34,6 @@ use crate::write::page_lock::IfLocked;
 use crate::write::pin_mut::PageGuardMut;
 use crate::writeback::barrier::Barriers;
 use crate::writeback::discard::discard;
-use crate::writeback::durable::Sync;
 use crate::writeback::flush::Flusher;
 
 /// An open file, read through the cache.
@@ -76,6 +76,23 @@ const _: () = {
     assert!(offset_of!(F, sequence) >= offset_of!(F, is_closed) + 1 + LINES);
     assert!(offset_of!(F, seen) > offset_of!(F, sequence));
 };
+
+/// What of a file is not durable. The numbers are of the moment; writers and flushers go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileStats {
+    /// How many pages have bytes that the storage was not given. A page that was written to while it was written back counts here and below.
+    pub nr_dirty: usize,
+    /// How many pages the storage was given, and has not reported durable.
+    pub nr_written: usize,
+    /// How many pages are [held](File::hold), dirty or not.
+    pub nr_held: usize,
+    /// Of all writes with a log sequence number ([`File::write_at_lsn`]) that have returned and are not durable, none has a lower number: recovery may begin
+    /// there. None if there is no such write. It rises with each sync of all of the file that succeeds, and may be lower than it need be: until
+    /// the next sync after the one that has made the write durable, if that was under way when the write was made, and after
+    /// [`discard`](File::discard) and cuts.
+    pub oldest_lsn: Option<u64>,
+}
 
 impl<S: RefScheme> File<S> {
     pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
@@ -496,6 +513,51 @@ impl<S: RefScheme> File<S> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync(Sync::All);
         self.told(result, Op::Sync)
+    }
+
+    /// As [`sync_data`](Self::sync_data), and waits while a dirty page is held, until it is [released](Self::release), but no longer than `patience`.
+    /// Meanwhile all others are durable. A thread that holds the page itself waits in vain.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_data`](Self::sync_data): [`Held`](crate::ErrorKind::Held) when the time is over.
+    #[cfg(not(loom))]
+    pub fn sync_data_within(&self, patience: std::time::Duration) -> Result<(), Error> {
+        self.writes(Op::Sync)?;
+        let until = std::time::Instant::now().checked_add(patience);
+        let result = Flusher(&self.mapping).sync_when_released(Sync::Data, until);
+        self.told(result, Op::Sync)
+    }
+
+    /// Makes durable what was written before the call to the pages that have any of the bytes in `range`, and the size that reading them
+    /// takes. Other dirty pages are not given to the storage, with one exception: if there was a [barrier](Self::barrier), what
+    /// was written before it goes first. (The storage makes everything durable that it was given, as by
+    /// [`flush`](Self::flush).)
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_data`](Self::sync_data), with [`Held`](crate::ErrorKind::Held) for pages in `range`.
+    pub fn sync_range(&self, range: Range<u64>) -> Result<(), Error> {
+        self.writes(Op::Sync)?;
+        let result = Flusher(&self.mapping).sync_range(self.pages_of(range));
+        self.told(result, Op::Sync)
+    }
+
+    /// What of the file is not durable: what a checkpoint needs. It takes no lock for long, and waits for no storage.
+    pub fn stats(&self) -> FileStats {
+        let mapping = &self.mapping;
+        let Some(writes) = mapping.writes_if_any() else {
+            return FileStats::default();
+        };
+        // First: a page that becomes clean meanwhile may take its number with it, but not the other way round.
+        let oldest_lsn = writes.oldest.get();
+        let (nr_dirty, nr_written, nr_held) = writes.nr_pages(mapping.nr_pages());
+        FileStats {
+            nr_dirty,
+            nr_written,
+            nr_held,
+            oldest_lsn,
+        }
     }
 
     /// Orders earlier writes to the file before later ones: until everything written before the call is durable, the

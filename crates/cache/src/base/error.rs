@@ -346,6 +346,34 @@ impl Error {
         self
     }
 
+    /// The same error, for another caller that waited for the same work. A source that is an error of the system keeps its kind and its
+    /// number; any other is told by its text.
+    #[cold]
+    pub(crate) fn copied(&self) -> Self {
+        let inner = &self.0;
+        let source = inner.source.as_deref().map(|source| {
+            let copy: Box<dyn std::error::Error + Send + Sync> =
+                match source.downcast_ref::<io::Error>() {
+                    Some(error) => match error.raw_os_error() {
+                        Some(number) => io::Error::from_raw_os_error(number).into(),
+                        None => io::Error::new(error.kind(), error.to_string()).into(),
+                    },
+                    None => source.to_string().into(),
+                };
+            copy
+        });
+        Self(Box::new(Inner {
+            kind: inner.kind,
+            op: inner.op,
+            path: inner.path.clone(),
+            detail: inner.detail.clone(),
+            page: inner.page,
+            noted: inner.noted,
+            nr_unclean: inner.nr_unclean,
+            source,
+        }))
+    }
+
     /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -1,8 +1,8 @@
 //! What the storage does not have yet: which pages, how many, in which order; and the errors that handles are told.
 //!
 //! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]),
-//! the known state of its storage ([`storage`]), how much that is given between syncs ([`pace`]), errors ([`errors`]), options
-//! ([`options`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
+//! the known state of its storage ([`storage`]), how much that is given between syncs ([`pace`]), errors ([`errors`]), syncs that
+//! several threads share ([`commits`]), the oldest log sequence number ([`oldest`]), options ([`options`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
 //! frames ([`pressure`]), and the calls for the threads of the cache ([`calls`]). And which thread is in a hook ([`hook`]), or
 //! has locks of a file ([`order`]).
 //!
@@ -14,9 +14,11 @@
 
 pub(crate) mod attendance;
 pub(crate) mod calls;
+pub(crate) mod commits;
 pub(crate) mod errors;
 pub(crate) mod groups;
 pub(crate) mod hook;
+pub(crate) mod oldest;
 pub(crate) mod options;
 pub(crate) mod order;
 pub(crate) mod pace;

@@ -144,7 +144,7 @@ impl PageSet<'_> {
         while page < end {
             let extent = page / EXTENT_PAGES;
             let next = (extent + 1) * EXTENT_PAGES;
-            if self.has_any(extent as usize)
+            if self.nr_in_extent(extent as usize) != 0
                 && let Some(found) = self.next_in_extent(page, end.min(next))
             {
                 return Some(found);
@@ -154,10 +154,19 @@ impl PageSet<'_> {
         None
     }
 
-    /// Whether pages of an extent are in the set.
-    fn has_any(self, extent: usize) -> bool {
+    /// How many pages of an extent are in the set, or are being put in.
+    fn nr_in_extent(self, extent: usize) -> u64 {
         let counts = self.sets.counts[extent].load(Ordering::Relaxed);
-        counts >> (self.which.nr() * COUNT_BITS) & ((1 << COUNT_BITS) - 1) != 0
+        counts >> (self.which.nr() * COUNT_BITS) & ((1 << COUNT_BITS) - 1)
+    }
+
+    /// How many pages of the extents that begin below `end` are in the set.
+    pub(crate) fn nr(self, end: PageNr) -> usize {
+        let nr_extents = end.div_ceil(EXTENT_PAGES) as usize;
+        let extents = 0..nr_extents.min(self.sets.counts.len());
+        extents
+            .map(|extent| self.nr_in_extent(extent) as usize)
+            .sum()
     }
 
     /// The first page of the set from `from` on, below `end`, which are of one extent.

@@ -5,21 +5,25 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+#[cfg(not(loom))]
+use std::time::{Duration, Instant};
 
 use pagewell_frame::Order;
 use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
-use pagewell_sync::{Mutex, lock};
+use pagewell_sync::{Condvar, Mutex, lock};
 
 use crate::base::accounts::Member;
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
 use crate::base::reserved::Reserved;
 use crate::dirty::calls::Call;
+use crate::dirty::commits::Commits;
 use crate::dirty::errors::Errors;
 use crate::dirty::groups::Groups;
 use crate::dirty::hook::ThreadMark;
+use crate::dirty::oldest::Oldest;
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 use crate::dirty::page_set::{PageSet, PageSets, Which};
 use crate::dirty::pressure::{Pressure, Share, Since};
@@ -36,6 +40,10 @@ pub(crate) struct Writes {
     /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
     /// set. So only one version of a page is on its way at a time, and one size.
     pub(crate) writeback: Padded<Mutex<Storage>>,
+    /// The syncs that threads share.
+    pub(crate) commits: Commits,
+    /// The oldest log sequence number that may not be durable.
+    pub(crate) oldest: Oldest,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
@@ -46,6 +54,8 @@ pub(crate) struct Writes {
     is_cutting: Padded<AtomicBool>,
     /// As many as the program holds: it bounds them, and pays for their memory besides the cache's.
     holds: Padded<Mutex<HashMap<PageNr, usize>>>,
+    /// A page is held no more.
+    released: Condvar,
     nr_handles: Padded<AtomicUsize>,
     /// The file's number among those of the cache.
     number: u64,
@@ -107,6 +117,8 @@ impl Writes {
         Some(Self {
             sets: PageSets::new(nr_pages)?,
             writeback: Padded(Mutex::new(Storage::in_step())),
+            commits: Commits::default(),
+            oldest: Oldest::default(),
             nr_handles: Padded(AtomicUsize::new(0)),
             errors: Errors::default(),
             mode: mode.unwrap_or_default(),
@@ -115,6 +127,7 @@ impl Writes {
             in_hook: Padded::default(),
             is_cutting: Padded(AtomicBool::new(false)),
             holds: Padded(Mutex::new(HashMap::new())),
+            released: Condvar::new(),
             number,
             share: Share::of(group),
             since: Padded::default(),
@@ -284,8 +297,39 @@ impl Writes {
         *nr -= 1;
         if *nr == 0 {
             holds.remove(&page);
+            drop(holds);
+            self.released.notify_all();
         }
         true
+    }
+
+    /// Sleeps until `page` is not held, but not beyond `until`; whether it is not held.
+    #[cfg(not(loom))]
+    pub(crate) fn wait_while_held(&self, page: PageNr, until: Option<Instant>) -> bool {
+        let mut holds = lock(&self.holds);
+        while holds.contains_key(&page) {
+            // None is for ever: an hour at a time.
+            let rest = until.map_or(Duration::from_secs(3600), |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            if rest.is_zero() {
+                return false;
+            }
+            holds = self
+                .released
+                .wait_timeout(holds, rest)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+
+    /// How many pages below `end` the storage does not have, how many it was given and has not reported durable, and how many are
+    /// held: each of them at some moment of the call.
+    pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize, usize) {
+        let nr = |which| self.sets.set(which).nr(end);
+        let nr_dirty = nr(Which::Dirty(0)) + nr(Which::Dirty(1));
+        (nr_dirty, nr(Which::Written), lock(&self.holds).len())
     }
 
     pub(crate) fn is_held(&self, page: PageNr) -> bool {

@@ -24,6 +24,7 @@ use pagewell_policy::Group;
 use crate::base::accounts::Account;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_state::PageState;
+use crate::dirty::commits::Sync;
 #[cfg(not(loom))]
 use crate::dirty::errors::Noted;
 use crate::dirty::hook::InHook;
@@ -35,7 +36,6 @@ use crate::files::visit::visit;
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 use crate::supply::reclaim::nodes::{frames_at, simplest};
-use crate::writeback::durable::Sync;
 use crate::writeback::flush::Flusher;
 
 /// How long a thread without a frame waits for a call that was under way before.

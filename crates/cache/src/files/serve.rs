@@ -47,7 +47,7 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
 /// was given, makes them durable.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
-    use crate::writeback::durable::Sync;
+    use crate::dirty::commits::Sync;
     use crate::writeback::flush::Flusher;
 
     let Some(mapping) = visit(files, number).filter(|mapping| is_background(mapping)) else {

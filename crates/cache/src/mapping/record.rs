@@ -523,7 +523,11 @@ impl<S: RefScheme> Mapping<S> {
         self.lock_size(writes, op)
     }
 
-    /// An error if this thread is in a hook of the file: then it holds the writeback lock, and others may wait for the hook's end.
+    /// Looks whether this thread is in a hook of the file: then it holds the writeback lock, and others may wait for the hook's end.
+    ///
+    /// # Errors
+    ///
+    /// If it is.
     pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         if InHook::is_of(&writes.in_hook) {
             return Err(self

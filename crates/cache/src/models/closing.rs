@@ -7,13 +7,13 @@ use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
 use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, warm, writable, write};
+use crate::dirty::commits::Sync as What;
 use crate::files::opened::Opened;
 use crate::files::visit::visit;
 use crate::supply::evict::Evictor;
 use crate::supply::groups::Charge;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
-use crate::writeback::durable::Sync as What;
 use crate::writeback::flush::Flusher;
 
 /// A file is closed while a leaf of it is evicted: it is closed when its last share is gone, and not later.

@@ -13,6 +13,7 @@ use super::{
     OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, stored, sync, warm,
     writable, writable_on, write,
 };
+use crate::dirty::commits::Sync as What;
 use crate::files::opened::Opened;
 use crate::files::state::Files;
 use crate::read::reader::ReadPath;
@@ -20,7 +21,6 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::growth::Grower;
 use crate::writeback::discard::discard;
-use crate::writeback::durable::Sync as What;
 use crate::writeback::flush::Flusher;
 
 /// A file of one page of [`OURS`], cached, on a storage whose first call that `fails` names fails. A failed sync

@@ -197,8 +197,7 @@ impl<S: RefScheme> Reader<'_, S> {
                 done += chunk.len();
                 continue;
             }
-            if !guide.marks()
-                && matches!(self.read_page_unmarked(page, off, now, chunk), Ok(true))
+            if !guide.marks() && matches!(self.read_page_unmarked(page, off, now, chunk), Ok(true))
             {
                 guide.on_touch(page);
                 done += chunk.len();

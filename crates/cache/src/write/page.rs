@@ -284,6 +284,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if let Some(unique) = claim.freeze() {
             let panicked = edit.change.apply_caught(edit.bytes_of(&unique));
             self.0.note_state(writes, page, state, after);
+            writes.oldest.note(edit.lsn);
             self.grow(page, bound);
             claim.rewrite(unique, after, lsn);
             if let Some(panic) = panicked {
@@ -298,6 +299,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         copy_around(old, unique.bytes(), edit.hole());
         edit.apply(&unique);
         self.0.note_state(writes, page, state, after);
+        writes.oldest.note(edit.lsn);
         self.grow(page, bound);
         // Dropping the slot's reference leaves the old frame to its other holders.
         drop(claim.replace(unique, after, lsn));
@@ -346,6 +348,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         edit.apply(&unique);
         let state = PageState::CLEAN.dirtied(writes.groups.current());
         self.0.note_state(writes, page, PageState::CLEAN, state);
+        writes.oldest.note(edit.lsn);
         let private = [state.bits(), edit.lsn];
         let frame = publish::page(unique, place, private, 1);
         self.grow(page, bound);

@@ -145,6 +145,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);
             self.0.note_state(writes, page, before, after);
+            writes.oldest.note(edit.lsn);
             claim.rewrite(unique, after, lsn);
             self.0.claims().waits.wake(PageState::word(record));
         } else if let Some(unique) = spare {
@@ -152,6 +153,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             copy_around(old, unique.bytes(), edit.hole());
             edit.apply(&unique);
             self.0.note_state(writes, page, before, after);
+            writes.oldest.note(edit.lsn);
             drop(claim.replace(unique, after, lsn));
         }
     }

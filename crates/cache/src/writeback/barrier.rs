@@ -4,10 +4,11 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
+use crate::dirty::commits::Sync;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::durable::Durable;
 use crate::writeback::give::{Giver, Next};
 
 /// Keeps the order of a file's groups.

@@ -6,10 +6,11 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
+use crate::dirty::commits::Sync;
 use crate::dirty::service::Step;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
-use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::durable::Durable;
 
 /// Drops the cached pages in `pages`, with the bytes written to them since their last writeback.
 pub(crate) fn discard<S: RefScheme>(

@@ -6,22 +6,15 @@ use std::ops::Range;
 use pagewell_frame::refcount::RefScheme;
 
 use crate::base::page_state::PageState;
+use crate::dirty::commits::Sync;
 use crate::dirty::options::Writeback;
 use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
+use crate::writeback::flight::is_deep;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
-
-/// What a sync has to make durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sync {
-    /// The bytes, and the metadata needed to read them.
-    Data,
-    /// These, and all other metadata that the system keeps of the file.
-    All,
-}
 
 /// Changes the state of all written pages when it is dropped, also by a panic.
 struct Settle<'m, S: RefScheme> {
@@ -56,8 +49,9 @@ impl<S: RefScheme> Durable<'_, S> {
         let given = storage.pace.begin_sync();
         #[cfg(not(loom))]
         let began = std::time::Instant::now();
-        if is_due {
-            // The program may have flushed much. Throttled writers see that each of these calls returns.
+        if is_due && !is_deep(self.0) {
+            // The program may have flushed much. Throttled writers see that each of these calls returns. (What was transferred directly is
+            // with the device already.)
             self.begin_sync_of_written(writes, storage)?;
         }
         // Dropped last: who is told that the call has returned finds pages clean.

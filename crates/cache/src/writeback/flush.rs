@@ -8,11 +8,13 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
+use crate::dirty::commits::{Lead, Role, Sync, Unwound};
+use crate::dirty::order::InOrder;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::barrier::Barriers;
-use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::durable::Durable;
 use crate::writeback::give::{Giver, Next};
 use crate::writeback::size::StorageSize;
 
@@ -37,10 +39,31 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// Makes all earlier writes durable.
+    /// Makes all earlier writes durable: by a sync of its own, or by one of another thread that begins later than this call
+    /// ([`crate::dirty::commits`]).
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
+        // First: nobody is to follow a thread that fails here.
+        self.0.check_no_hook(writes, Op::Sync)?;
+        let mut lead = match writes.commits.join(what) {
+            Role::Lead(lead) => lead,
+            Role::Follow(commit) => {
+                // As its leader does.
+                let _order = InOrder::before_lock(self.0);
+                return commit.wait().unwrap_or_else(|Unwound| {
+                    Err(Error::from_failure(Op::Sync, panicked().into()).with_path(self.0.path()))
+                });
+            }
+        };
+        let result = self.lead(writes, &mut lead);
+        lead.end(&result);
+        result
+    }
+
+    /// Steps 2 to 5 of the protocol of commits.
+    fn lead(self, writes: &Writes, lead: &mut Lead<'_>) -> Result<(), Error> {
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
+        let what = lead.close();
         self.sync_locked(writes, &mut storage, what)
     }
 
@@ -81,10 +104,9 @@ impl<S: RefScheme> Flusher<'_, S> {
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {
-            let panicked = io::Error::other("the hook or the storage has panicked");
             Err(self
                 .0
-                .write_failed(self.0.writes(Op::Sync)?, Op::Sync, panicked))
+                .write_failed(self.0.writes(Op::Sync)?, Op::Sync, panicked()))
         })
     }
 
@@ -97,13 +119,76 @@ impl<S: RefScheme> Flusher<'_, S> {
         )
     }
 
+    /// Makes earlier writes to `pages` durable.
+    pub(crate) fn sync_range(self, pages: Range<PageNr>) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Sync)?;
+        let mut storage = self.0.lock_storage(writes, Op::Sync)?;
+        self.sync_pages(writes, &mut storage, pages, Sync::Data)
+            .map(drop)
+    }
+
+    /// As [`sync`](Self::sync), and waits for pages that are held, until this moment; for ever, if there is none.
+    #[cfg(not(loom))]
+    pub(crate) fn sync_when_released(
+        self,
+        what: Sync,
+        until: Option<std::time::Instant>,
+    ) -> Result<(), Error> {
+        let writes = self.0.writes(Op::Sync)?;
+        loop {
+            match self.sync(what) {
+                Err(error) if error.kind() == ErrorKind::Held => {
+                    let is_free = |page| writes.wait_while_held(page, until);
+                    if !error.page().is_some_and(is_free) {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = std::time::Instant::now();
+        /// Without it, what was dirty may not be durable, also after a panic.
+        struct Ending<'w>(&'w Writes, bool);
+        impl Drop for Ending<'_> {
+            fn drop(&mut self) {
+                match self.1 {
+                    true => self.0.oldest.end_durable(),
+                    false => self.0.oldest.end_failed(),
+                }
+            }
+        }
+        writes.oldest.begin();
+        let mut ending = Ending(writes, false);
+        let result = self.sync_pages(writes, storage, 0..PageNr::MAX, what);
+        #[cfg(not(loom))]
+        match &result {
+            Err(error) if error.kind() != ErrorKind::Held => {}
+            _ => writes.since.renew(began),
+        }
+        result?;
+        ending.1 = true;
+        // Everything for which a sync has failed was written again.
+        storage.is_doubtful = false;
+        Ok(())
+    }
+
+    /// Gives the dirty pages in `pages` to the storage, and makes everything durable that it was given, with the size that reading `pages` takes.
+    fn sync_pages(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        what: Sync,
+    ) -> Result<(), Error> {
+        let end = pages.end.saturating_mul(self.0.page_size() as u64);
         // The size of before: pages that make the file longer from now on are not waited for.
-        let size = self.0.size();
+        let size = self.0.size().min(end);
         storage.passed_over = None;
-        let refused = match self.flush_locked(writes, storage, 0..PageNr::MAX, Next::Sync) {
+        let refused = match self.flush_locked(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
             // The hook keeps its pages, as a hold does. What the storage was given can be made durable all the same.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
@@ -120,7 +205,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             }
             return Err(error);
         }
-        if storage.is_split && self.0.fill_size() != size {
+        let fill_size = self.0.fill_size();
+        if storage.is_split && (fill_size < size || fill_size > self.0.size()) {
             // The size is that of the current group.
             Barriers(self.0).settle_earlier(writes, storage)?;
         }
@@ -128,14 +214,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             .tell_size(storage, size)
             .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
             .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
-        #[cfg(not(loom))]
-        writes.since.renew(began);
         match held {
-            None => {
-                // Everything for which a sync has failed was written again.
-                storage.is_doubtful = false;
-                Ok(())
-            }
+            None => Ok(()),
             Some(page) => Err(self.0.error(ErrorKind::Held, Op::Sync).with_page(page)),
         }
     }
@@ -162,6 +242,11 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
         Ok(nr_earlier + Giver(self.0).give_dirty(writes, storage, pages, (current, next))?)
     }
+}
+
+/// What is said of a panic of the hook or the storage.
+fn panicked() -> io::Error {
+    io::Error::other("the hook or the storage has panicked")
 }
 
 /// The tries to save a file at its last close: for a while, with pauses that become longer.

@@ -3,22 +3,21 @@
 use std::io;
 use std::ops::Range;
 
+use pagewell_frame::TryGetFrame;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameRef, TryGetFrame};
-use pagewell_sync::bytes::RacySource;
 
 use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_state::{Group, PageState};
-use crate::dirty::hook::InHook;
-use crate::dirty::service::Step;
+use crate::dirty::commits::Sync;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::durable::{Durable, Sync};
+use crate::writeback::durable::Durable;
+use crate::writeback::flight::{Flight, is_deep};
 use crate::writeback::most_pages;
+use crate::writeback::run::{Outgoing, Run};
 use crate::writeback::size::StorageSize;
-use crate::writeback::states::States;
 
 /// The step that follows when pages were given to the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,64 +26,30 @@ pub(super) enum Next {
     Nothing,
     /// A sync, some time. The storage is given no more than it makes durable soon ([`crate::dirty::pace`]).
     SyncLater,
-    /// A sync. The storage begins with the pages that it was given while the rest is given to it, and is synced in between, as for
-    /// one that comes later.
+    /// A sync. The storage begins with the pages that it was given while the rest is given to it (with the last ones it begins when it is
+    /// synced), and is synced in between, as for one that comes later.
     Sync,
 }
 
-/// A page on its way to the storage.
-struct Outgoing<'m, S: RefScheme> {
-    page: PageNr,
-    reference: FrameRef<'m, S>,
-    /// How many of its bytes are the file's.
-    len: usize,
+/// The first failure of several calls, which is returned; the others are noted.
+struct FirstFailure<'w> {
+    writes: &'w Writes,
+    failure: Option<Failure>,
 }
 
-/// Neighbouring pages on their way to the storage. Unless it took them, dropping this makes them dirty again,
-/// also by a panic.
-struct Batch<'m, S: RefScheme> {
-    mapping: &'m Mapping<S>,
-    writes: &'m Writes,
-    outgoing: Vec<Outgoing<'m, S>>,
-    is_given: bool,
-}
-
-impl<S: RefScheme> Drop for Batch<'_, S> {
-    fn drop(&mut self) {
-        if !self.is_given {
-            self.take_back(0);
-        }
-    }
-}
-
-impl<S: RefScheme> Batch<'_, S> {
-    /// Asks the program's hook. The first page that it refuses is taken out, with those after it.
-    fn ask_hook(&mut self) -> Result<(), Failure> {
-        let Some(before_write) = &self.writes.before_write else {
-            return Ok(());
+impl FirstFailure<'_> {
+    fn note<T>(&mut self, result: Result<T, impl Into<Failure>>) -> Option<T> {
+        let failure = match result {
+            Ok(value) => return Some(value),
+            Err(failure) => failure.into(),
         };
-        let pressure = &self.mapping.shared().pressure;
-        let _in_hook = InHook::enter(&self.writes.in_hook);
-        for nr in 0..self.outgoing.len() {
-            let outgoing = &self.outgoing[nr];
-            let [_, lsn] = outgoing.reference.meta().private();
-            let step = self.writes.service.begin_step(pressure, Step::Hook);
-            let answer = before_write(outgoing.page, lsn);
-            drop(step);
-            if let Err(error) = answer {
-                self.take_back(nr);
-                let cause = Cause::Hook;
-                return Err(Failure { cause, error });
-            }
+        match &self.failure {
+            None => self.failure = Some(failure),
+            Some(first) if first.cause == failure.cause => {}
+            // The first is returned; this one is told later.
+            Some(_) => self.writes.errors.note(&failure),
         }
-        Ok(())
-    }
-
-    /// Takes the pages from number `first` of the batch on out: they are dirty again.
-    fn take_back(&mut self, first: usize) {
-        for outgoing in self.outgoing.drain(first..) {
-            States(self.mapping).change_state(self.writes, outgoing.page, PageState::failed);
-        }
+        None
     }
 }
 
@@ -97,57 +62,81 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     /// took. After a failure it goes on with the others, and returns the first; all are noted.
     pub(super) fn give_dirty(
         self,
-        writes: &Writes,
+        writes: &'m Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
         (group, next): (Group, Next),
     ) -> Result<usize, Error> {
         let mut nr_taken = 0;
         let mut from = pages.start;
-        let mut first_failure: Option<Failure> = None;
+        let mut failures = FirstFailure {
+            writes,
+            failure: None,
+        };
         // A writer that makes the file longer all the time does not keep this from ending.
         let end = self.0.nr_pages().min(pages.end);
+        let is_deep = is_deep(self.0);
+        let mut flight: Option<Flight<'m, S>> = None;
+        // What the storage was given last, and has not begun with.
+        let mut last: Option<Range<u64>> = None;
         while let Some(first) = writes.dirty(group).next(from, end) {
-            let (mut batch, gathered) = self.gather(writes, storage, first..end, group);
-            let asked = batch.ask_hook();
+            let (mut run, gathered) = self.gather(writes, storage, first..end, group, is_deep);
+            let asked = run.ask_hook();
             // Go on after the last page that is given, or after the one that is refused.
-            let nr_given = batch.outgoing.len() as u64;
+            let nr_given = run.nr_pages() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
             // G3, whatever the storage answers. A write that was under way during the barrier may have stored its state after
             // the earlier group was made durable.
             storage.is_split |= nr_given != 0 && group == writes.groups.earlier();
-            let given = self.give(storage, &mut batch, next);
-            if given.is_ok() {
-                nr_taken += batch.outgoing.len();
+            failures.note(gathered);
+            failures.note(asked);
+            if nr_given == 0 {
+                continue;
             }
-            drop(batch);
-            let synced = match next {
-                Next::SyncLater | Next::Sync => self.keep_pace(writes, storage),
-                Next::Nothing => Ok(()),
-            };
-            let results = [gathered, asked, given, synced];
-            for failure in results.into_iter().filter_map(Result::err) {
-                match &first_failure {
-                    None => first_failure = Some(failure),
-                    Some(first) if first.cause == failure.cause => {}
-                    // The first is returned; this one is told later.
-                    Some(_) => writes.errors.note(&failure),
+            // One run alone is given by this thread: nothing is faster.
+            let has_more = || writes.dirty(group).next(from, end).is_some();
+            if is_deep && flight.is_none() && has_more() {
+                flight = failures.note(Flight::begin(self.0, storage));
+            }
+            let mut settled = |nr_pages, result| {
+                if failures.note(result).is_some() {
+                    nr_taken += nr_pages;
                 }
+            };
+            if let Some(flight) = &mut flight {
+                flight.give(storage, run, &mut settled);
+            } else {
+                if let Some(last) = last.take().filter(|_| next == Next::Sync) {
+                    settled(0, Durable(self.0).begin_sync(writes, storage, last));
+                }
+                let (nr_pages, bytes) = (run.nr_pages(), run.start()..run.end());
+                let given = self.give(storage, &mut run);
+                // What was not taken is dirty again before anything is made durable.
+                drop(run);
+                last = given.is_ok().then_some(bytes);
+                settled(nr_pages, given);
+            }
+            if next != Next::Nothing && Durable(self.0).is_sync_due(writes, storage) {
+                if let Some(flight) = flight.take() {
+                    flight.finish(storage, &mut settled);
+                }
+                last = None;
+                // Otherwise the next sync would take long.
+                settled(0, Durable(self.0).sync_storage(writes, storage, Sync::Data));
             }
         }
-        match first_failure {
+        if let Some(flight) = flight {
+            flight.finish(storage, &mut |nr_pages, result| {
+                if failures.note(result).is_some() {
+                    nr_taken += nr_pages;
+                }
+            });
+        }
+        match failures.failure {
             None => Ok(nr_taken),
             Some(failure) => Err(self.0.write_failed(writes, Op::Flush, failure)),
         }
-    }
-
-    /// Makes durable what the storage was given, if otherwise the next sync would take long.
-    fn keep_pace(self, writes: &Writes, storage: &mut Storage) -> Result<(), Failure> {
-        if Durable(self.0).is_sync_due(writes, storage) {
-            Durable(self.0).sync_storage(writes, storage, Sync::Data)?;
-        }
-        Ok(())
     }
 
     /// Step 1 of the protocol, for dirty pages of `group` from the first of `pages` on without a gap.
@@ -157,21 +146,22 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         storage: &mut Storage,
         pages: Range<PageNr>,
         group: Group,
-    ) -> (Batch<'m, S>, Result<(), Failure>) {
-        let mut batch = Batch {
-            mapping: self.0,
-            writes,
-            outgoing: Vec::new(),
-            is_given: false,
-        };
+        is_deep: bool,
+    ) -> (Run<'m, S>, Result<(), Failure>) {
+        let mut run = Run::new(self.0, writes);
+        let size = self.0.size();
         for page in pages.take(most_pages(self.0.page_size())) {
+            // The tail of a file that is transferred directly is no whole block: it would have all of its run copied.
+            if is_deep && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
+                break;
+            }
             match self.take_dirty(writes, storage, page, group) {
-                Ok(Some(outgoing)) => batch.outgoing.push(outgoing),
+                Ok(Some(outgoing)) => run.push(outgoing),
                 Ok(None) => break,
-                Err(error) => return (batch, Err(error)),
+                Err(error) => return (run, Err(error)),
             }
         }
-        (batch, Ok(()))
+        (run, Ok(()))
     }
 
     /// A page on its way to the storage, if it is a dirty one of `group`, and not held.
@@ -217,28 +207,11 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }))
     }
 
-    /// The rest of step 2 of the protocol; dropping the batch is step 3.
-    fn give(
-        self,
-        storage: &mut Storage,
-        batch: &mut Batch<'_, S>,
-        next: Next,
-    ) -> Result<(), Failure> {
-        let Some(first) = batch.outgoing.first() else {
-            return Ok(());
-        };
-        let bufs: Vec<RacySource<'_>> = batch
-            .outgoing
-            .iter()
-            .map(|outgoing| outgoing.reference.bytes().slice(0, outgoing.len))
-            .collect();
-        let start = first.page * self.0.page_size() as u64;
-        let end = start + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
-        StorageSize(self.0).write_storage(storage, &bufs, start, end)?;
-        if next == Next::Sync {
-            Durable(self.0).begin_sync(batch.writes, storage, start..end)?;
-        }
-        batch.is_given = true;
+    /// The rest of step 2 of the protocol; dropping the run is step 3.
+    fn give(self, storage: &mut Storage, run: &mut Run<'_, S>) -> io::Result<()> {
+        let (start, end) = (run.start(), run.end());
+        StorageSize(self.0).write_storage(storage, &run.sources(), start, end)?;
+        run.is_given = true;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Writing back: giving dirty pages to the storage, and making sure that it keeps them.
 //!
 //! Owns. The protocol of one file's writeback: the states of pages on their way ([`states`]), giving them to the storage
-//! ([`give`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
+//! ([`give`], [`run`]), several at once ([`flight`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
 //! flushes and syncs ([`flush`]), and dropping unwritten bytes ([`discard`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the program's hook. The room above (`files`) decides when to write back, and on which
@@ -18,8 +18,9 @@
 //! With the file's writeback lock held, for a run of neighbouring dirty pages:
 //! 1. Claim each page's slot; its state becomes *written*; take a reference to its frame, so that a writer
 //!    moves the page instead of changing its bytes; end the claim.
-//! 2. Ask the program's hook; give all of them to the storage in one request.
-//! 3. Drop the references. If the storage failed or panicked, claim each slot again; the state becomes *dirty*
+//! 2. Ask the program's hook; give all of them to the storage in one request. If there are several runs, and the storage does much at
+//!    once, up to 32 requests are on their way ([`flight`]).
+//! 3. When the request is done, drop the references. If the storage failed or panicked, claim each slot again; the state becomes *dirty*
 //!    again.
 //!
 //! A page that is written to between 1 and 3 is dirty and written: the next flush gives it again.
@@ -40,8 +41,10 @@
 pub(crate) mod barrier;
 pub(crate) mod discard;
 pub(crate) mod durable;
+mod flight;
 pub(crate) mod flush;
 mod give;
+mod run;
 pub(crate) mod size;
 mod states;
 

@@ -170,7 +170,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
 
     /// Sets the storage's size to the one that fills go by, if it is not known. Bytes that the storage may have
     /// past it were cut off, or were never the file's, or are dirty.
-    fn know_size(self, storage: &mut Storage) -> io::Result<()> {
+    pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.is_synced = false;
             let _step = self.begin_step(Step::Resize);

@@ -153,6 +153,8 @@ fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
             file.append(&[1; PAGE]).unwrap();
             file.flush(0..u64::MAX).unwrap();
             file.append(&[2; PAGE]).unwrap();
+            // Apart from it: the storage begins with the one when the other one is there.
+            file.write_at(&[3; PAGE], 3 * PAGE as u64).unwrap();
             let failed = catch_unwind(AssertUnwindSafe(|| file.sync_data()));
             assert_eq!(failed.is_err(), what == What::BeginSyncPanics);
             assert!(!matches!(failed, Ok(Ok(()))), "the storage has failed");
@@ -160,7 +162,8 @@ fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
             assert_eq!(file.discard(0..1).unwrap_err().kind(), ErrorKind::Io);
             file.sync_data().unwrap();
             let bytes = stored(device.crash(seed).open("file").unwrap());
-            assert!(bytes == [[1; PAGE], [2; PAGE]].concat(), "seed {seed}");
+            let expected = [[1; PAGE], [2; PAGE], [0; PAGE], [3; PAGE]].concat();
+            assert!(bytes == expected, "seed {seed}");
         }
     }
 }

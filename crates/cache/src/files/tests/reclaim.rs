@@ -355,7 +355,7 @@ impl Drop for Stuck {
             drop(guards_reference(self.files.supply().pool(), frame));
         }
         Flusher(&self.dirty)
-            .sync(crate::writeback::durable::Sync::Data)
+            .sync(crate::dirty::commits::Sync::Data)
             .unwrap();
     }
 }

@@ -336,7 +336,7 @@ fn dirty_pages_that_only_the_program_writes_back_stay() {
     assert!(!frames.make_clean(Order::ZERO, Place::Only(1)));
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());
     Flusher(&mapping)
-        .sync(crate::writeback::durable::Sync::Data)
+        .sync(crate::dirty::commits::Sync::Data)
         .unwrap();
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_some());
     for frame in taken {

@@ -1,0 +1,150 @@
+//! Syncs that several threads share, and the oldest log sequence number: the protocols of [`crate::dirty::commits`] and
+//! [`crate::dirty::oldest`], on the sets of pages that a sync goes over.
+
+use std::io;
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use pagewell_sync::{Mutex, lock};
+
+use super::explore;
+use crate::base::error::{Error, Op};
+use crate::dirty::commits::{Commits, Role, Sync as What};
+use crate::dirty::oldest::Oldest;
+use crate::dirty::page_set::{PageSets, Which};
+
+/// A file of two pages, cut down to what a sync looks at.
+struct Cut {
+    commits: Commits,
+    /// The writeback lock, and how many syncs there were.
+    writeback: Mutex<usize>,
+    dirty: PageSets,
+    /// A bit for each page that the storage keeps.
+    durable: AtomicUsize,
+    /// The number of the sync that fails.
+    fails: Option<usize>,
+}
+
+impl Cut {
+    fn new(fails: Option<usize>) -> Arc<Self> {
+        Arc::new(Self {
+            commits: Commits::default(),
+            writeback: Mutex::new(0),
+            dirty: PageSets::new(2).expect("small sets"),
+            durable: AtomicUsize::new(0),
+            fails,
+        })
+    }
+
+    /// Makes `page` dirty, and the file durable.
+    fn commit(&self, page: u64) -> Result<(), Error> {
+        assert!(self.dirty.set(Which::Dirty(0)).insert(page));
+        let mut lead = match self.commits.join(What::Data) {
+            Role::Lead(lead) => lead,
+            Role::Follow(commit) => return commit.wait().expect("nobody unwinds"),
+        };
+        let mut nr_syncs = lock(&self.writeback);
+        assert_eq!(lead.close(), What::Data);
+        let result = self.sync(*nr_syncs);
+        *nr_syncs += 1;
+        drop(nr_syncs);
+        lead.end(&result);
+        result
+    }
+
+    fn sync(&self, nr: usize) -> Result<(), Error> {
+        let dirty = self.dirty.set(Which::Dirty(0));
+        let mut found = 0;
+        let mut from = 0;
+        while let Some(page) = dirty.next(from, 2) {
+            from = page + 1;
+            found |= 1 << page;
+        }
+        if self.fails == Some(nr) {
+            return Err(Error::from_io(Op::Sync, io::Error::other("of the model")));
+        }
+        for page in (0..2).filter(|page| found >> page & 1 != 0) {
+            assert!(dirty.remove(page));
+        }
+        // ORDERING: Relaxed; who looks has learnt of the end of the sync by a lock.
+        self.durable.fetch_or(found, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_durable(&self, page: u64) -> bool {
+        self.durable.load(Ordering::Relaxed) >> page & 1 != 0
+    }
+}
+
+/// Two threads each dirty a page and commit: when a thread's call has returned, its page is durable, whoever has led.
+#[test]
+fn loom_commit_vs_commit() {
+    explore(3, || {
+        let file = Cut::new(None);
+        let other = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || {
+                file.commit(1).expect("a healthy storage");
+                assert!(file.is_durable(1), "a commit has lost its page");
+            })
+        };
+        file.commit(0).expect("a healthy storage");
+        assert!(file.is_durable(0), "a commit has lost its page");
+        other.join().unwrap();
+    });
+}
+
+/// The same, and the first sync fails: whoever has waited for it is told, and who is told nothing has a page that is durable.
+#[test]
+fn loom_commit_fails_vs_follower() {
+    explore(3, || {
+        let file = Cut::new(Some(0));
+        let commit = |file: &Cut, page| {
+            let result = file.commit(page);
+            // (A page may also be durable by a later sync of the other thread.)
+            assert!(
+                result.is_err() || file.is_durable(page),
+                "a follower was not told"
+            );
+            result.is_err()
+        };
+        let other = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || commit(&file, 1))
+        };
+        let is_told = commit(&file, 0);
+        assert!(other.join().unwrap() | is_told, "nobody was told");
+    });
+}
+
+/// A page is dirtied by a write with a number while a sync takes the numbers, finds pages, and makes them durable: as long as the page is dirty the
+/// number is there.
+#[test]
+fn loom_lsn_vs_sync() {
+    explore(3, || {
+        let file = Arc::new((PageSets::new(1).expect("small sets"), Oldest::default()));
+        let writer = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || {
+                let (sets, oldest) = &*file;
+                assert!(sets.set(Which::Dirty(0)).insert(0));
+                oldest.note(5);
+                oldest.note(9);
+            })
+        };
+        let (sets, oldest) = &*file;
+        oldest.begin();
+        let dirty = sets.set(Which::Dirty(0));
+        if dirty.next(0, 1).is_some() {
+            assert!(dirty.remove(0));
+        }
+        oldest.end_durable();
+        writer.join().unwrap();
+        let is_dirty = dirty.next(0, 1).is_some();
+        assert!(
+            !is_dirty || oldest.get() == Some(5),
+            "the number of a dirty page is lost"
+        );
+    });
+}

@@ -145,7 +145,9 @@ fn a_prefetch_takes_an_eighth_of_the_cache_at_most() {
     let nr_begun = file.prefetch(&[0..4 << 20]).unwrap();
     let nr_frames = cache.stats().nr_frames;
     assert!((1..=nr_frames / 8).contains(&nr_begun), "{nr_begun}");
-    until("they are there", || cache.stats().nr_fills == nr_begun as u64);
+    until("they are there", || {
+        cache.stats().nr_fills == nr_begun as u64
+    });
 }
 
 /// The last handle waits for transfers under way, and closes the file then.
@@ -170,7 +172,10 @@ fn a_file_is_closed_when_the_storage_is_done_with_its_memory() {
         gate.wait_for(2);
         let closing = std::thread::spawn(move || drop(file));
         std::thread::sleep(std::time::Duration::from_millis(50));
-        assert!(!closing.is_finished(), "the storage has memory of the cache");
+        assert!(
+            !closing.is_finished(),
+            "the storage has memory of the cache"
+        );
         assert!(Arc::strong_count(&storage) > 1);
         gate.open();
         closing.join().unwrap();
@@ -193,10 +198,7 @@ fn a_reader_waits_for_a_page_that_is_under_way() {
                 Fault::None
             }
         };
-        let storage = Arc::new(FaultBackend::new(
-            MemoryBackend::new(bytes.clone()),
-            script,
-        ));
+        let storage = Arc::new(FaultBackend::new(MemoryBackend::new(bytes.clone()), script));
         let cache = cache(Choice::Worker, 4 << 20);
         let file = cache.open_backend(Arc::clone(&storage), "file").unwrap();
         file.prefetch(&[0..4096]).unwrap();
@@ -227,9 +229,7 @@ fn batches_and_prefetches_go_on_beside_writers_cuts_and_evictions() {
         let path = dir.path().join("file");
         const LEN: u64 = 4 << 20;
         // Each word has its own position, whoever writes it.
-        let bytes: Vec<u8> = (0..LEN / 8)
-            .flat_map(|nr| (nr * 8).to_le_bytes())
-            .collect();
+        let bytes: Vec<u8> = (0..LEN / 8).flat_map(|nr| (nr * 8).to_le_bytes()).collect();
         std::fs::write(&path, &bytes).unwrap();
         let cache = cache(choice, 1 << 20);
         let options = OpenOptions::new().write().direct(Direct::Auto);

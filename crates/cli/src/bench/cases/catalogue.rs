@@ -1,7 +1,7 @@
 //! Which engines a case has, and which of them are compared.
 
 use super::{
-    alloc, contig, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
+    alloc, cold, contig, eviction, fork, isolation, migrate, read, refcount, space, tree, write,
 };
 use crate::bench::plan::{Bench, Case};
 
@@ -24,6 +24,7 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Migrate => &migrate::ENGINES,
         Bench::Tree if case.inserts() => &tree::INSERT_ENGINES,
         Bench::Tree => &tree::ENGINES,
+        Bench::Cold => cold::engines(case),
     }
 }
 
@@ -47,6 +48,7 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
         Bench::Migrate => &migrate::RATIOS,
         Bench::Tree if case.inserts() => &[],
         Bench::Tree => &tree::RATIOS,
+        Bench::Cold => cold::ratios(case),
     }
 }
 
@@ -64,6 +66,7 @@ pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'stati
         Bench::Fork => &fork::LEGEND,
         Bench::Migrate => &migrate::LEGEND,
         Bench::Tree => &tree::LEGEND,
+        Bench::Cold => &cold::LEGEND,
     }
 }
 

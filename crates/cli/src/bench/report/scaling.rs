@@ -17,7 +17,12 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Contig => Some(("chunked", "limit", "chunked/limit")),
         Bench::Tree => Some(("views", "mmap", "views/mmap")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
-        Bench::Isolation | Bench::Eviction | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
+        Bench::Isolation
+        | Bench::Eviction
+        | Bench::Alloc
+        | Bench::Fork
+        | Bench::Migrate
+        | Bench::Cold => None,
     }
 }
 

@@ -52,6 +52,8 @@ pub use api::companion::companion_or_else;
 #[cfg(not(loom))]
 pub use api::file::File;
 #[cfg(not(loom))]
+pub use api::futures::{Append, PinPage, ReadAt, ReadMany, SyncData, WriteAt};
+#[cfg(not(loom))]
 pub use api::group::Group;
 #[cfg(not(loom))]
 pub use api::group_builder::GroupBuilder;

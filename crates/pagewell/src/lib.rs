@@ -38,10 +38,10 @@
 #![forbid(unsafe_code)]
 
 pub use pagewell_cache::{
-    Advice, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error, ErrorKind, File,
-    Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OwnedPageGuard, PageGuard,
-    PageGuardMut, PublishedPage, Quiet, ReadRequest, Stats, Token, TokenState, Torn, View, Watch,
-    Writeback,
+    Advice, Append, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error,
+    ErrorKind, File, Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions,
+    OwnedPageGuard, PageGuard, PageGuardMut, PinPage, PublishedPage, Quiet, ReadAt, ReadMany,
+    ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch, WriteAt, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

@@ -97,12 +97,18 @@ impl<S: RefScheme> File<S> {
     }
 
     /// The file's state for writes, if this handle may be used for writing.
-    fn writes(&self, op: Op) -> Result<&Writes, Error> {
+    pub(super) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         self.mapping.check_home(op)?;
         match self.access {
             Handle::Write => self.mapping.writes(op),
             Handle::Read => Err(self.mapping.error(ErrorKind::ReadOnly, op)),
         }
+    }
+
+    /// An error if this handle may not be used for writing, or a call that waits for the file's locks would wait for this thread.
+    pub(super) fn check_may_wait(&self, op: Op) -> Result<(), Error> {
+        let writes = self.writes(op)?;
+        self.mapping.check_no_hook(writes, op)
     }
 
     /// Reads from byte `offset` on into `buf`; returns how many bytes were read.
@@ -503,7 +509,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// `result`. If it tells of a failure that every handle is told of once, this handle counts as told.
-    fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
             && let Some(cause) = error.noted_cause()
         {
@@ -514,7 +520,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// `result` of the call `op`, or an error that this handle was not told of yet.
-    fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
+    pub(super) fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
         let result = result.map_err(|error| error.with_op(op));
         let Some(writes) = self.mapping.writes_if_any() else {
             return result;

@@ -11,6 +11,7 @@ pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod companion;
 pub(crate) mod file;
+pub(crate) mod futures;
 pub(crate) mod group;
 pub(crate) mod group_builder;
 pub(crate) mod many;

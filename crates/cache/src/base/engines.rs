@@ -5,15 +5,34 @@
 
 #[cfg(not(loom))]
 mod imp {
-    use std::sync::OnceLock;
+    use std::sync::{Arc, OnceLock};
+    use std::task::Waker;
 
-    use pagewell_io::engine::{Chosen, Engine, Refusal, Settings};
+    use pagewell_io::engine::{Chosen, Engine, Refusal, Settings, WorkerEngine, WorkerSettings};
+    use pagewell_sync::parking::{self, Courier};
 
-    /// The engine of a cache, once it is made, and what it is made with.
+    /// The engine of a cache, once it is made, and what it is made with; and threads that make calls for tasks, which may not wait.
+    ///
+    /// These threads are not the engine's: they wait for transfers.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
         chosen: OnceLock<Chosen>,
+        callers: OnceLock<WorkerEngine>,
+    }
+
+    /// How many threads make calls for tasks, and how many those of one file: as many as a group commit is of.
+    const CALLERS: usize = 128;
+    const CALLERS_OF_FILE: usize = 64;
+
+    /// Calls the wakers of tasks by the threads of a cache.
+    pub(crate) struct ByCallers(pub(crate) Arc<Engines>);
+
+    impl Courier for ByCallers {
+        fn deliver(&self, wakers: Vec<Waker>) {
+            let key = Arc::as_ptr(&self.0).addr();
+            self.0.call(key, Box::new(move || parking::call(wakers)));
+        }
     }
 
     impl Engines {
@@ -25,7 +44,7 @@ mod imp {
         pub(crate) fn new(settings: Settings) -> Result<Self, Refusal> {
             let engines = Self {
                 settings,
-                chosen: OnceLock::new(),
+                ..Self::default()
             };
             if settings.choice.may_fail() {
                 // Nobody else has it yet, so it is the first.
@@ -38,6 +57,18 @@ mod imp {
         pub(crate) fn chosen(&self) -> &Chosen {
             self.chosen
                 .get_or_init(|| Chosen::or_threads(self.settings))
+        }
+
+        /// Has a thread make a call that may wait, one of those with this key ([`WorkerEngine::call`]).
+        pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
+            let callers = self.callers.get_or_init(|| {
+                WorkerEngine::new(WorkerSettings {
+                    threads: CALLERS,
+                    per_storage: CALLERS_OF_FILE,
+                    ..WorkerSettings::default()
+                })
+            });
+            callers.call(key, call);
         }
 
         /// The engine.
@@ -54,4 +85,6 @@ mod imp {
     pub(crate) struct Engines;
 }
 
+#[cfg(not(loom))]
+pub(crate) use imp::ByCallers;
 pub(crate) use imp::Engines;

@@ -2,7 +2,7 @@
 //!
 //! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition; page numbers and sizes
 //! ([`page`]), extents ([`extent`]); where the content of a frame belongs ([`spot`]); the change that a write makes ([`edit`]); what
-//! groups of files have and may have ([`accounts`]); errors ([`error`]); the engine that does transfers ([`engines`]); the process that made the cache ([`home`]); arrays that use
+//! groups of files have and may have ([`accounts`]); errors ([`error`]); the engine that does transfers ([`engines`]), and calls by threads for tasks (`errand`); the process that made the cache ([`home`]); arrays that use
 //! memory only where they are written ([`reserved`]); facts about the machine ([`system`]).
 //!
 //! Calls nothing of the cache. Knows no file and no other cache state: a function here gets what it works on.
@@ -12,6 +12,8 @@
 pub(crate) mod accounts;
 pub(crate) mod edit;
 pub(crate) mod engines;
+#[cfg(not(loom))]
+pub(crate) mod errand;
 pub(crate) mod error;
 pub(crate) mod extent;
 pub(crate) mod home;

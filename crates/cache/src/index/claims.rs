@@ -57,10 +57,10 @@ const _: () = {
 };
 
 impl<S: RefScheme> Claims<S> {
-    pub(crate) fn new(pool: FramePool<S>, notes: Notes) -> Self {
+    pub(crate) fn new(pool: FramePool<S>, notes: Notes, waits: WaitTable) -> Self {
         Self {
             pool,
-            waits: WaitTable::new(),
+            waits,
             notes,
             accounts: Arc::default(),
             lives: Arc::default(),

@@ -30,11 +30,15 @@
 //! Proved by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
 use std::sync::Arc;
+#[cfg(not(loom))]
+use std::task::Waker;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use pagewell_sync::parking::Left;
 #[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::thread::Backoff;
@@ -137,6 +141,19 @@ impl<'i> Seen<'i> {
         } else {
             self.wait_while_busy(claims);
         }
+    }
+
+    /// Leaves `waker` for when the slot, which was seen busy, is settled; unless it is.
+    #[cfg(not(loom))]
+    pub(crate) fn leave_waker<S: RefScheme>(
+        self,
+        claims: &Claims<S>,
+        waker: &Waker,
+    ) -> Option<Left> {
+        claims.waits.leave_waker(self.word, waker, |word| {
+            // ORDERING: Acquire, as in `wait_while_busy`.
+            Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+        })
     }
 
     /// Sleeps until the slot, which was seen busy, is settled.

@@ -523,7 +523,8 @@ impl<S: RefScheme> Mapping<S> {
         self.lock_size(writes, op)
     }
 
-    fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
+    /// An error if this thread is in a hook of the file: then it holds the writeback lock, and others may wait for the hook's end.
+    pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         if InHook::is_of(&writes.in_hook) {
             return Err(self
                 .error(ErrorKind::Deadlock, op)

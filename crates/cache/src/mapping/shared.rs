@@ -1,10 +1,12 @@
 //! The part of the cache that its files share.
 
 use std::mem::offset_of;
+use std::sync::Arc;
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
 
 use crate::base::engines::Engines;
@@ -20,7 +22,7 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) pressure: Pressure,
     next_holder: Padded<AtomicU64>,
-    pub(crate) engines: Engines,
+    pub(crate) engines: Arc<Engines>,
 }
 
 // Pins and writes ask where they are at home; and look at the limits where a page is clean.
@@ -34,6 +36,19 @@ const _: () = {
     );
 };
 
+/// The places to wait of a cache with these engines.
+#[cfg(not(loom))]
+fn waits_of(engines: &Arc<Engines>) -> WaitTable {
+    use crate::base::engines::ByCallers;
+    WaitTable::with_courier(Box::new(ByCallers(Arc::clone(engines))))
+}
+
+/// A model has no threads but its own.
+#[cfg(loom)]
+fn waits_of(_: &Arc<Engines>) -> WaitTable {
+    WaitTable::new()
+}
+
 impl<S: RefScheme> Shared<S> {
     pub(crate) fn new(
         pool: FramePool<S>,
@@ -41,9 +56,10 @@ impl<S: RefScheme> Shared<S> {
         eviction: Eviction,
         engines: Engines,
     ) -> Self {
+        let engines = Arc::new(engines);
         Self {
             home: Home::here(),
-            supply: Supply::new(pool, eviction),
+            supply: Supply::new(pool, eviction, waits_of(&engines)),
             pressure: Pressure::new(limits),
             next_holder: Padded(AtomicU64::new(0)),
             engines,

@@ -50,11 +50,16 @@ impl<S: RefScheme> OwnedPageGuard<S> {
     pub(crate) fn new(mapping: Arc<Mapping<S>>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(&mapping, page)?;
         let frame = reference.into_raw();
-        Ok(Self {
+        Ok(Self::of(mapping, frame, len))
+    }
+
+    /// A guard of a page of `len` bytes in `frame`, the reference to which becomes the guard's.
+    pub(crate) fn of(mapping: Arc<Mapping<S>>, frame: FrameNr, len: usize) -> Self {
+        Self {
             mapping,
             frame,
             len,
-        })
+        }
     }
 }
 

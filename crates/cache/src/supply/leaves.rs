@@ -190,6 +190,7 @@ mod tests {
     use crate::supply::policy::Eviction;
     use pagewell_frame::refcount::LockBit;
     use pagewell_frame::{FramePool, PoolConfig};
+    use pagewell_sync::parking::WaitTable;
 
     fn supply(nr_frames: usize) -> Supply<LockBit> {
         Supply::new(

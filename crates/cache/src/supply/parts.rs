@@ -7,6 +7,7 @@ use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_policy::Notes;
 use pagewell_sync::Mutex;
+use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, is_apart};
 
 use crate::index::claims::Claims;
@@ -57,14 +58,14 @@ const _: () = {
 };
 
 impl<S: RefScheme> Supply<S> {
-    pub(crate) fn new(pool: FramePool<S>, eviction: Eviction) -> Self {
+    pub(crate) fn new(pool: FramePool<S>, eviction: Eviction, waits: WaitTable) -> Self {
         let (nr_frames, nr_nodes) = (pool.nr_frames(), pool.nr_nodes());
         let (queues, nr_notes) = match eviction {
             Eviction::Queues => (Some(Padded(Mutex::new(Queues::new(nr_frames)))), nr_frames),
             Eviction::Clock => (None, 0),
         };
         Self {
-            claims: Claims::new(pool, Notes::new(nr_notes)),
+            claims: Claims::new(pool, Notes::new(nr_notes), waits),
             clock: Clock::new(nr_nodes),
             queues,
             counters: Counters::default(),

@@ -5,9 +5,14 @@
 //! guard's lock, and [`Groups`](crate::dirty::groups::Groups) knows whose that guard is. So only a thread that would sleep asks for
 //! the owner, and it gets a certain answer: no other thread can make a guard this thread's, or end that.
 
+#[cfg(not(loom))]
+use std::task::Waker;
+
 use pagewell_frame::FrameNr;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_sync::atomic::Ordering;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use pagewell_sync::parking::Left;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
@@ -45,21 +50,47 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
     lock: SeenLock,
 ) -> Result<(), Error> {
     check_not_ours(mapping, writes, page, lock)?;
-    let record = mapping.pool().meta(lock.frame);
+    let word = PageState::word(mapping.pool().meta(lock.frame));
+    let waits = &mapping.claims().waits;
+    waits.wait_while(word, |state| is_locked(mapping, page, lock, state));
+    Ok(())
+}
+
+/// Leaves `waker` for when `page` is not where it was seen any more, or not locked; unless that is so.
+///
+/// # Errors
+///
+/// As of [`wait_while_locked`].
+#[cfg(not(loom))]
+pub(crate) fn leave_waker<S: RefScheme>(
+    mapping: &Mapping<S>,
+    writes: &Writes,
+    (page, lock): (PageNr, SeenLock),
+    waker: &Waker,
+) -> Result<Option<Left>, Error> {
+    check_not_ours(mapping, writes, page, lock)?;
+    let word = PageState::word(mapping.pool().meta(lock.frame));
+    let waits = &mapping.claims().waits;
+    Ok(waits.leave_waker(word, waker, |state| is_locked(mapping, page, lock, state)))
+}
+
+/// Whether `page` is where it was seen, and locked; `state` is the word of its state.
+fn is_locked<S: RefScheme>(
+    mapping: &Mapping<S>,
+    page: PageNr,
+    lock: SeenLock,
+    state: &AtomicU64,
+) -> bool {
     let in_frame = || {
         let slot = mapping.index().look(page)?.slot;
         (slot.state() == State::Present(lock.frame)).then(|| slot.bits())
     };
-    let word = PageState::word(record);
-    mapping.claims().waits.wait_while(word, |state| {
-        let before = in_frame();
-        // ORDERING: Acquire; the thread that unlocks stores, and wakes. Acquire also keeps the second load of the slot after
-        // this: if the slot is unchanged, the frame was the page's all the time, and its word meant this. Otherwise the frame
-        // may be something else, or another page: nobody wakes us for that one, or its holder waits for us.
-        let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
-        is_locked && before.is_some() && in_frame() == before
-    });
-    Ok(())
+    let before = in_frame();
+    // ORDERING: Acquire; the thread that unlocks stores, and wakes. Acquire also keeps the second load of the slot after
+    // this: if the slot is unchanged, the frame was the page's all the time, and its word meant this. Otherwise the frame
+    // may be something else, or another page: nobody wakes us for that one, or its holder waits for us.
+    let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
+    is_locked && before.is_some() && in_frame() == before
 }
 
 /// An error if this thread has the guard of `page`.

@@ -5,6 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
 /// A request, and the storage that is to do it, which is kept until it is done.
@@ -37,11 +38,6 @@ impl Job {
 
     pub(super) fn file(&self) -> &dyn Backend {
         &*self.file
-    }
-
-    /// A number that jobs of the same storage share, and no other, as long as there is one.
-    pub(super) fn key(&self) -> usize {
-        Arc::as_ptr(&self.file).addr()
     }
 
     pub(super) fn join(&mut self, group: &Arc<Group>) {
@@ -130,6 +126,12 @@ impl Job {
             forget(panic);
             Err(io::Error::other("the storage panicked"))
         })
+    }
+}
+
+impl OfStorage for Job {
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.file).addr()
     }
 }
 

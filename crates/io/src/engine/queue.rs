@@ -2,12 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::job::Job;
+/// What waits to be begun.
+pub(super) trait OfStorage {
+    /// A number that what is of the same storage shares, and nothing else, as long as there is any of it.
+    fn key(&self) -> usize;
+}
 
 /// Jobs that were not begun, and how many of each storage were.
 #[derive(Debug)]
-pub(super) struct Queue {
-    storages: HashMap<usize, Storage>,
+pub(super) struct Queue<J> {
+    storages: HashMap<usize, Storage<J>>,
     /// Storages of which a job may be begun, each once.
     turns: VecDeque<usize>,
     /// How many jobs may be begun now, if nothing else stands in the way.
@@ -15,14 +19,24 @@ pub(super) struct Queue {
     per_storage: usize,
 }
 
-#[derive(Debug, Default)]
-struct Storage {
-    waiting: VecDeque<Job>,
+#[derive(Debug)]
+struct Storage<J> {
+    waiting: VecDeque<J>,
     nr_begun: usize,
     has_turn: bool,
 }
 
-impl Storage {
+impl<J> Default for Storage<J> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            nr_begun: 0,
+            has_turn: false,
+        }
+    }
+}
+
+impl<J> Storage<J> {
     fn nr_ready(&self, per_storage: usize) -> usize {
         self.waiting
             .len()
@@ -30,7 +44,7 @@ impl Storage {
     }
 }
 
-impl Queue {
+impl<J: OfStorage> Queue<J> {
     pub(super) fn new(per_storage: usize) -> Self {
         Self {
             storages: HashMap::new(),
@@ -50,7 +64,7 @@ impl Queue {
         self.storages.is_empty()
     }
 
-    pub(super) fn push(&mut self, job: Job) {
+    pub(super) fn push(&mut self, job: J) {
         let key = job.key();
         let storage = self.storages.entry(key).or_default();
         let before = storage.nr_ready(self.per_storage);
@@ -59,7 +73,7 @@ impl Queue {
     }
 
     /// A job to begin now.
-    pub(super) fn pop(&mut self) -> Option<Job> {
+    pub(super) fn pop(&mut self) -> Option<J> {
         let key = self.turns.pop_front()?;
         let storage = self.storages.get_mut(&key)?;
         let before = storage.nr_ready(self.per_storage);
@@ -105,6 +119,7 @@ mod tests {
     use super::*;
     use crate::MemoryBackend;
     use crate::backend::{Backend, Request};
+    use crate::engine::job::Job;
 
     fn file() -> Arc<dyn Backend> {
         Arc::new(MemoryBackend::new(Vec::new()))

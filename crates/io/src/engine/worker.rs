@@ -7,6 +7,9 @@
 //!
 //! A child has none of the threads, and perhaps finds the lock locked for good. So the process is looked at before anything is locked.
 
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +17,7 @@ use std::time::Duration;
 use super::group_lane::GroupLane;
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
-use super::queue::Queue;
+use super::queue::{OfStorage, Queue};
 use crate::file::Owner;
 
 /// How many threads a [`WorkerEngine`] may have.
@@ -55,7 +58,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    queue: Queue,
+    queue: Queue<Task>,
     nr_threads: usize,
     nr_idle: usize,
     /// The engine was dropped: threads end when there is nothing to do.
@@ -64,8 +67,45 @@ struct State {
 
 /// What a thread is to do next.
 enum Next {
-    Perform(Job),
+    Perform(Task),
     End,
+}
+
+/// What threads do.
+enum Task {
+    Job(Job),
+    /// A call that may wait, and whose it is.
+    Call(usize, Box<dyn FnOnce() + Send>),
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(job) => job.fmt(f),
+            Self::Call(key, _) => f.debug_tuple("Call").field(key).finish(),
+        }
+    }
+}
+
+impl OfStorage for Task {
+    fn key(&self) -> usize {
+        match self {
+            Self::Job(job) => job.key(),
+            Self::Call(key, _) => *key,
+        }
+    }
+}
+
+impl Task {
+    /// Does it. No panic comes out.
+    fn perform(self) {
+        match self {
+            // See `Job::call` and `Request::complete`.
+            Self::Job(job) => job.perform(),
+            // The panic hook has shown a panic; the drop of its payload could panic again.
+            Self::Call(_, call) => catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(mem::forget),
+        }
+    }
 }
 
 impl WorkerEngine {
@@ -98,10 +138,17 @@ impl WorkerEngine {
         self.shared.lock().nr_threads
     }
 
-    fn push(&self, job: Job) {
-        let Some(job) = job.defer() else {
-            return;
-        };
+    /// Has a thread make a call that may wait. Calls with the same key count as of one storage: no more of them are made at once than
+    /// [`per_storage`](WorkerSettings::per_storage) says. A key is the address of something that the call has.
+    ///
+    /// If there is no thread, and none is to be had, this thread makes it. In a child made by `fork` the call is dropped.
+    pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
+        if self.shared.owner.check().is_ok() {
+            self.push(Task::Call(key, call));
+        }
+    }
+
+    fn push(&self, job: Task) {
         let shared = &self.shared;
         let mut state = shared.lock();
         state.queue.push(job);
@@ -142,9 +189,8 @@ impl Shared {
         }
     }
 
-    fn perform(&self, job: Job) {
+    fn perform(&self, job: Task) {
         let key = job.key();
-        // No panic comes out; see `Job::call` and `Request::complete`.
         job.perform();
         let mut state = self.lock();
         state.queue.done(key);
@@ -198,7 +244,11 @@ impl Engine for WorkerEngine {
 
     fn submit(&self, job: Job) {
         match self.shared.owner.check() {
-            Ok(()) => self.push(job),
+            Ok(()) => {
+                if let Some(job) = job.defer() {
+                    self.push(Task::Job(job));
+                }
+            }
             Err(error) => job.complete(Err(error)),
         }
     }

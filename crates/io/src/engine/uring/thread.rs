@@ -29,7 +29,7 @@ use io_uring::{opcode, types};
 use super::pool::Pool;
 use super::ring::{Outcome, Ring, Use};
 use crate::engine::job::Job;
-use crate::engine::queue::Queue;
+use crate::engine::queue::{OfStorage, Queue};
 use crate::engine::settings::{Refusal, UringSettings};
 
 /// Where jobs wait for the thread.
@@ -42,7 +42,7 @@ pub(super) struct Inbox {
 
 #[derive(Debug)]
 struct State {
-    queue: Queue,
+    queue: Queue<Job>,
     /// The thread looks at the queue again when it is woken, not before.
     sleeps: bool,
     is_closed: bool,

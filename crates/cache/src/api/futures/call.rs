@@ -1,0 +1,35 @@
+//! Calls that threads of the cache make for tasks.
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::Arc;
+
+use crate::base::errand::Errand;
+use crate::base::error::{Error, Op};
+use crate::mapping::record::Mapping;
+use crate::mapping::visitor::Visitor;
+
+/// Has a thread of the cache make `call` of a file. The file is open until it has returned.
+pub(super) fn call<S: RefScheme, T: Send + 'static>(
+    mapping: &Arc<Mapping<S>>,
+    call: impl FnOnce(&Arc<Mapping<S>>) -> T + Send + 'static,
+) -> Option<Errand<T>> {
+    let visitor = Visitor::of(mapping)?;
+    let key = Arc::as_ptr(mapping).addr();
+    let engines = &mapping.shared().engines;
+    Some(Errand::begin(engines, key, move || {
+        let answer = call(visitor.mapping());
+        // The task may be told only when the file is let go of.
+        drop(visitor);
+        answer
+    }))
+}
+
+/// The error of a call that no thread has made.
+#[cold]
+pub(super) fn given_up<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Error {
+    Error::from_io(
+        op,
+        std::io::Error::other("it was given up before it was begun"),
+    )
+    .with_path(mapping.path())
+}

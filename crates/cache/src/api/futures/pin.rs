@@ -1,0 +1,111 @@
+//! Pins.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_sync::Arc;
+
+use super::call::{call, given_up};
+use crate::api::file::File;
+use crate::base::errand::Errand;
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::read::pin::OwnedPageGuard;
+use crate::read::task::{Step, Waiting};
+
+/// A pin: [`File::pin_async`].
+#[must_use = "nothing is pinned before it is polled"]
+pub struct PinPage<'f, S: RefScheme = LockBit> {
+    file: &'f File<S>,
+    page: u64,
+    waiting: Waiting,
+    errand: Option<Errand<Result<OwnedPageGuard<S>, Error>>>,
+}
+
+impl<S: RefScheme> fmt::Debug for PinPage<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinPage({})", self.page)
+    }
+}
+
+impl<S: RefScheme> File<S> {
+    /// As [`pin_owned`](Self::pin_owned), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin).
+    pub fn pin_async(&self, page: u64) -> PinPage<'_, S> {
+        PinPage {
+            file: self,
+            page,
+            waiting: Waiting::default(),
+            errand: None,
+        }
+    }
+}
+
+impl<S: RefScheme> PinPage<'_, S> {
+    fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard<S>, Error>> {
+        let mapping = self.file.mapping();
+        mapping.check_home(Op::Pin)?;
+        let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
+        let page_size = mapping.page_size() as u64;
+        let start = self
+            .page
+            .checked_mul(page_size)
+            .filter(|start| *start < mapping.size())
+            .ok_or_else(past_end)?;
+        let found = self
+            .waiting
+            .find(mapping, (self.page, 1), &self.file.guide(), context.waker());
+        match found? {
+            Step::Done(found) => {
+                // The file may have been found to be shorter meanwhile.
+                let len = found.end.saturating_sub(start).min(page_size);
+                if len == 0 {
+                    return Poll::Ready(Err(past_end()));
+                }
+                let frame = found.reference.into_raw();
+                let mapping = Arc::clone(mapping);
+                Poll::Ready(Ok(OwnedPageGuard::of(mapping, frame, len as usize)))
+            }
+            Step::Pending => Poll::Pending,
+            Step::Call => {
+                let page = self.page;
+                let pin = move |mapping: &_| OwnedPageGuard::new(Arc::clone(mapping), page);
+                self.errand = call(mapping, pin);
+                self.poll_call(context)
+            }
+        }
+    }
+
+    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard<S>, Error>> {
+        let outcome = match &self.errand {
+            Some(errand) => ready!(errand.poll(context)),
+            None => None,
+        };
+        self.errand = None;
+        Poll::Ready(outcome.unwrap_or_else(|| Err(given_up(self.file.mapping(), Op::Pin))))
+    }
+}
+
+impl<S: RefScheme> Future for PinPage<'_, S> {
+    type Output = Result<OwnedPageGuard<S>, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let pinned = match this.errand {
+            Some(_) => ready!(this.poll_call(context)),
+            None => ready!(this.go_on(context)),
+        };
+        Poll::Ready(pinned.map_err(|error| error.with_op(Op::Pin)))
+    }
+}
+
+impl<S: RefScheme> Drop for PinPage<'_, S> {
+    fn drop(&mut self) {
+        self.waiting.take_out(self.file.mapping());
+    }
+}

@@ -1,0 +1,303 @@
+//! Reads.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+
+use super::call::{call, given_up};
+use crate::api::file::File;
+use crate::base::errand::Errand;
+use crate::base::error::{Error, ErrorKind, Op};
+use crate::read::lookup::{Found, Lookup};
+use crate::read::prefetch::Prefetcher;
+use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
+use crate::read::task::{Step, Waiting};
+
+/// A buffer, and what became of the read into it.
+type Outcome = (Vec<u8>, Result<usize, Error>);
+
+/// A read: [`File::read_at_async`].
+#[must_use = "nothing is read before it is polled"]
+pub struct ReadAt<'f, S: RefScheme = LockBit> {
+    file: &'f File<S>,
+    buf: Vec<u8>,
+    offset: u64,
+    done: usize,
+    waiting: Waiting,
+    /// The rest of it, if a thread does it.
+    errand: Option<Errand<Outcome>>,
+}
+
+/// Many reads: [`File::read_many_async`].
+#[must_use = "nothing is read before it is polled"]
+pub struct ReadMany<'f, S: RefScheme = LockBit> {
+    file: &'f File<S>,
+    reads: std::vec::IntoIter<(u64, Vec<u8>)>,
+    now: Option<ReadAt<'f, S>>,
+    done: Vec<Outcome>,
+    is_begun: bool,
+}
+
+impl<S: RefScheme> fmt::Debug for ReadAt<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadAt")
+            .field("offset", &self.offset)
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for ReadMany<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadMany")
+            .field("done", &self.done.len())
+            .field("left", &self.reads.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> File<S> {
+    /// As [`read_at`](Self::read_at), without waiting. The buffer comes back, with how many bytes were read into it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    ///
+    /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # fn block_on<F: std::future::Future>(future: F) -> F::Output {
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     loop {
+    /// #         if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut context) { return answer; }
+    /// #     }
+    /// # }
+    /// # let cache = pagewell::Cache::builder().build()?;
+    /// # let file = cache.open_backend(pagewell::io::MemoryBackend::new((0..=255).collect()), "bytes")?;
+    /// # block_on(async {
+    /// let (buf, result) = file.read_at_async(vec![0; 4], 250).await;
+    /// assert_eq!((result?, &buf[..]), (4, &[250, 251, 252, 253][..]));
+    /// # Ok::<(), pagewell::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_at_async(&self, buf: Vec<u8>, offset: u64) -> ReadAt<'_, S> {
+        ReadAt {
+            file: self,
+            buf,
+            offset,
+            done: 0,
+            waiting: Waiting::default(),
+            errand: None,
+        }
+    }
+
+    /// As [`read_many`](Self::read_many), without waiting: for each offset a buffer, which comes back with how many bytes were read into it. All that
+    /// is missing is read at once, as far as that takes no waiting.
+    pub fn read_many_async(&self, reads: Vec<(u64, Vec<u8>)>) -> ReadMany<'_, S> {
+        ReadMany {
+            file: self,
+            done: Vec::with_capacity(reads.len()),
+            reads: reads.into_iter(),
+            now: None,
+            is_begun: false,
+        }
+    }
+}
+
+impl<S: RefScheme> ReadAt<'_, S> {
+    /// Copies what is there of the rest, page by page.
+    fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
+        let mapping = self.file.mapping();
+        if let Err(error) = mapping.check_home(Op::Read) {
+            return Poll::Ready(Err(error));
+        }
+        let guide = self.file.guide();
+        let page_size = mapping.page_size();
+        while self.done < self.buf.len() {
+            let Some(now) = self.offset.checked_add(self.done as u64) else {
+                break;
+            };
+            let rest_of_file = mapping.size().saturating_sub(now);
+            let rest = self.buf.len() - self.done;
+            let wanted = rest.min(usize::try_from(rest_of_file).unwrap_or(usize::MAX));
+            if wanted == 0 {
+                break;
+            }
+            let (page, off) = (now >> mapping.page_shift(), now as usize & (page_size - 1));
+            let chunk = &mut self.buf[self.done..][..wanted.min(page_size - off)];
+            let reader = Reader(&**mapping);
+            if reader.read_page_optimistic(now, chunk) == FastRead::Done {
+                self.done += chunk.len();
+                continue;
+            }
+            if guide.marks() && Lookup(&**mapping).mark(page) {
+                guide.on_touch(page);
+            }
+            let nr_pages = (off + wanted).div_ceil(page_size);
+            let found = self
+                .waiting
+                .find(mapping, (page, nr_pages), &guide, context.waker());
+            match found {
+                Ok(Step::Done(Found { reference, end })) => {
+                    let n = end.saturating_sub(now).min(chunk.len() as u64) as usize;
+                    let (here, past_end) = chunk.split_at_mut(n);
+                    reference.bytes().copy_to(off, here);
+                    past_end.fill(0);
+                    self.done += n;
+                    self.waiting.begin_anew();
+                    if !past_end.is_empty() {
+                        // The file has just been found to end here.
+                        break;
+                    }
+                }
+                Ok(Step::Pending) => return Poll::Pending,
+                Ok(Step::Call) => return self.begin_call(context),
+                Err(error) => {
+                    // A copy that failed its check may have left foreign bytes behind.
+                    chunk.fill(0);
+                    // As for a read that waits.
+                    if self.done == 0 && error.kind() != ErrorKind::OutOfRange {
+                        return Poll::Ready(Err(error));
+                    }
+                    break;
+                }
+            }
+        }
+        self.zero_rest();
+        Poll::Ready(Ok(self.done))
+    }
+
+    /// Zeros what may have foreign bytes: a copy that failed its check.
+    fn zero_rest(&mut self) {
+        let page_size = self.file.mapping().page_size();
+        let end = self.buf.len().min(self.done.saturating_add(page_size));
+        self.buf[self.done..end].fill(0);
+    }
+
+    /// Has a thread read the rest.
+    #[cold]
+    fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
+        let mapping = self.file.mapping();
+        let mut buf = mem::take(&mut self.buf);
+        let (offset, done) = (self.offset, self.done);
+        let errand = call(mapping, move |mapping| {
+            let pos = offset.saturating_add(done as u64);
+            let path = ReadPath::Optimistic;
+            let guide = |_, wanted| wanted;
+            let result = Reader(&**mapping).read_pages(&mut buf[done..], pos, path, guide);
+            let result = match result {
+                Ok(n) => Ok(done + n),
+                Err(_) if done != 0 => Ok(done),
+                Err(error) => Err(error),
+            };
+            (buf, result)
+        });
+        match errand {
+            Some(errand) => {
+                self.errand = Some(errand);
+                self.poll_call(context)
+            }
+            None => Poll::Ready(Err(given_up(mapping, Op::Read))),
+        }
+    }
+
+    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
+        let Some(errand) = &self.errand else {
+            return Poll::Pending;
+        };
+        let outcome = ready!(errand.poll(context));
+        self.errand = None;
+        match outcome {
+            Some((buf, result)) => {
+                self.buf = buf;
+                Poll::Ready(result)
+            }
+            None => Poll::Ready(Err(given_up(self.file.mapping(), Op::Read))),
+        }
+    }
+}
+
+impl<S: RefScheme> Future for ReadAt<'_, S> {
+    type Output = Outcome;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let this = self.get_mut();
+        if this.done == 0
+            && this.errand.is_none()
+            && Reader(&**this.file.mapping()).read_short(&mut this.buf, this.offset)
+                == FastRead::Done
+        {
+            let buf = mem::take(&mut this.buf);
+            let len = buf.len();
+            return Poll::Ready((buf, Ok(len)));
+        }
+        this.poll_any(context)
+    }
+}
+
+impl<S: RefScheme> ReadAt<'_, S> {
+    /// [`poll`](Future::poll) of any read, a hit or not.
+    #[inline(never)]
+    fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome> {
+        let result = match self.errand {
+            Some(_) => ready!(self.poll_call(context)),
+            None => ready!(self.go_on(context)),
+        };
+        Poll::Ready((mem::take(&mut self.buf), result))
+    }
+}
+
+impl<S: RefScheme> Drop for ReadAt<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.waiting.take_out(self.file.mapping());
+    }
+}
+
+impl<'f, S: RefScheme> Future for ReadMany<'f, S> {
+    type Output = Vec<Outcome>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Outcome>> {
+        let this = self.get_mut();
+        if !std::mem::replace(&mut this.is_begun, true) {
+            this.begin();
+        }
+        loop {
+            let file = this.file;
+            let now = match &mut this.now {
+                Some(now) => now,
+                now => match this.reads.next() {
+                    Some((offset, buf)) => now.insert(file.read_at_async(buf, offset)),
+                    None => return Poll::Ready(mem::take(&mut this.done)),
+                },
+            };
+            let outcome = ready!(Pin::new(now).poll(context));
+            this.done.push(outcome);
+            this.now = None;
+        }
+    }
+}
+
+impl<S: RefScheme> ReadMany<'_, S> {
+    /// Has the engine read what is missing.
+    fn begin(&mut self) {
+        let mapping = self.file.mapping();
+        if mapping.check_home(Op::Read).is_err() {
+            return;
+        }
+        let mut prefetcher = Prefetcher::new(mapping);
+        for (offset, buf) in self.reads.as_slice() {
+            let end = offset.saturating_add(buf.len() as u64);
+            if !prefetcher.add(self.file.pages_of(*offset..end)) {
+                break;
+            }
+        }
+        prefetcher.submit();
+    }
+}

@@ -1,0 +1,63 @@
+//! Syncs.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+
+use super::call::{call, given_up};
+use crate::api::file::File;
+use crate::base::errand::Errand;
+use crate::base::error::{Error, Op};
+use crate::writeback::durable::Sync;
+use crate::writeback::flush::Flusher;
+
+/// A sync: [`File::sync_data_async`].
+#[must_use = "nothing is made durable before it is polled"]
+pub struct SyncData<'f, S: RefScheme = LockBit> {
+    file: &'f File<S>,
+    errand: Option<Errand<Result<(), Error>>>,
+}
+
+impl<S: RefScheme> fmt::Debug for SyncData<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncData").finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> File<S> {
+    /// As [`sync_data`](Self::sync_data), without waiting. It makes durable what was written before it is polled first.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_data`](Self::sync_data).
+    pub fn sync_data_async(&self) -> SyncData<'_, S> {
+        SyncData {
+            file: self,
+            errand: None,
+        }
+    }
+}
+
+impl<S: RefScheme> Future for SyncData<'_, S> {
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.errand.is_none() {
+            this.file.check_may_wait(Op::Sync)?;
+            this.errand = call(this.file.mapping(), |mapping| {
+                Flusher(&**mapping).sync(Sync::Data)
+            });
+        }
+        let outcome = match &this.errand {
+            Some(errand) => ready!(errand.poll(context)),
+            None => None,
+        };
+        let failed = || Err(given_up(this.file.mapping(), Op::Sync));
+        let result = outcome.unwrap_or_else(failed);
+        Poll::Ready(this.file.told(result, Op::Sync))
+    }
+}

@@ -1,0 +1,242 @@
+//! Writes.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_sync::thread::Backoff;
+
+use super::call::{call, given_up};
+use crate::api::file::File;
+use crate::base::edit::Edit;
+use crate::base::errand::Errand;
+use crate::base::error::{Error, Op};
+use crate::index::file_index::WATCHES;
+use crate::read::task::{Step, Waiting};
+use crate::write::bytes::Writer;
+use crate::write::growth::Grower;
+use crate::write::lock_wait::leave_waker;
+use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
+
+/// A write: [`File::write_at_async`].
+#[must_use = "nothing is written before it is polled"]
+pub struct WriteAt<'f, S: RefScheme = LockBit> {
+    file: &'f File<S>,
+    buf: Vec<u8>,
+    offset: u64,
+    done: usize,
+    waiting: Waiting,
+    /// The rest of it, if a thread does it.
+    errand: Option<Errand<(Vec<u8>, Result<usize, Error>)>>,
+}
+
+/// An append: [`File::append_async`].
+#[must_use = "nothing is written before it is polled"]
+pub struct Append<'f, S: RefScheme = LockBit> {
+    file: &'f File<S>,
+    buf: Vec<u8>,
+    errand: Option<Errand<(Vec<u8>, Result<Range<u64>, Error>)>>,
+}
+
+impl<S: RefScheme> fmt::Debug for WriteAt<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteAt")
+            .field("offset", &self.offset)
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> fmt::Debug for Append<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Append").finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> File<S> {
+    /// As [`write_at`](Self::write_at), without waiting. The buffer comes back, with how many bytes of it were written.
+    ///
+    /// If it is dropped before it is ready, any part of the bytes is written, or is going to be.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at). [`Deadlock`](crate::ErrorKind::Deadlock) in a hook of the file.
+    pub fn write_at_async(&self, buf: Vec<u8>, offset: u64) -> WriteAt<'_, S> {
+        WriteAt {
+            file: self,
+            buf,
+            offset,
+            done: 0,
+            waiting: Waiting::default(),
+            errand: None,
+        }
+    }
+
+    /// As [`append`](Self::append), without waiting. The buffer comes back, with the bytes of the file that it is now.
+    ///
+    /// If it is dropped before it is ready, it is appended or not. Several that are begun and not awaited one after the other may be appended in
+    /// any order. A task that has a page pinned to be changed ([`pin_mut`](Self::pin_mut)) should publish that first: an append that meets
+    /// the page occupies a thread of the cache until then.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append). [`Deadlock`](crate::ErrorKind::Deadlock) in a hook of the file.
+    pub fn append_async(&self, buf: Vec<u8>) -> Append<'_, S> {
+        Append {
+            file: self,
+            buf,
+            errand: None,
+        }
+    }
+}
+
+impl<S: RefScheme> WriteAt<'_, S> {
+    /// Writes to the pages that are there, one by one.
+    fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
+        let mapping = self.file.mapping();
+        let writes = self.file.writes(Op::Write)?;
+        Grower(&**mapping).checked_end(self.offset, self.buf.len())?;
+        let page_size = mapping.page_size();
+        let mut backoff = Backoff::new();
+        while self.done < self.buf.len() {
+            let pos = self.offset + self.done as u64;
+            let rest = self.buf.len() - self.done;
+            if pos + rest as u64 > mapping.size() {
+                return self.begin_call(context);
+            }
+            let (page, off) = (pos >> mapping.page_shift(), pos as usize & (page_size - 1));
+            let bytes = &self.buf[self.done..][..rest.min(page_size - off)];
+            let edit = Edit::bytes(off, bytes, 0);
+            let how = (Bound::Within, Throttle::AtShare);
+            let writer = PageWriter(&**mapping);
+            match writer.try_write_page(writes, page, edit, how, &mut None) {
+                Ok(Attempt::Done) => {
+                    self.done += bytes.len();
+                    self.waiting.take_out(mapping);
+                    self.waiting.begin_anew();
+                }
+                Ok(Attempt::Raced) if backoff.rounds() < WATCHES => backoff.wait(),
+                Ok(Attempt::Locked(lock)) => {
+                    self.waiting.take_out(mapping);
+                    match leave_waker(&**mapping, writes, (page, lock), context.waker()) {
+                        Ok(Some(left)) => {
+                            self.waiting.leave(left);
+                            return Poll::Pending;
+                        }
+                        Ok(None) => {}
+                        Err(error) => return Poll::Ready(self.after(error)),
+                    }
+                }
+                // It is read, or waited for, as by a reader; and then looked at again.
+                Ok(Attempt::Raced | Attempt::Missing) if bytes.len() < page_size => {
+                    let guide = |_, wanted| wanted;
+                    let found = self
+                        .waiting
+                        .find(mapping, (page, 1), &guide, context.waker());
+                    match found {
+                        Ok(Step::Done(found)) => drop(found),
+                        Ok(Step::Pending) => return Poll::Pending,
+                        Ok(Step::Call) => return self.begin_call(context),
+                        Err(error) => return Poll::Ready(self.after(error)),
+                    }
+                }
+                Ok(_) => return self.begin_call(context),
+                Err(error) => return Poll::Ready(self.after(error)),
+            }
+        }
+        Poll::Ready(Ok(self.done))
+    }
+
+    /// The answer if the next page fails with `error`.
+    fn after(&self, error: Error) -> Result<usize, Error> {
+        match self.done {
+            0 => Err(error.with_op(Op::Write)),
+            done => Ok(done),
+        }
+    }
+
+    /// Has a thread write the rest.
+    #[cold]
+    fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
+        self.file.check_may_wait(Op::Write)?;
+        let mapping = self.file.mapping();
+        self.waiting.take_out(mapping);
+        let buf = mem::take(&mut self.buf);
+        let (offset, done) = (self.offset, self.done);
+        self.errand = call(mapping, move |mapping| {
+            let pos = offset + done as u64;
+            let result = Writer(&**mapping).write_bytes(&buf[done..], pos, 0);
+            let result = match result {
+                Ok(n) => Ok(done + n),
+                Err(_) if done != 0 => Ok(done),
+                Err(error) => Err(error),
+            };
+            (buf, result)
+        });
+        self.poll_call(context)
+    }
+
+    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
+        let outcome = match &self.errand {
+            Some(errand) => ready!(errand.poll(context)),
+            None => None,
+        };
+        self.errand = None;
+        Poll::Ready(match outcome {
+            Some((buf, result)) => {
+                self.buf = buf;
+                result
+            }
+            None => Err(given_up(self.file.mapping(), Op::Write)),
+        })
+    }
+}
+
+impl<S: RefScheme> Future for WriteAt<'_, S> {
+    type Output = (Vec<u8>, Result<usize, Error>);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let result = match this.errand {
+            Some(_) => ready!(this.poll_call(context)),
+            None => ready!(this.go_on(context)),
+        };
+        let result = this.file.tells(result);
+        Poll::Ready((mem::take(&mut this.buf), result))
+    }
+}
+
+impl<S: RefScheme> Drop for WriteAt<'_, S> {
+    fn drop(&mut self) {
+        self.waiting.take_out(self.file.mapping());
+    }
+}
+
+impl<S: RefScheme> Future for Append<'_, S> {
+    type Output = (Vec<u8>, Result<Range<u64>, Error>);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.errand.is_none() {
+            if let Err(error) = this.file.check_may_wait(Op::Write) {
+                return Poll::Ready((mem::take(&mut this.buf), Err(error)));
+            }
+            let buf = mem::take(&mut this.buf);
+            this.errand = call(this.file.mapping(), move |mapping| {
+                let result = Grower(&**mapping).append_bytes(&buf, 0);
+                (buf, result)
+            });
+        }
+        let outcome = match &this.errand {
+            Some(errand) => ready!(errand.poll(context)),
+            None => None,
+        };
+        let failed = || (Vec::new(), Err(given_up(this.file.mapping(), Op::Write)));
+        let (buf, result) = outcome.unwrap_or_else(failed);
+        Poll::Ready((buf, this.file.tells(result)))
+    }
+}

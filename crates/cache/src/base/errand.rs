@@ -1,0 +1,151 @@
+//! Calls that wait, made by threads of the cache for tasks, which may not.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use pagewell_sync::{Mutex, lock};
+
+use crate::base::engines::Engines;
+
+/// A call that a thread makes for a task. If the task loses interest, and drops this, the call is made all the same, and its outcome dropped.
+#[derive(Debug)]
+pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
+
+#[derive(Debug)]
+enum State<T> {
+    /// The task that is to be told.
+    Begun(Option<Waker>),
+    /// What the call has returned, or panicked with; none if it was never made.
+    Done(Option<thread::Result<T>>),
+}
+
+/// The side of the thread.
+struct Caller<T>(Arc<Mutex<State<T>>>);
+
+impl<T> Caller<T> {
+    fn finish(&self, outcome: Option<thread::Result<T>>) {
+        let mut state = lock(&self.0);
+        let before = match &*state {
+            State::Begun(_) => mem::replace(&mut *state, State::Done(outcome)),
+            State::Done(_) => return,
+        };
+        drop(state);
+        if let State::Begun(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Drop for Caller<T> {
+    /// Nobody waits for a call that is never made.
+    fn drop(&mut self) {
+        self.finish(None);
+    }
+}
+
+impl<T: Send + 'static> Errand<T> {
+    /// Has a thread of the cache make `call`, one of those with this key. When the task is told, `call` has let go of all that it had.
+    pub(crate) fn begin(
+        engines: &Engines,
+        key: usize,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Self {
+        let state = Arc::new(Mutex::new(State::Begun(None)));
+        let caller = Caller(Arc::clone(&state));
+        let call = move || caller.finish(Some(catch_unwind(AssertUnwindSafe(call))));
+        engines.call(key, Box::new(call));
+        Self(state)
+    }
+
+    /// What the call has returned, once; none if it was never made, or was told already.
+    ///
+    /// # Panics
+    ///
+    /// When the call has.
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
+        let mut state = lock(&self.0);
+        match &mut *state {
+            State::Begun(waker) => {
+                let is_same = waker
+                    .as_ref()
+                    .is_some_and(|waker| waker.will_wake(context.waker()));
+                if !is_same {
+                    // The waker's clone and drop are code of the program.
+                    drop(state);
+                    return self.leave(context.waker().clone());
+                }
+                Poll::Pending
+            }
+            State::Done(outcome) => {
+                let outcome = outcome.take();
+                drop(state);
+                Poll::Ready(told(outcome))
+            }
+        }
+    }
+
+    fn leave(&self, waker: Waker) -> Poll<Option<T>> {
+        let mut state = lock(&self.0);
+        match &mut *state {
+            State::Begun(before) => {
+                let before = before.replace(waker);
+                drop(state);
+                drop(before);
+                Poll::Pending
+            }
+            State::Done(outcome) => {
+                let outcome = outcome.take();
+                drop(state);
+                Poll::Ready(told(outcome))
+            }
+        }
+    }
+}
+
+fn told<T>(outcome: Option<thread::Result<T>>) -> Option<T> {
+    outcome.map(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll<T: Send + 'static>(errand: &Errand<T>) -> Poll<Option<T>> {
+        errand.poll(&Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_call_is_told_once_with_its_panic() {
+        let engines = Engines::default();
+        let one = Errand::begin(&engines, 1, || 7);
+        let outcome = loop {
+            if let Poll::Ready(outcome) = poll(&one) {
+                break outcome;
+            }
+        };
+        assert_eq!(outcome, Some(7));
+        assert_eq!(poll(&one), Poll::Ready(None));
+        let panics = Errand::begin(&engines, 1, || {
+            assert!(engines_are_none(), "a call that panics, as it is to");
+        });
+        let panic = catch_unwind(AssertUnwindSafe(|| while poll(&panics).is_pending() {}));
+        assert!(panic.is_err());
+    }
+
+    fn engines_are_none() -> bool {
+        std::hint::black_box(false)
+    }
+
+    #[test]
+    fn a_call_that_is_never_made_is_told_too() {
+        let state = Arc::new(Mutex::new(State::<u32>::Begun(None)));
+        let errand = Errand(Arc::clone(&state));
+        let caller = Caller(state);
+        assert!(poll(&errand).is_pending());
+        drop(caller);
+        assert_eq!(poll(&errand), Poll::Ready(None));
+    }
+}

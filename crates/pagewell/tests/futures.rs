@@ -1,0 +1,508 @@
+//! Calls that do not wait.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use pagewell::io::engine::{Choice, Settings};
+use pagewell::io::{Direct, Fault, FaultBackend, MemoryBackend};
+use pagewell::{Cache, ErrorKind, File, OpenOptions};
+use pagewell_testkit::wait::{Gate, bounded, until};
+use pagewell_testkit::{Rng, content, scratch};
+
+const PAGE: u64 = 4096;
+
+fn cache(choice: Choice, bytes: u64) -> Cache {
+    let builder = Cache::builder().capacity(bytes);
+    builder.engine(Settings::new(choice)).build().unwrap()
+}
+
+/// Unparks a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// An executor of one thread and one task.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A storage whose reads stop at the gate.
+fn gated(bytes: &[u8]) -> (Arc<Gate>, Arc<FaultBackend<MemoryBackend>>) {
+    let gate = Arc::new(Gate::new());
+    let script = {
+        let gate = Arc::clone(&gate);
+        move |_, _| {
+            gate.pass();
+            Fault::None
+        }
+    };
+    let storage = FaultBackend::new(MemoryBackend::new(bytes.to_vec()), script);
+    (gate, Arc::new(storage))
+}
+
+#[test]
+fn a_hit_is_ready_at_the_first_poll() {
+    let bytes = content(1, 20_000);
+    let cache = cache(Choice::Auto, 4 << 20);
+    let file = cache
+        .open_backend(MemoryBackend::writable(bytes.clone()), "file")
+        .unwrap();
+    let mut whole = vec![0; 20_000];
+    file.read_at(&mut whole, 0).unwrap();
+    for (offset, len) in [
+        (0, 8),
+        (4090, 64),
+        (100, 9000),
+        (19_990, 50),
+        (20_000, 5),
+        (7, 0),
+    ] {
+        let Poll::Ready((buf, result)) = poll_once(&mut file.read_at_async(vec![1; len], offset))
+        else {
+            panic!("{len} bytes at {offset} are there");
+        };
+        let end = (offset as usize + len).min(bytes.len());
+        let expected = &bytes[offset as usize..end];
+        assert_eq!(result.unwrap(), expected.len());
+        assert!(buf[..expected.len()] == *expected);
+        assert_eq!(buf.len(), len);
+    }
+    let Poll::Ready(pinned) = poll_once(&mut file.pin_async(4)) else {
+        panic!("the page is there");
+    };
+    assert!(*pinned.unwrap() == bytes[4 * 4096..]);
+    let error = block_on(file.pin_async(5)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    let error = block_on(file.pin_async(u64::MAX)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    let (_, result) = block_on(file.read_at_async(vec![0; 9], u64::MAX - 3));
+    assert_eq!(result.unwrap(), 0);
+}
+
+#[test]
+fn what_is_missing_is_read_by_every_engine() {
+    for choice in [Choice::Auto, Choice::Worker, Choice::Sync] {
+        for direct in [Direct::Auto, Direct::Never] {
+            let dir = scratch::dir();
+            let path = dir.path().join("file");
+            let bytes = content(2, 3_000_001);
+            std::fs::write(&path, &bytes).unwrap();
+            // A quarter of the file.
+            let cache = cache(choice, 800_000);
+            let options = OpenOptions::new().direct(direct);
+            let file = cache.open_with(&path, &options).unwrap();
+            let mut rng = Rng::new(3);
+            for _ in 0..100 {
+                let offset = rng.below(bytes.len() as u64 + 100);
+                let len = rng.index(30_000);
+                let (buf, result) = block_on(file.read_at_async(vec![0; len], offset));
+                let start = bytes.len().min(offset as usize);
+                let expected = &bytes[start..bytes.len().min(start + len)];
+                assert_eq!(result.unwrap(), expected.len());
+                assert!(buf[..expected.len()] == *expected);
+            }
+            let places: Vec<u64> = (0..64)
+                .map(|_| rng.below(bytes.len() as u64 - 99))
+                .collect();
+            let reads = places.iter().map(|place| (*place, vec![0; 99])).collect();
+            let answers = block_on(file.read_many_async(reads));
+            for (place, (buf, result)) in std::iter::zip(&places, answers) {
+                assert_eq!(result.unwrap(), 99);
+                assert!(buf == bytes[*place as usize..][..99]);
+            }
+            let page = rng.below(700);
+            let pinned = block_on(file.pin_async(page)).unwrap();
+            assert!(*pinned == bytes[(page * PAGE) as usize..][..4096]);
+            drop(pinned);
+            drop(file);
+            assert_eq!(cache.stats().nr_free, cache.stats().nr_frames);
+            cache.verify().unwrap();
+        }
+    }
+}
+
+/// No poll waits for the storage, however many are under way; and tasks that want one page have it read once.
+#[test]
+fn an_executor_of_one_thread_is_never_blocked() {
+    bounded("an executor", || {
+        let bytes = content(4, 1 << 20);
+        let (gate, storage) = gated(&bytes);
+        let cache = cache(Choice::Worker, 4 << 20);
+        let file = cache.open_backend(Arc::clone(&storage), "file").unwrap();
+        // Ten pages, each for 20 tasks.
+        let mut reads: Vec<_> = (0..200)
+            .map(|nr| file.read_at_async(vec![0; 100], nr % 10 * 10 * PAGE + nr))
+            .collect();
+        for read in &mut reads {
+            assert!(poll_once(read).is_pending());
+        }
+        gate.wait_for(10);
+        for read in &mut reads {
+            assert!(poll_once(read).is_pending());
+        }
+        gate.open();
+        for (nr, read) in reads.into_iter().enumerate() {
+            let (buf, result) = block_on(read);
+            assert_eq!(result.unwrap(), 100);
+            assert!(buf == bytes[nr % 10 * 40_960 + nr..][..100]);
+        }
+        assert_eq!(storage.nr_reads(), 10);
+    });
+}
+
+/// Futures are dropped after each number of polls, before they are polled at all, and while the storage has their memory.
+#[test]
+fn futures_are_dropped_at_any_time() {
+    bounded("drops", || {
+        let bytes = content(5, 1 << 20);
+        for choice in [Choice::Auto, Choice::Worker, Choice::Sync] {
+            let cache = cache(choice, 500_000);
+            let storage = MemoryBackend::writable(bytes.clone());
+            let file = cache
+                .open_backend_with(storage, "file", &OpenOptions::new().write())
+                .unwrap();
+            let mut rng = Rng::new(6);
+            for nr_polls in (0..60).map(|nr| nr % 6) {
+                let place = rng.below(bytes.len() as u64 - 50_000);
+                let old = bytes[place as usize..][..9000].to_vec();
+                let mut futures: Vec<Pin<Box<dyn Future<Output = ()>>>> = vec![
+                    Box::pin(async { drop(file.read_at_async(vec![0; 9000], place).await) }),
+                    Box::pin(async { drop(file.write_at_async(old, place).await) }),
+                    Box::pin(async { drop(file.pin_async(place / PAGE).await) }),
+                    Box::pin(async { drop(file.sync_data_async().await) }),
+                    Box::pin(async {
+                        let reads = (0..9).map(|nr| (place + nr * 5000, vec![0; 10]));
+                        drop(file.read_many_async(reads.collect()).await);
+                    }),
+                ];
+                for _ in 0..nr_polls {
+                    futures.retain_mut(|future| {
+                        let mut context = Context::from_waker(Waker::noop());
+                        future.as_mut().poll(&mut context).is_pending()
+                    });
+                    thread::yield_now();
+                }
+                drop(futures);
+                let mut buf = vec![0; 9000];
+                file.read_at(&mut buf, place).unwrap();
+                assert!(buf == bytes[place as usize..][..9000]);
+            }
+            file.close().unwrap();
+            cache.quiesce().unwrap();
+            assert_eq!(cache.stats().nr_free, cache.stats().nr_frames);
+            cache.verify().unwrap();
+        }
+        let (gate, storage) = gated(&bytes);
+        let cache = cache(Choice::Worker, 500_000);
+        let file = cache.open_backend(storage, "gate").unwrap();
+        let mut read = file.read_at_async(vec![0; 10], 77);
+        assert!(poll_once(&mut read).is_pending());
+        gate.wait_for(1);
+        drop(read);
+        gate.open();
+        // It was read all the same, once.
+        assert_eq!(
+            block_on(file.read_at_async(vec![0; 10], 77)).0,
+            bytes[77..87]
+        );
+        assert_eq!(cache.stats().nr_fills, 1);
+    });
+}
+
+#[test]
+fn a_storage_that_hangs_keeps_no_other_file_and_tasks_give_up_in_time() {
+    bounded("timeouts", || {
+        let bytes = content(7, 1 << 20);
+        let (gate, storage) = gated(&bytes);
+        let cache = cache(Choice::Worker, 4 << 20);
+        let hangs = cache.open_backend(storage, "hangs").unwrap();
+        let works = cache
+            .open_backend(MemoryBackend::new(bytes.clone()), "works")
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            for nr in 0..100 {
+                let read = hangs.read_at_async(vec![0; 10], nr * PAGE);
+                let moment = Duration::from_millis(1);
+                assert!(tokio::time::timeout(moment, read).await.is_err());
+                let (buf, result) = works.read_at_async(vec![0; 10], nr * PAGE).await;
+                assert_eq!(result.unwrap(), 10);
+                assert!(buf == bytes[(nr * PAGE) as usize..][..10]);
+            }
+        });
+        gate.open();
+        drop(hangs);
+    });
+}
+
+#[test]
+fn thousands_of_tasks_read_and_write_at_once() {
+    for threads in [1, 3] {
+        let dir = scratch::dir();
+        let path = dir.path().join("file");
+        const LEN: u64 = 4 << 20;
+        let bytes: Vec<u8> = (0..LEN / 8).flat_map(|nr| (nr * 8).to_le_bytes()).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let cache = cache(Choice::Auto, 1 << 20);
+        let options = OpenOptions::new().write().direct(Direct::Auto);
+        let file = Arc::new(cache.open_with(&path, &options).unwrap());
+        let runtime = match threads {
+            1 => tokio::runtime::Builder::new_current_thread().build(),
+            nr => tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(nr)
+                .build(),
+        };
+        let bytes = Arc::new(bytes);
+        runtime.unwrap().block_on(async {
+            let tasks: Vec<_> = (0..4000_u64)
+                .map(|seed| {
+                    let (file, bytes) = (Arc::clone(&file), Arc::clone(&bytes));
+                    tokio::spawn(async move {
+                        let mut rng = Rng::new(seed);
+                        let place = rng.below(LEN - 9000);
+                        let len = rng.index(9000);
+                        let expected = &bytes[place as usize..][..len];
+                        match seed % 8 {
+                            0 => {
+                                let write = file.write_at_async(expected.to_vec(), place);
+                                let (buf, result) = write.await;
+                                assert_eq!(result.unwrap(), len);
+                                assert!(buf == expected);
+                            }
+                            1 if seed % 64 == 1 => file.sync_data_async().await.unwrap(),
+                            2 => {
+                                let pinned = file.pin_async(place / PAGE).await.unwrap();
+                                let start = (place / PAGE * PAGE) as usize;
+                                assert!(*pinned == bytes[start..start + 4096]);
+                            }
+                            _ => {
+                                let (buf, result) = file.read_at_async(vec![0; len], place).await;
+                                assert_eq!(result.unwrap(), len);
+                                assert!(buf == expected);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        let file = Arc::into_inner(file).unwrap();
+        file.close().unwrap();
+        assert!(std::fs::read(&path).unwrap() == *bytes);
+        cache.verify().unwrap();
+    }
+}
+
+#[test]
+fn an_error_is_told_to_who_asked_and_is_not_kept() {
+    for choice in [Choice::Auto, Choice::Worker, Choice::Sync] {
+        let nr = Arc::new(AtomicUsize::new(0));
+        let script = {
+            let nr = Arc::clone(&nr);
+            move |_, _| match nr.fetch_add(1, Ordering::Relaxed) {
+                0 => Fault::Fail(std::io::Error::other("not yet")),
+                _ => Fault::None,
+            }
+        };
+        let bytes = content(8, 100_000);
+        let storage = FaultBackend::new(MemoryBackend::new(bytes.clone()), script);
+        let file = cache(choice, 4 << 20)
+            .open_backend(storage, "file")
+            .unwrap();
+        let (buf, result) = block_on(file.read_at_async(vec![1; 10], 50_000));
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        let source = std::error::Error::source(&error).unwrap();
+        assert_eq!(source.to_string(), "not yet");
+        assert_eq!(buf, [0; 10]);
+        let (buf, result) = block_on(file.read_at_async(buf, 50_000));
+        assert_eq!(result.unwrap(), 10);
+        assert!(buf == bytes[50_000..50_010]);
+        for write in [file.write_at_async(vec![1], 0)] {
+            let (_, result) = block_on(write);
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::ReadOnly);
+        }
+        let error = block_on(file.sync_data_async()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly);
+    }
+}
+
+fn writable(cache: &Cache, bytes: &[u8]) -> (Arc<FaultBackend<MemoryBackend>>, File) {
+    let storage = MemoryBackend::writable(bytes.to_vec());
+    let storage = Arc::new(FaultBackend::new(storage, |_, _| Fault::None));
+    let options = OpenOptions::new().write();
+    let file = cache
+        .open_backend_with(Arc::clone(&storage), "file", &options)
+        .unwrap();
+    (storage, file)
+}
+
+#[test]
+fn writes_appends_and_syncs_are_done_as_by_calls_that_wait() {
+    for choice in [Choice::Auto, Choice::Sync] {
+        let cache = cache(choice, 4 << 20);
+        let mut bytes = content(9, 100_000);
+        let (storage, file) = writable(&cache, &bytes);
+        let mut write = |offset: usize, len: usize, value: u8| {
+            let (buf, result) = block_on(file.write_at_async(vec![value; len], offset as u64));
+            assert_eq!((result.unwrap(), buf), (len, vec![value; len]));
+            let end = offset + len;
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[offset..end].fill(value);
+        };
+        write(10, 20, 1); // a part of a missing page
+        write(12, 2, 2); // a hit
+        write(8192, 4096, 3); // a whole missing page
+        write(20_000, 30_000, 4);
+        write(99_990, 20, 5); // grows
+        write(120_000, 5, 6); // with a gap
+        write(5, 0, 0);
+        let (buf, result) = block_on(file.append_async(b"end".to_vec()));
+        assert_eq!((buf, result.unwrap()), (b"end".to_vec(), 120_005..120_008));
+        bytes.extend(b"end");
+        let nr = storage.nr_sync_datas();
+        block_on(file.sync_data_async()).unwrap();
+        assert!(storage.nr_sync_datas() > nr);
+        let mut now = vec![0; 200_000];
+        assert_eq!(file.read_at(&mut now, 0).unwrap(), bytes.len());
+        assert!(now[..bytes.len()] == bytes);
+        let (_, result) = block_on(file.write_at_async(vec![1; 10], u64::MAX - 4));
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::FileTooLarge);
+        file.close().unwrap();
+    }
+}
+
+#[test]
+fn a_write_waits_for_another_tasks_guard_and_not_for_its_own() {
+    let cache = cache(Choice::Auto, 4 << 20);
+    let (_, file) = writable(&cache, &content(10, 100_000));
+    let guard = file.pin_mut(3).unwrap();
+    let (_, result) = block_on(file.write_at_async(vec![7; 10], 3 * PAGE));
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Deadlock);
+    let guard = guard.detach();
+    let mut write = file.write_at_async(vec![7; 10], 3 * PAGE);
+    for _ in 0..10 {
+        assert!(poll_once(&mut write).is_pending());
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(20));
+            drop(guard);
+        });
+        let (_, result) = block_on(write);
+        assert_eq!(result.unwrap(), 10);
+    });
+    let mut buf = [0; 10];
+    file.read_at(&mut buf, 3 * PAGE).unwrap();
+    assert_eq!(buf, [7; 10]);
+}
+
+/// An executor that runs a task where it is woken: on the engine's thread, or a caller's. The task drops the last handle there.
+struct RunsWhereItIsWoken(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Wake for RunsWhereItIsWoken {
+    fn wake(self: Arc<Self>) {
+        // A task that is woken while it runs runs again; its future is back soon.
+        let mut task = loop {
+            if let Some(task) = self.0.lock().unwrap().take() {
+                break task;
+            }
+            thread::yield_now();
+        };
+        let waker = Waker::from(Arc::clone(&self));
+        match task.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(()) => {}
+            Poll::Pending => *self.0.lock().unwrap() = Some(task),
+        }
+    }
+}
+
+#[test]
+fn a_task_may_be_run_by_its_waker_and_drop_the_last_handle_there() {
+    bounded("a task", || {
+        for choice in [Choice::Auto, Choice::Worker] {
+            for nr in 0..50 {
+                let dir = scratch::dir();
+                let path = dir.path().join("file");
+                std::fs::write(&path, content(11, 100_000)).unwrap();
+                let cache = cache(choice, 4 << 20);
+                let options = OpenOptions::new().direct(Direct::Auto).write();
+                let file = cache.open_with(&path, &options).unwrap();
+                let is_done = Arc::new(AtomicUsize::new(0));
+                let task = {
+                    let is_done = Arc::clone(&is_done);
+                    async move {
+                        let (_, result) = file.read_at_async(vec![0; 10], nr * 1000).await;
+                        assert_eq!(result.unwrap(), 10);
+                        let (_, result) = file.append_async(vec![1; 10]).await;
+                        assert_eq!(result.unwrap(), 100_000..100_010);
+                        file.sync_data_async().await.unwrap();
+                        drop(file);
+                        is_done.store(1, Ordering::Release);
+                    }
+                };
+                let task = Arc::new(RunsWhereItIsWoken(Mutex::new(Some(Box::pin(task)))));
+                Waker::from(task).wake();
+                until("the task has ended", || {
+                    is_done.load(Ordering::Acquire) == 1
+                });
+                assert_eq!(cache.stats().nr_free, cache.stats().nr_frames);
+            }
+        }
+    });
+}
+
+#[test]
+fn readers_that_wait_wake_tasks_and_the_other_way_round() {
+    bounded("threads and tasks", || {
+        let bytes = content(12, 1 << 20);
+        let (gate, storage) = gated(&bytes);
+        let cache = cache(Choice::Worker, 4 << 20);
+        let file = cache.open_backend(Arc::clone(&storage), "file").unwrap();
+        thread::scope(|scope| {
+            // The thread reads, the task waits for it.
+            scope.spawn(|| {
+                let mut buf = [0; 10];
+                file.read_at(&mut buf, 5).unwrap();
+                assert!(buf == bytes[5..15]);
+            });
+            gate.wait_for(1);
+            let task = scope.spawn(|| block_on(file.read_at_async(vec![0; 10], 7)));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!task.is_finished());
+            gate.open();
+            let (buf, result) = task.join().unwrap();
+            assert_eq!(result.unwrap(), 10);
+            assert!(buf == bytes[7..17]);
+        });
+        assert_eq!(storage.nr_reads(), 1);
+    });
+}

@@ -406,7 +406,10 @@ fn while_a_reader_waits_for_what_was_read_ahead_the_next_is_under_way() {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut page = vec![0; PAGE as usize];
-                for at in bytes.chunks(PAGE as usize).zip((0..).step_by(PAGE as usize)) {
+                for at in bytes
+                    .chunks(PAGE as usize)
+                    .zip((0..).step_by(PAGE as usize))
+                {
                     assert_eq!(file.read_at(&mut page, at.1).unwrap(), page.len());
                     assert!(page == at.0);
                 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::bench::plan::{Case, Settings};
 
 pub(super) const READ_MANY: &str = "read-many";
+pub(super) const ASYNC: &str = "async";
 pub(super) const BLOCKING: &str = "blocking";
 pub(super) const PREAD: &str = "pread";
 pub(super) const ONE_THREAD: &str = "one-thread";
@@ -15,7 +16,8 @@ pub(super) const FIO_PSYNC: &str = "fio-psync";
 /// The engines of a case, in the order of their lanes. Those that may not be there come last.
 pub(in crate::bench) const fn engines(case: Case) -> &'static [&'static str] {
     match case {
-        Case::RandomDepth32 | Case::RandomDepth64 => &[READ_MANY, FIO_URING],
+        Case::RandomDepth32 => &[READ_MANY, FIO_URING],
+        Case::RandomDepth64 => &[ASYNC, READ_MANY, FIO_URING],
         Case::Sequential => &[BLOCKING, PREAD, FIO_URING],
         Case::CommitThreads64 => &[BLOCKING, ONE_THREAD, FDATASYNC],
         _ => &[BLOCKING, PREAD, FIO_PSYNC],
@@ -25,7 +27,12 @@ pub(in crate::bench) const fn engines(case: Case) -> &'static [&'static str] {
 /// Which engine is compared with which.
 pub(in crate::bench) const fn ratios(case: Case) -> &'static [(&'static str, &'static str)] {
     match case {
-        Case::RandomDepth32 | Case::RandomDepth64 => &[(READ_MANY, FIO_URING)],
+        Case::RandomDepth32 => &[(READ_MANY, FIO_URING)],
+        Case::RandomDepth64 => &[
+            (ASYNC, READ_MANY),
+            (ASYNC, FIO_URING),
+            (READ_MANY, FIO_URING),
+        ],
         Case::Sequential => &[(BLOCKING, PREAD), (BLOCKING, FIO_URING)],
         Case::CommitThreads64 => &[(BLOCKING, ONE_THREAD), (BLOCKING, FDATASYNC)],
         _ => &[(BLOCKING, PREAD), (BLOCKING, FIO_PSYNC)],
@@ -33,7 +40,11 @@ pub(in crate::bench) const fn ratios(case: Case) -> &'static [(&'static str, &'s
 }
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 7] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 8] = [
+    (
+        ASYNC,
+        "Pagewell, read_at_async: as many futures in one thread",
+    ),
     (READ_MANY, "Pagewell, read_many of as many reads"),
     (
         BLOCKING,

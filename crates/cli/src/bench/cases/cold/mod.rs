@@ -6,6 +6,7 @@
 //!
 //! fio runs as a program of its own, in turns with the other engines, and times itself ([`fio`](super::fio)).
 
+mod asynchronous;
 mod commits;
 mod engines;
 mod file;

@@ -79,36 +79,66 @@ pub(super) fn together<S>(
 }
 
 /// Pages that threads share out among themselves, until a time.
-struct Pages<'o> {
+pub(super) struct Pages<'o> {
     order: &'o [u32],
     nr_taken: AtomicUsize,
     end: Instant,
 }
 
 impl Pages<'_> {
-    /// Fills `places` with the next ones, fewer at the end; none after the time.
+    /// Fills `places` with the next ones, as many as it has room for, or fewer at the end; with none after the time.
     fn take(&self, places: &mut Vec<u64>) {
-        let nr = places.capacity();
         places.clear();
-        if Instant::now() < self.end {
-            // ORDERING: Relaxed; each number is given out once.
-            let at = self.nr_taken.fetch_add(nr, Ordering::Relaxed);
-            let pages = self.order.iter().skip(at).take(nr);
-            places.extend(pages.map(|page| u64::from(*page) * PAGE as u64));
+        while places.len() < places.capacity()
+            && let Some(pos) = self.next()
+        {
+            places.push(pos);
         }
+    }
+
+    /// The place of the next one; none at the end, or after the time.
+    pub(super) fn next(&self) -> Option<u64> {
+        if Instant::now() >= self.end {
+            return None;
+        }
+        // ORDERING: Relaxed; each number is given out once.
+        let page = self
+            .order
+            .get(self.nr_taken.fetch_add(1, Ordering::Relaxed))?;
+        Some(u64::from(*page) * PAGE as u64)
     }
 }
 
 /// How a thread reads at random places.
-pub(super) trait Random: Send {
-    /// Reads a page at each of `places`, and checks it.
-    fn read(&mut self, file: &ColdFile, places: &[u64]) -> Result<(), String>;
+pub(super) trait Random {
+    /// Reads and checks pages until there are none; returns how many.
+    fn run(&mut self, file: &ColdFile, pages: &Pages<'_>) -> Result<usize, String>;
 }
 
-/// Has threads read pages at random for so long, each `depth` at a time.
+/// A thread that reads so many pages at a time by a call, which gets their places and checks what was read.
+pub(super) struct Batches<C> {
+    depth: usize,
+    call: C,
+}
+
+impl<C: FnMut(&ColdFile, &[u64]) -> Result<(), String>> Random for Batches<C> {
+    fn run(&mut self, file: &ColdFile, pages: &Pages<'_>) -> Result<usize, String> {
+        let (mut places, mut nr) = (Vec::with_capacity(self.depth), 0);
+        loop {
+            pages.take(&mut places);
+            if places.is_empty() {
+                return Ok(nr);
+            }
+            (self.call)(file, &places)?;
+            nr += places.len();
+        }
+    }
+}
+
+/// Has threads read pages at random for so long.
 pub(super) fn at_random<R: Random>(
     file: &mut ColdFile,
-    (threads, depth): (u32, usize),
+    threads: u32,
     time: Duration,
     reader: impl Fn(&ColdFile) -> Result<R, String> + Sync,
 ) -> Result<Turn, Failure> {
@@ -124,18 +154,8 @@ pub(super) fn at_random<R: Random>(
         let (file_now, before) = (&*file, file.nr_fills());
         let now = together(
             threads,
-            |_| Ok((reader(file_now)?, Vec::with_capacity(depth))),
-            |(reader, places)| {
-                let mut nr = 0;
-                loop {
-                    pages.take(places);
-                    if places.is_empty() {
-                        return Ok(nr);
-                    }
-                    reader.read(file_now, places)?;
-                    nr += places.len();
-                }
-            },
+            |_| reader(file_now),
+            |reader| reader.run(file_now, &pages),
         )?;
         let nr_fills = file.nr_fills() - before;
         // C1; neighbours may have been read ahead by chance.
@@ -151,22 +171,11 @@ pub(super) fn at_random<R: Random>(
     Ok(turn)
 }
 
-/// `read_many` of as many reads as there are places.
-pub(super) struct ReadMany {
-    memory: Memory,
-}
-
-impl ReadMany {
-    pub(super) fn new(depth: usize) -> Result<ReadMany, String> {
-        Ok(ReadMany {
-            memory: memory(depth * PAGE)?,
-        })
-    }
-}
-
-impl Random for ReadMany {
-    fn read(&mut self, file: &ColdFile, places: &[u64]) -> Result<(), String> {
-        let bufs = self.memory.bytes_mut().chunks_exact_mut(PAGE);
+/// `read_many` of so many reads.
+pub(super) fn read_many(depth: usize) -> Result<impl Random, String> {
+    let mut memory = memory(depth * PAGE)?;
+    let call = move |file: &ColdFile, places: &[u64]| {
+        let bufs = memory.bytes_mut().chunks_exact_mut(PAGE);
         let mut requests: Vec<_> = places
             .iter()
             .zip(bufs)
@@ -183,43 +192,45 @@ impl Random for ReadMany {
             check(file, &buf[..nr], offset)?;
         }
         Ok(())
-    }
+    };
+    Ok(Batches { depth, call })
 }
 
 /// `read_at`.
-pub(super) struct Blocking {
-    memory: Memory,
-}
-
-impl Blocking {
-    pub(super) fn new() -> Result<Blocking, String> {
-        Ok(Blocking {
-            memory: memory(PAGE)?,
-        })
-    }
-}
-
-impl Random for Blocking {
-    fn read(&mut self, file: &ColdFile, places: &[u64]) -> Result<(), String> {
+pub(super) fn blocking() -> Result<impl Random, String> {
+    let mut memory = memory(PAGE)?;
+    let call = move |file: &ColdFile, places: &[u64]| {
         for &pos in places {
-            let buf = self.memory.bytes_mut();
+            let buf = memory.bytes_mut();
             let nr = file.cached.read_at(buf, pos);
             let nr = nr.map_err(|error| chain(&error))?;
             check(file, &buf[..nr], pos)?;
         }
         Ok(())
-    }
+    };
+    Ok(Batches { depth: 1, call })
 }
 
 /// The system call.
-pub(super) struct Pread {
+pub(super) fn pread(file: &ColdFile) -> Result<impl Random, String> {
+    let mut pread = Pread::new(file, PAGE)?;
+    let call = move |file: &ColdFile, places: &[u64]| {
+        places
+            .iter()
+            .try_for_each(|pos| pread.read_block(file, *pos))
+    };
+    Ok(Batches { depth: 1, call })
+}
+
+/// A file for the system call, and memory.
+struct Pread {
     file: File,
     memory: Memory,
 }
 
 impl Pread {
     /// Reads blocks of so many bytes.
-    pub(super) fn new(file: &ColdFile, block: usize) -> Result<Pread, String> {
+    fn new(file: &ColdFile, block: usize) -> Result<Pread, String> {
         let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
         if file.is_direct() {
             flags |= OFlags::DIRECT;
@@ -237,14 +248,6 @@ impl Pread {
         let nr = rustix::io::pread(&self.file, &mut *buf, pos);
         let nr = nr.map_err(|error| format!("cannot read at {pos}: {error}"))?;
         check(file, &buf[..nr], pos)
-    }
-}
-
-impl Random for Pread {
-    fn read(&mut self, file: &ColdFile, places: &[u64]) -> Result<(), String> {
-        places
-            .iter()
-            .try_for_each(|pos| self.read_block(file, *pos))
     }
 }
 
@@ -305,7 +308,7 @@ fn memory(bytes: usize) -> Result<Memory, String> {
 
 /// Whether what was read is whole pages, each that of its place.
 #[inline]
-fn check(file: &ColdFile, bytes: &[u8], pos: u64) -> Result<(), String> {
+pub(super) fn check(file: &ColdFile, bytes: &[u8], pos: u64) -> Result<(), String> {
     let pages = bytes.chunks_exact(PAGE);
     let is_whole = pages.remainder().is_empty() && !bytes.is_empty();
     let mut places = pages.zip((pos..).step_by(PAGE));

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use super::asynchronous::Async;
 use super::commits::Commits;
-use super::engines::{BLOCKING, FDATASYNC, FIO_PSYNC, FIO_URING, ONE_THREAD, PREAD, engines};
+use super::engines::{
+    ASYNC, BLOCKING, FDATASYNC, FIO_PSYNC, FIO_URING, ONE_THREAD, PREAD, engines,
+};
 use super::file::ColdFile;
-use super::reads::{Blocking, Pread, ReadMany, Turn};
-use super::reads::{at_random, in_order_blocking, in_order_pread};
+use super::reads::{
+    Turn, at_random, blocking, in_order_blocking, in_order_pread, pread, read_many,
+};
 use crate::bench::cases::fio::{Fio, Reads};
 use crate::bench::crew::{Schedule, Speeds, Watch};
 use crate::bench::data::Scratch;
@@ -139,11 +143,10 @@ impl Stage {
             }
             (BLOCKING, Case::Sequential) => in_order_blocking(file, block, time),
             (PREAD, Case::Sequential) => in_order_pread(file, block, time),
-            (BLOCKING, _) => at_random(file, (cell.threads, 1), time, |_| Blocking::new()),
-            (PREAD, _) => at_random(file, (cell.threads, 1), time, |file| {
-                Pread::new(file, block)
-            }),
-            _ => at_random(file, (1, depth), time, |_| ReadMany::new(depth)),
+            (BLOCKING, _) => at_random(file, cell.threads, time, |_| blocking()),
+            (PREAD, _) => at_random(file, cell.threads, time, pread),
+            (ASYNC, _) => at_random(file, 1, time, |_| Ok(Async::new(depth))),
+            _ => at_random(file, 1, time, |_| read_many(depth)),
         };
         turn.map(Some)
     }
@@ -207,6 +210,7 @@ mod tests {
         let cells = [
             cell(Case::RandomDepth1, 4096, 1),
             cell(Case::RandomDepth32, 4096, 1),
+            cell(Case::RandomDepth64, 4096, 1),
             cell(Case::RandomThreads32, 4096, 32),
             cell(Case::Sequential, 65_536, 1),
         ];

@@ -8,6 +8,7 @@ use pagewell::Cache;
 use pagewell::baseline::CasLoop;
 use pagewell::refcount::LockBit;
 
+use super::asynchronous::{Async, AsyncOp};
 use super::batch::{Batch, BatchOp};
 use super::miss::Misses;
 use super::mmap::Mmap;
@@ -203,6 +204,7 @@ impl Subject {
         subject.verify("mmap", &Mmap(subject.mapped.bytes()), touched)?;
         subject.verify("optimistic", &Optimistic(subject.cached.clone()), touched)?;
         subject.verify("batch-16", &Batch(subject.cached.clone()), touched)?;
+        subject.verify("async", &Async(subject.cached.clone()), touched)?;
         subject.verify("view", &View(subject.cached.clone()), touched)?;
         subject.verify("referenced", &Referenced(subject.cached.clone()), touched)?;
         subject.verify(
@@ -229,6 +231,7 @@ impl Subject {
             cell.lane(Mmap(self.mapped.bytes())),
             cell.lane(View(open_in(&caches.lock_bit, &self.data)?)),
             cell.batch_lane(open_in(&caches.lock_bit, &self.data)?),
+            cell.async_lane(open_in(&caches.lock_bit, &self.data)?),
         ])
     }
 
@@ -311,6 +314,14 @@ impl Assignment<'_> {
         match self.positions() {
             Some(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
             None => Box::new(Timed::new(BatchOp::new(file, Fixed(0), block))),
+        }
+    }
+
+    fn async_lane<'r>(&self, file: pagewell::File<LockBit>) -> Box<dyn Lane + 'r> {
+        let block = self.cell.block as usize;
+        match self.positions() {
+            Some(positions) => Box::new(Timed::new(AsyncOp::new(file, positions, block))),
+            None => Box::new(Timed::new(AsyncOp::new(file, Fixed(0), block))),
         }
     }
 

@@ -212,7 +212,7 @@ pub(super) fn blocking() -> Result<impl Random, String> {
 }
 
 /// The system call.
-pub(super) fn pread(file: &ColdFile) -> Result<impl Random, String> {
+pub(super) fn pread(file: &ColdFile) -> Result<impl Random + use<>, String> {
     let mut pread = Pread::new(file, PAGE)?;
     let call = move |file: &ColdFile, places: &[u64]| {
         places

@@ -1,10 +1,13 @@
 //! Transfers that overlap: batches with misses, pages that are read before they are wanted, reading ahead apart.
 
+use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use pagewell::io::engine::{Choice, Settings};
-use pagewell::io::{Direct, Fault, FaultBackend, MemoryBackend, Transfers};
+use pagewell::io::engine::{Choice, Deferred, Request, Settings};
+use pagewell::io::{
+    Backend, Direct, Fault, FaultBackend, FileId, MemoryBackend, RacyBytes, Transfers,
+};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions, ReadRequest};
 use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait::{Gate, bounded, until};
@@ -331,6 +334,101 @@ fn a_direct_file_is_read_ahead_of_a_reader_that_goes_forward_backward_or_by_step
         assert_eq!(file.read_at(&mut all, 0).unwrap(), bytes.len());
         assert!(all[..bytes.len()] == bytes);
     }
+}
+
+/// A storage that holds requests until it is opened. Calls are done at once.
+#[derive(Debug)]
+struct Held {
+    inner: MemoryBackend,
+    /// None when it is open.
+    requests: Mutex<Option<Vec<Request>>>,
+}
+
+impl Held {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            inner: MemoryBackend::new(bytes),
+            requests: Mutex::new(Some(Vec::new())),
+        }
+    }
+
+    /// Where the requests that are held begin, in pages, and of how many each is.
+    fn held(&self) -> Vec<(u64, u64)> {
+        let requests = self.requests.lock().unwrap();
+        let of = |request: &Request| (request.pos() / PAGE, request.nr_left() as u64 / PAGE);
+        requests.iter().flatten().map(of).collect()
+    }
+
+    fn open(&self) {
+        let requests = self.requests.lock().unwrap().take();
+        requests.into_iter().flatten().for_each(|it| self.serve(it));
+    }
+
+    fn serve(&self, request: Request) {
+        let result = self.inner.read_at(&request.buffers(), request.pos());
+        request.complete(result);
+    }
+}
+
+impl Backend for Held {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.inner.read_at(bufs, pos)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+
+    fn id(&self) -> FileId {
+        self.inner.id()
+    }
+
+    fn deferred(&self) -> Option<&dyn Deferred> {
+        Some(self)
+    }
+}
+
+impl Deferred for Held {
+    fn start(&self, request: Request) {
+        let mut requests = self.requests.lock().unwrap();
+        match &mut *requests {
+            Some(requests) => requests.push(request),
+            None => {
+                drop(requests);
+                self.serve(request);
+            }
+        }
+    }
+}
+
+/// A reader that is faster than the storage once had nothing under way but what it waited for: the page that has the engine go on was
+/// noticed only when it was there, and not by who waited for it.
+#[test]
+fn while_a_reader_waits_for_what_was_read_ahead_the_next_is_under_way() {
+    bounded("a reader", || {
+        let bytes = content(9, 1 << 20);
+        let storage = Arc::new(Held::new(bytes.clone()));
+        let file = cache(Choice::Auto, 16 << 20)
+            .open_backend(Arc::clone(&storage), "held")
+            .unwrap();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut page = vec![0; PAGE as usize];
+                for at in bytes
+                    .chunks(PAGE as usize)
+                    .zip((0..).step_by(PAGE as usize))
+                {
+                    assert_eq!(file.read_at(&mut page, at.1).unwrap(), page.len());
+                    assert!(page == at.0);
+                }
+            });
+            // Pages 0 and 1 are misses. It waits for page 2.
+            until("two windows", || storage.held().len() == 2);
+            assert_eq!(storage.held(), [(2, 2), (4, 4)]);
+            assert!(!reader.is_finished());
+            storage.open();
+        });
+    });
 }
 
 #[test]

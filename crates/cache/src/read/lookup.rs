@@ -159,6 +159,12 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
+    /// Whether somebody fills `page`, or does something else to its slot.
+    pub(crate) fn is_under_way(self, page: PageNr) -> bool {
+        let seen = self.0.index().look(page);
+        seen.is_some_and(|seen| seen.slot.state() == State::Busy)
+    }
+
     /// Notes for the eviction policy that `page` was used, if it is there and that is not noted yet; whether it is there now, and marked.
     pub(crate) fn mark(self, page: PageNr) -> bool {
         let Some(seen) = self.0.index().look(page) else {

@@ -58,7 +58,7 @@ pub(crate) trait Guide {
     /// How many pages to fill from the missing `page` on, as the read itself still needs `wanted`.
     fn on_miss(&self, page: PageNr, wanted: usize) -> usize;
 
-    /// `page` is read for the first time since it was filled.
+    /// `page` is read for the first time since it was filled, or waited for while somebody else fills it.
     fn on_touch(&self, _page: PageNr) {}
 
     /// Whether such a page is noted as used.
@@ -202,6 +202,10 @@ impl<S: RefScheme> Reader<'_, S> {
                 guide.on_touch(page);
                 done += chunk.len();
                 continue;
+            }
+            if Lookup(self.0).is_under_way(page) {
+                // Read ahead, as a rule. While this thread waits, the engine goes on with what comes after.
+                guide.on_touch(page);
             }
             let pages_left = (off + wanted).div_ceil(self.0.page_size());
             let ahead = || guide.on_miss(page, pages_left);

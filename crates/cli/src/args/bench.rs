@@ -108,6 +108,8 @@ enum What {
     Migrate,
     /// Gets from a B+tree by views, pins, whole pages and a mapping; inserts with a log
     Tree,
+    /// Reads of a file that is in no cache, and commits of many threads: Pagewell, pread, fio, fdatasync
+    Cold,
     /// All of them
     All,
 }
@@ -127,6 +129,7 @@ impl What {
             What::Fork => vec![Bench::Fork],
             What::Migrate => vec![Bench::Migrate],
             What::Tree => vec![Bench::Tree],
+            What::Cold => vec![Bench::Cold],
             What::All => Bench::ALL.to_vec(),
         }
     }
@@ -182,8 +185,22 @@ impl BenchArgs {
                     .to_owned(),
             ));
         }
+        if let [Bench::Cold] = benches.as_slice() {
+            let unused = [
+                ("--file", self.file.is_some()),
+                ("--block", !self.blocks.is_empty()),
+            ];
+            if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
+                return Err(Usage::new(
+                    ErrorKind::ArgumentConflict,
+                    format!(
+                        "{flag} is of no use to `bench cold`: its cases have files and blocks of their own"
+                    ),
+                ));
+            }
+        }
         if let [bench] = benches.as_slice()
-            && !matches!(bench, Bench::Read | Bench::Write)
+            && !matches!(bench, Bench::Read | Bench::Write | Bench::Cold)
         {
             let unused = [
                 ("--file", self.file.is_some()),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::cases::EngineArgs;
 use super::cases::{
-    alloc, contig, engines, eviction, fork, isolation, migrate, pin, read, refcount, space, tree,
-    write,
+    alloc, cold, contig, engines, eviction, fork, isolation, migrate, pin, read, refcount, space,
+    tree, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
@@ -77,6 +77,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     measured.extend(run.each(&plan.fork, fork::run)?);
     measured.extend(run.migrate(&plan.migrate)?);
     measured.extend(run.tree(&plan.tree)?);
+    measured.extend(run.cold(&plan.cold)?);
     if settings.format == Format::Table {
         run.show(&report::summary(&measured))?;
     }
@@ -94,7 +95,11 @@ pub(crate) fn engine_process(args: &EngineArgs) -> Result<(), Failure> {
 }
 
 fn schedule_for(cell: &Cell, settings: &Settings) -> Schedule {
-    Schedule::new(engines(cell.case).len(), settings.rounds, settings.seconds)
+    let (rounds, seconds) = match cell.case.bench() {
+        Bench::Cold => cold::times(settings),
+        _ => (settings.rounds, settings.seconds),
+    };
+    Schedule::new(engines(cell.case).len(), rounds, seconds)
 }
 
 fn planned_duration(cell: &Cell, settings: &Settings) -> Duration {
@@ -233,6 +238,26 @@ impl Run<'_> {
         }
         self.report(&inserted, "")?;
         measured.extend(inserted);
+        Ok(measured)
+    }
+
+    /// Reads of a file that is in no cache, and commits.
+    fn cold(&mut self, cells: &[Cell]) -> Result<Vec<Measured>, Failure> {
+        let Some(most) = cells.iter().map(|cell| cell.file_bytes).max() else {
+            return Ok(Vec::new());
+        };
+        let settings = self.settings;
+        let mut scratch = Scratch::new(settings.dir.clone());
+        self.progress
+            .say(format!("preparing {} of data", Bytes(most)));
+        let note = |text: String| self.progress.note(&text);
+        let mut stage = cold::Stage::new(cells, settings, &mut scratch, note)?;
+        let mut measured = Vec::new();
+        for cell in cells {
+            measured
+                .push(self.measure(cell, |schedule, _, watch| stage.run(cell, schedule, watch))?);
+        }
+        self.report(&measured, &stage.describe())?;
         Ok(measured)
     }
 

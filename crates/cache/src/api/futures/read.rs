@@ -138,6 +138,10 @@ impl<S: RefScheme> ReadAt<'_, S> {
             if guide.marks() && Lookup(&**mapping).mark(page) {
                 guide.on_touch(page);
             }
+            if Lookup(&**mapping).is_under_way(page) {
+                // As for a read that waits.
+                guide.on_touch(page);
+            }
             let nr_pages = (off + wanted).div_ceil(page_size);
             let found = self
                 .waiting

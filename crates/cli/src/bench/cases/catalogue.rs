@@ -1,7 +1,8 @@
 //! Which engines a case has, and which of them are compared.
 
 use super::{
-    alloc, contig, eviction, fork, isolation, migrate, pin, read, refcount, space, tree, write,
+    alloc, cold, contig, eviction, fork, isolation, migrate, pin, read, refcount, space, tree,
+    write,
 };
 use crate::bench::plan::{Bench, Case};
 
@@ -25,6 +26,7 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Migrate => &migrate::ENGINES,
         Bench::Tree if case.inserts() => tree::INSERT_ENGINES,
         Bench::Tree => tree::ENGINES,
+        Bench::Cold => cold::engines(case),
     }
 }
 
@@ -49,6 +51,7 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
         Bench::Migrate => &migrate::RATIOS,
         Bench::Tree if case.inserts() => tree::INSERT_RATIOS,
         Bench::Tree => tree::RATIOS,
+        Bench::Cold => cold::ratios(case),
     }
 }
 
@@ -67,6 +70,7 @@ pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'stati
         Bench::Fork => &fork::LEGEND,
         Bench::Migrate => &migrate::LEGEND,
         Bench::Tree => tree::LEGEND,
+        Bench::Cold => &cold::LEGEND,
     }
 }
 

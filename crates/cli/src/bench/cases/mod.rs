@@ -12,15 +12,18 @@
 //! | [`contig`], [`alloc`] | ways to free contiguous frames; allocators |
 //! | [`space`], [`mod@fork`], [`migrate`] | reads, snapshots and moves of a memory space |
 //! | [`tree`] | ways to read a B+tree, and inserts |
+//! | [`cold`] | ways to read a file that is in no cache, and to commit |
 //!
 //! - **Owns** the engines, what they need while a cell is measured, and the check afterwards.
-//! - **May call** `data`, `crew`, `plan`. A benchmark calls no other one; what two need is in `spaces`.
+//! - **May call** `data`, `crew`, `plan`. A benchmark calls no other one; what two need is in `spaces` and `fio`.
 //! - **Promises** that all engines of a cell do the same work, at the same positions, and that it is checked.
 
 pub(in crate::bench) mod alloc;
 mod catalogue;
+pub(in crate::bench) mod cold;
 pub(in crate::bench) mod contig;
 pub(in crate::bench) mod eviction;
+mod fio;
 pub(in crate::bench) mod fork;
 pub(in crate::bench) mod isolation;
 pub(in crate::bench) mod migrate;

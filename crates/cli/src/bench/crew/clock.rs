@@ -15,7 +15,7 @@ pub(in crate::bench) fn now_ns() -> u64 {
 
 /// Nanoseconds of processor time that all threads of this process have taken so far, in user and in system mode: what `getrusage` counts
 /// too, in microseconds.
-pub(super) fn process_cpu_ns() -> u64 {
+pub(in crate::bench) fn process_cpu_ns() -> u64 {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -18,6 +18,7 @@ pub(crate) enum Bench {
     Fork,
     Migrate,
     Tree,
+    Cold,
 }
 
 impl Bench {
@@ -34,6 +35,7 @@ impl Bench {
         Bench::Fork,
         Bench::Migrate,
         Bench::Tree,
+        Bench::Cold,
     ];
 
     /// The name in the JSON format and on the command line.
@@ -51,6 +53,7 @@ impl Bench {
             Bench::Fork => "fork",
             Bench::Migrate => "migrate",
             Bench::Tree => "tree",
+            Bench::Cold => "cold",
         }
     }
 
@@ -113,6 +116,14 @@ impl Bench {
                 Case::Gets4x,
                 Case::Inserts,
                 Case::InsertsSync,
+            ],
+            Bench::Cold => &[
+                Case::RandomDepth1,
+                Case::RandomDepth32,
+                Case::RandomDepth64,
+                Case::RandomThreads32,
+                Case::Sequential,
+                Case::CommitThreads64,
             ],
         }
     }
@@ -241,6 +252,23 @@ pub(crate) enum Case {
     Inserts,
     /// As inserts, and a sync of the log after each
     InsertsSync,
+    /// Pages at random places, none of them cached, one after the other
+    #[value(name = "random-depth-1")]
+    RandomDepth1,
+    /// The same, 32 at a time by one thread
+    #[value(name = "random-depth-32")]
+    RandomDepth32,
+    /// The same, 64 at a time by one thread
+    #[value(name = "random-depth-64")]
+    RandomDepth64,
+    /// The same by 32 threads, each one after the other
+    #[value(name = "random-threads-32")]
+    RandomThreads32,
+    /// A file that is not cached is read from end to end
+    Sequential,
+    /// 64 threads write a page each of one file, and sync it
+    #[value(name = "commit-threads-64")]
+    CommitThreads64,
 }
 
 impl Case {
@@ -299,6 +327,12 @@ impl Case {
             Case::Gets4x => "gets-4x",
             Case::Inserts => "inserts",
             Case::InsertsSync => "inserts-sync",
+            Case::RandomDepth1 => "random-depth-1",
+            Case::RandomDepth32 => "random-depth-32",
+            Case::RandomDepth64 => "random-depth-64",
+            Case::RandomThreads32 => "random-threads-32",
+            Case::Sequential => "sequential",
+            Case::CommitThreads64 => "commit-threads-64",
         }
     }
 
@@ -371,6 +405,14 @@ impl Case {
             Case::Gets4x => "random keys of a B+tree four times as large as the cache",
             Case::Inserts => "random keys inserted by all threads into one B+tree with a log",
             Case::InsertsSync => "as inserts, and a sync of the log after each",
+            Case::RandomDepth1 => "4 KiB at random that are not cached, one after the other",
+            Case::RandomDepth32 => "the same, 32 at a time by one thread",
+            Case::RandomDepth64 => "the same, 64 at a time by one thread",
+            Case::RandomThreads32 => "the same by 32 threads, each one after the other",
+            Case::Sequential => {
+                "a file that is not cached, from end to end: 64 KiB at a time; fio-uring 1 MiB, 8 at a time"
+            }
+            Case::CommitThreads64 => "64 threads each write 4 KiB of one file, and sync it",
         }
     }
 
@@ -415,6 +457,12 @@ impl Case {
             Case::Fork | Case::FirstWrite => Bench::Fork,
             Case::Forks | Case::Mapped4 | Case::Mapped32 | Case::SecondWalk => Bench::Migrate,
             Case::GetsCached | Case::Gets4x | Case::Inserts | Case::InsertsSync => Bench::Tree,
+            Case::RandomDepth1
+            | Case::RandomDepth32
+            | Case::RandomDepth64
+            | Case::RandomThreads32
+            | Case::Sequential
+            | Case::CommitThreads64 => Bench::Cold,
         }
     }
 
@@ -493,7 +541,7 @@ impl Case {
 
     /// Whether the processor time of the whole process is measured beside the speed: of what other threads do for the workers too.
     pub(in crate::bench) const fn has_cpu_time(self) -> bool {
-        matches!(self, Case::MissBuffered)
+        matches!(self, Case::MissBuffered) || matches!(self.bench(), Bench::Cold)
     }
 
     /// Whether its figures are parts of a whole, from 0 to 1, and no speeds.
@@ -506,7 +554,7 @@ impl Case {
         match self {
             Case::Fragmentation | Case::SecondWalk => "share",
             Case::Zipf99 | Case::Zipf70 | Case::ZipfScan | Case::Loop | Case::Tree => "hit_ratio",
-            Case::Writeback => "MiB/s",
+            Case::Writeback | Case::Sequential => "MiB/s",
             Case::Forks | Case::Mapped4 | Case::Mapped32 => "pages/s",
             _ => "ops/s",
         }

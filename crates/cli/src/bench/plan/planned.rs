@@ -35,6 +35,7 @@ pub(in crate::bench) struct Plan {
     /// Without the cells of `second-walk`, which are measured beside others.
     pub(in crate::bench) migrate: Vec<Cell>,
     pub(in crate::bench) tree: Vec<Cell>,
+    pub(in crate::bench) cold: Vec<Cell>,
     pub(in crate::bench) notes: Vec<String>,
 }
 
@@ -76,6 +77,11 @@ const MEMORY_PER_FILE_BYTE: u64 = 5;
 /// The operating system's pages of a file for each engine, and a cache that may hold all of it dirty.
 const MEMORY_PER_WRITTEN_BYTE: u64 = 6;
 
+/// The file that is read from the device.
+const QUICK_COLD_SIZE: u64 = 64 << 20;
+const LEAST_COLD_SIZE: u64 = 4 << 20;
+/// Bytes of a read of it from end to end.
+const SEQUENTIAL_BLOCK: u64 = 64 << 10;
 /// Bytes of a read of a space.
 const SPACE_BLOCK: u64 = 64;
 /// Bytes of a key of a tree and its value.
@@ -162,6 +168,9 @@ impl Plan {
                     .extend(cells.map(|&threads| without_file(case, TREE_ENTRY, threads)));
             }
         }
+        if settings.asks_for(Bench::Cold) {
+            plan.plan_cold(settings, limits);
+        }
         plan
     }
 
@@ -180,6 +189,40 @@ impl Plan {
             .chain(frames)
             .chain(spaces)
             .chain(&self.tree)
+            .chain(&self.cold)
+    }
+
+    /// Numbers of threads are those of the cases, whatever was asked for.
+    fn plan_cold(&mut self, settings: &Settings, limits: Limits) {
+        if limits.users_file.is_some() {
+            self.notes
+                .push("bench cold is left out: it reads and writes a file of its own".to_owned());
+            return;
+        }
+        let default = if settings.quick {
+            QUICK_COLD_SIZE
+        } else {
+            RANDOM_SIZES[0]
+        };
+        let file_bytes = settings.sizes.iter().copied().max().unwrap_or(default);
+        // Whole transfers of all engines.
+        let file_bytes = (file_bytes >> 20 << 20).max(LEAST_COLD_SIZE);
+        for case in wanted(settings, Bench::Cold) {
+            let (block, threads) = match case {
+                Case::Sequential => (SEQUENTIAL_BLOCK, 1),
+                Case::RandomThreads32 => (FRAME_BYTES as u64, 32),
+                Case::CommitThreads64 => (FRAME_BYTES as u64, 64),
+                _ => (FRAME_BYTES as u64, 1),
+            };
+            let file_bytes = match case {
+                Case::CommitThreads64 => block * u64::from(threads),
+                _ => file_bytes,
+            };
+            self.cold.push(Cell {
+                file_bytes,
+                ..without_file(case, block, threads)
+            });
+        }
     }
 
     fn plan_space(&mut self, settings: &Settings, limits: Limits, threads: &[u32]) {

@@ -38,7 +38,8 @@ pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
         | Bench::Eviction
         | Bench::Contig
         | Bench::Alloc
-        | Bench::Tree => {
+        | Bench::Tree
+        | Bench::Cold => {
             format!("{name}, {workers}")
         }
     }
@@ -92,7 +93,12 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
         Bench::Eviction | Bench::Space => &[Column::File],
         Bench::Fork => &[Column::Memory],
         Bench::Migrate => &[Column::Forks, Column::Memory],
-        Bench::Refcount | Bench::Pin | Bench::Isolation | Bench::Alloc | Bench::Tree => &[],
+        Bench::Refcount
+        | Bench::Pin
+        | Bench::Isolation
+        | Bench::Alloc
+        | Bench::Tree
+        | Bench::Cold => &[],
     }
 }
 

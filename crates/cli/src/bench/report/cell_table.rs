@@ -6,7 +6,7 @@ use super::cell::{MOST_BESIDE_A_FILE, columns_beside, parts};
 use super::format::{align_right, new_table, time, times};
 use super::measured::Measured;
 use crate::bench::cases::engines;
-use crate::bench::plan::{Case, Cell};
+use crate::bench::plan::{Bench, Case, Cell};
 
 pub(super) fn cell_tables(case: Case, measured: &[Measured]) -> Vec<Table> {
     let parts = parts(engines(case));
@@ -64,7 +64,9 @@ fn in_table(measured: &Measured, engine: &str, nr_engines: usize) -> String {
         return format!("{:.1} %", 100.0 * figure.median);
     }
     let time = match case {
-        Case::Writeback => format!("{:.0} MiB/s", figure.median),
+        Case::Writeback | Case::Sequential => format!("{:.0} MiB/s", figure.median),
+        // Engines differ in their number of threads there.
+        _ if case.bench() == Bench::Cold => time(1e9 / figure.median),
         _ => time(f64::from(threads) * 1e9 / figure.median),
     };
     let first = engines(case)[0];

@@ -18,7 +18,12 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Tree => Some(("views", "mmap", "views/mmap")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
         Bench::Pin => Some(("announced", "counted", "announced/counted")),
-        Bench::Isolation | Bench::Eviction | Bench::Alloc | Bench::Fork | Bench::Migrate => None,
+        Bench::Isolation
+        | Bench::Eviction
+        | Bench::Alloc
+        | Bench::Fork
+        | Bench::Migrate
+        | Bench::Cold => None,
     }
 }
 

@@ -44,7 +44,7 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     {
         let _ = writeln!(
             text,
-            "  cpu: processor time of the whole process per read, the cache's own threads included."
+            "  cpu: processor time of the whole process per operation (MiB, in sequential), its own threads included."
         );
     }
     for case in cases(measured) {
@@ -107,6 +107,7 @@ fn title(bench: Bench, files: &str) -> String {
             "TREE: inserts into a B+tree with a log, time per insert and thread".to_owned()
         }
         Bench::Tree => format!("TREE: gets from a B+tree with {files}, time per get and thread"),
+        Bench::Cold => format!("COLD: {files}, time per operation of all threads together"),
         Bench::Migrate => "MIGRATE: a range moved to another node, time per page".to_owned(),
     }
 }
@@ -169,6 +170,7 @@ fn is_telling(measured: &Measured) -> bool {
         Case::SameHot | Case::SameRandom | Case::WriteRandom => measured.cell.block == 64,
         Case::MissBuffered => measured.cell.block == 4096,
         Case::WriteCommit64 | Case::Writeback => true,
+        case if case.bench() == Bench::Cold => true,
         Case::SpaceHot | Case::SpaceRandom | Case::FileRandom | Case::Fork | Case::Forks => true,
         _ => false,
     }

@@ -1,7 +1,7 @@
 //! The engines of `bench read`, and what is compared.
 
 /// The engines, in the order of their lanes.
-pub(in crate::bench) const ENGINES: [&str; 7] = [
+pub(in crate::bench) const ENGINES: [&str; 8] = [
     OPTIMISTIC,
     REFERENCED,
     REFERENCED_CAS,
@@ -9,6 +9,7 @@ pub(in crate::bench) const ENGINES: [&str; 7] = [
     MMAP,
     VIEW,
     BATCH,
+    ASYNC,
 ];
 
 const OPTIMISTIC: &str = "optimistic";
@@ -18,6 +19,7 @@ const PREAD: &str = "pread";
 const MMAP: &str = "mmap";
 const VIEW: &str = "view";
 const BATCH: &str = "batch-16";
+const ASYNC: &str = "async";
 const QUICK_CACHE: &str = "quick_cache";
 
 /// The engines of `miss-buffered`.
@@ -28,7 +30,7 @@ pub(in crate::bench) const MISS_RATIOS: [(&str, &str); 2] =
     [(OPTIMISTIC, PREAD), (OPTIMISTIC, QUICK_CACHE)];
 
 /// Which engine is compared with which.
-pub(in crate::bench) const RATIOS: [(&str, &str); 8] = [
+pub(in crate::bench) const RATIOS: [(&str, &str); 9] = [
     (OPTIMISTIC, REFERENCED),
     (OPTIMISTIC, REFERENCED_CAS),
     (OPTIMISTIC, PREAD),
@@ -37,10 +39,11 @@ pub(in crate::bench) const RATIOS: [(&str, &str); 8] = [
     (VIEW, OPTIMISTIC),
     (BATCH, OPTIMISTIC),
     (BATCH, MMAP),
+    (ASYNC, OPTIMISTIC),
 ];
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 8] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 9] = [
     (
         OPTIMISTIC,
         "Pagewell, read_at: copies without a reference, and checks afterwards",
@@ -68,6 +71,10 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 8] = [
     (
         BATCH,
         "Pagewell, read_many: 16 reads wait for memory together",
+    ),
+    (
+        ASYNC,
+        "Pagewell, read_at_async: a future for each read, ready at its first poll",
     ),
     (
         QUICK_CACHE,

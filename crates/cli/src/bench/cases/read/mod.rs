@@ -4,6 +4,7 @@
 //! every engine, and compares what each gives with `pread`, before anything is measured. `miss` has what is measured in caches that are smaller than the
 //! file.
 
+mod asynchronous;
 mod batch;
 mod engines;
 mod miss;

@@ -8,6 +8,7 @@ use pagewell::Cache;
 use pagewell::baseline::CasLoop;
 use pagewell::refcount::LockBit;
 
+use super::asynchronous::{Async, AsyncOp};
 use super::batch::{Batch, BatchOp};
 use super::miss::Misses;
 use super::mmap::Mmap;
@@ -209,6 +210,7 @@ impl Subject {
         subject.verify("mmap", &Mmap(subject.mapped.bytes()), touched)?;
         subject.verify("optimistic", &Optimistic(subject.cached.clone()), touched)?;
         subject.verify("batch-16", &Batch(subject.cached.clone()), touched)?;
+        subject.verify("async", &Async(subject.cached.clone()), touched)?;
         subject.verify("view", &View(subject.cached.clone()), touched)?;
         subject.verify("referenced", &Referenced(subject.cached.clone()), touched)?;
         subject.verify(
@@ -235,6 +237,7 @@ impl Subject {
             cell.lane(Mmap(self.mapped.bytes())),
             cell.lane(View(open_in(&caches.lock_bit, &self.data)?)),
             cell.batch_lane(open_in(&caches.lock_bit, &self.data)?),
+            cell.async_lane(open_in(&caches.lock_bit, &self.data)?),
         ])
     }
 
@@ -319,6 +322,15 @@ impl Assignment<'_> {
             At::Random(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
             At::Odd(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
             At::One(offset) => Box::new(Timed::new(BatchOp::new(file, Fixed(offset), block))),
+        }
+    }
+
+    fn async_lane<'r>(&self, file: pagewell::File<LockBit>) -> Box<dyn Lane + 'r> {
+        let block = self.cell.block as usize;
+        match self.positions() {
+            At::Random(positions) => Box::new(Timed::new(AsyncOp::new(file, positions, block))),
+            At::Odd(positions) => Box::new(Timed::new(AsyncOp::new(file, positions, block))),
+            At::One(offset) => Box::new(Timed::new(AsyncOp::new(file, Fixed(offset), block))),
         }
     }
 

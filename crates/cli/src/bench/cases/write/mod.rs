@@ -12,7 +12,6 @@ mod append;
 mod blocks;
 mod cache;
 mod engines;
-mod fio;
 mod parts;
 mod stage;
 mod writeback;

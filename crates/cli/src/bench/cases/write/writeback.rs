@@ -11,8 +11,8 @@ use pagewell::{Cache, OpenOptions};
 
 use super::cache::{Dirty, new_cache};
 use super::engines::{FIO, PAGEWELL, PWRITE, WRITEBACK_ENGINES};
-use super::fio::Fio;
 use super::parts::read;
+use crate::bench::cases::fio::Fio;
 use crate::bench::crew::{Schedule, Speeds, clock};
 use crate::bench::data::{DataFile, Rng};
 use crate::bench::plan::Settings;

@@ -257,7 +257,7 @@ MUTANTS = {
     # Copies under the locks of different page tables.
     "entries-copied-by-load-and-store": (
         COUNT,
-        "\tatomic_long_add_return(nr, migrate_entry_copies_of(folio));\n",
+        "\tatomic_long_add(nr, migrate_entry_copies_of(folio));\n",
         "\tatomic_long_set(migrate_entry_copies_of(folio),"
         " atomic_long_read(migrate_entry_copies_of(folio)) + nr);\n",
     ),

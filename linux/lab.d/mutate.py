@@ -216,94 +216,78 @@ MUTANTS = {
         "\txas_store(&xas, dst);\n\tmapping_note_removal(mapping);\n",
         "\txas_store(&xas, dst);\n",
     ),
-    # Migration entries as they were counted in what was published: from the end of
-    # the first walk on, beginning with the number of entries that it made.
+    # Migration entries as they were counted in what was published: copies from the
+    # end of the first walk on.
     "entries-published": (
         "mm/migrate.c",
-        "\t\tmigrate_entries_begin(src);\n"
-        "\t\ttry_to_migrate(src, mode == MIGRATE_ASYNC ? TTU_BATCH_FLUSH : 0);\n",
-        "\t\tint made = folio_mapcount(src);\n"
-        "\t\ttry_to_migrate(src, mode == MIGRATE_ASYNC ? TTU_BATCH_FLUSH : 0);\n"
-        "\t\tif (!folio_mapped(src)) {\n"
-        "\t\t\tmigrate_entries_begin(src);\n"
-        "\t\t\tif (migrate_entries_counted(src))\n"
-        "\t\t\t\tatomic_long_add(made, &src->migrate_entries);\n"
-        "\t\t}\n",
+        "\t\tentries = migrate_entries_begin(src);\n"
+        "\t\tentries += try_to_migrate(src, mode == MIGRATE_ASYNC ? TTU_BATCH_FLUSH : 0);\n",
+        "\t\tentries = try_to_migrate(src, mode == MIGRATE_ASYNC ? TTU_BATCH_FLUSH : 0);\n"
+        "\t\tentries += migrate_entries_begin(src);\n",
     ),
     # A fork's copies are not counted at all.
     "entry-copies-uncounted": (
         "mm/memory.c",
-        "\t\tmigrate_entry_copied(folio, softleaf_to_pfn(entry));\n",
+        "\t\tmigrate_entry_copied(folio, 1);\n",
         "",
     ),
-    # What is dropped stays counted: the walk goes on in vain.
-    "entry-drops-uncounted": (
-        "mm/memory.c",
-        "\t\tmigrate_entry_zapped(folio, softleaf_to_pfn(entry));\n",
-        "",
-    ),
+    # What is restored stays counted: the walk goes on in vain.
     "entry-restores-uncounted": (
         "mm/migrate.c",
-        "\t\tif (entries_counted(rmap_walk_arg))\n"
-        "\t\t\tmigrate_entry_dropped(rmap_walk_arg->folio);\n",
+        "\trmap_walk_arg->entries -= nr_restored;\n",
         "",
     ),
     "entries-made-uncounted": (
         "mm/rmap.c",
-        "\t\t\tmigrate_entry_added(folio);\n",
+        "\t\t\tttma->nr_made++;\n",
         "",
     ),
-    # One too few, one too many.
+    # By areas, and not by pages.
+    "entries-restored-by-areas": (
+        "mm/migrate.c",
+        "\trmap_walk_arg->entries -= nr_restored;\n",
+        "\trmap_walk_arg->entries--;\n",
+    ),
+    # One too few.
     "entries-end-with-one-left": (
         COUNT,
-        "return atomic_long_read(&folio->migrate_entries) == MIGRATE_ENTRIES_COUNTED;",
-        "return atomic_long_read(&folio->migrate_entries) <= MIGRATE_ENTRIES_COUNTED + 1;",
+        "\treturn left;\n",
+        "\treturn left == 1 ? 0 : left;\n",
     ),
-    # Changes under the locks of different page tables.
-    "entries-added-by-load-and-store": (
+    # Copies under the locks of different page tables.
+    "entries-copied-by-load-and-store": (
         COUNT,
-        "\t\tatomic_long_inc(&folio->migrate_entries);\n",
-        "\t\tatomic_long_set(&folio->migrate_entries,"
-        " atomic_long_read(&folio->migrate_entries) + 1);\n",
+        "\tatomic_long_add(nr, migrate_entry_copies_of(folio));\n",
+        "\tatomic_long_set(migrate_entry_copies_of(folio),"
+        " atomic_long_read(migrate_entry_copies_of(folio)) + nr);\n",
     ),
-    # The word is left behind, or lost too early.
-    "entries-never-end": (
+    # A copy that comes while the second walk is under way is not seen.
+    "entries-left-without-copies": (
         COUNT,
-        "long word = atomic_long_xchg(&folio->migrate_entries, 0);",
-        "long word = atomic_long_read(&folio->migrate_entries);",
+        "left = entries + atomic_long_read(migrate_entry_copies_of(folio));",
+        "left = entries + atomic_long_read(migrate_entry_copies_of(folio)) % 1;",
     ),
-    "entries-lost-by-the-move": (
+    # What was known is lost between the walks, or when a move is tried again.
+    "entries-lost-between-the-walks": (
         "mm/migrate.c",
-        "if (!folio_test_hugetlb(folio) && !migrate_entries_counted(folio))",
-        "if (!folio_test_hugetlb(folio))",
+        "*entries = dst->index;",
+        "*entries = migrate_entries_begin(dst);",
     ),
-    # The count of a folio moves by entries of pages that were its tails.
-    "entry-copies-of-tails-counted": (
-        COUNT,
-        "\tif (folio_pfn(folio) == pfn)\n\t\tmigrate_entry_added(folio);\n",
-        "\tmigrate_entry_added(folio);\n",
-    ),
-    "entry-drops-of-tails-counted": (
-        COUNT,
-        "\tif (folio_pfn(folio) == pfn)\n\t\tmigrate_entry_dropped(folio);\n",
-        "\tmigrate_entry_dropped(folio);\n",
-    ),
-    # Who restores entries takes the word for a count that nobody has begun.
-    "entries-of-splits-counted": (
+    "entries-lost-by-a-retry": (
         "mm/migrate.c",
-        "__remove_migration_ptes(src, dst, flags, false);",
-        "__remove_migration_ptes(src, dst, flags, migrate_entries_counted(src));",
+        "\t\tlist_add(&dst->lru, prev);\n"
+        "\t\t__migrate_folio_record(dst, old_folio_state, anon_vma, entries);\n",
+        "\t\tlist_add(&dst->lru, prev);\n"
+        "\t\t__migrate_folio_record(dst, old_folio_state, anon_vma,"
+        " migrate_entries_begin(src));\n",
     ),
-    # The private word of something else is taken for a count.
-    "entries-of-files-counted": (
-        COUNT,
-        "return folio_test_anon(folio) && !folio_test_large(folio) &&\n",
-        "return !folio_test_large(folio) &&\n",
-    ),
-    "entries-of-large-folios-counted": (
-        COUNT,
-        "if (!folio_test_anon(folio) || folio_test_large(folio) ||\n",
-        "if (!folio_test_anon(folio) ||\n",
+    # Who has not counted ends its walk all the same.
+    "entries-of-others-counted": (
+        "mm/migrate.c",
+        "\t\t.map_unused_to_zeropage = flags & TTU_USE_SHARED_ZEROPAGE,\n",
+        "\t\t.map_unused_to_zeropage = flags & TTU_USE_SHARED_ZEROPAGE,\n"
+        "\t\t.counted = true,\n"
+        "\t\t.entries = migrate_entries_begin(src) + 1,\n",
     ),
     # Merging what has several owners, or without undoing what the split did.
     "merge-ignores-tags": (

@@ -438,7 +438,7 @@ class Checks(unittest.TestCase):
         return said.getvalue()
 
     def test_ratios_are_of_pairs_and_targets_are_met_or_missed(self):
-        self.assertNotIn("missed", self.tables(self.lines(8)))
+        self.assertNotIn("missed", self.tables(self.lines(40)))
         said = self.tables(self.lines(1.05))
         self.assertIn("| missed |", said)
         self.assertIn("1.050 (1.050 to 1.050) | 1.050 | met", said)

@@ -11,7 +11,7 @@ use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::errand::Errand;
 use crate::base::error::{Error, Op};
-use crate::writeback::durable::Sync;
+use crate::dirty::commits::Sync;
 use crate::writeback::flush::Flusher;
 
 /// A sync: [`File::sync_data_async`].

@@ -22,7 +22,7 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 12] = [
+    pub(crate) const ALL: [Bench; 13] = [
         Bench::Refcount,
         Bench::Pin,
         Bench::Read,

@@ -94,6 +94,7 @@ impl Stage {
         let mut speeds = Speeds {
             of_lanes: vec![Vec::new(); engines.len()],
             cpu_ns: vec![Vec::new(); engines.len()],
+            memory: None,
         };
         // The first use of memory, threads and rings is not counted.
         self.turn(cell, engines[0], each / 4)?;

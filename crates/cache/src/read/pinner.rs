@@ -22,7 +22,7 @@
 //! Everything else is a counted pin: a page that is missing, or not hot, or in motion; one without a mark; a thread without a slot left.
 //!
 //! Proved by `loom_announced_pin_vs_write`, `loom_announced_pin_vs_evict`, `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus
-//! tests `announce-*`; the mutants `announce-*`, `replaced-without-retiring`, `emptied-without-retiring`.
+//! tests `announce-*`; the mutants `announce-*`, `emptied-without-retiring`.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameRef, Hold};

@@ -363,3 +363,19 @@ impl fmt::Debug for Announcements {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_marked_where_each_announcement_would_cost_a_fence() {
+        assert!(!Announcements::new(4, Fences::symmetric()).is_usable());
+        let fences = Fences::new();
+        let announcements = Announcements::new(4, fences);
+        assert_eq!(announcements.is_usable(), fences.is_asymmetric());
+        // Refused later: no more are marked.
+        announcements.is_refused.store(true, Ordering::Relaxed);
+        assert!(!announcements.is_usable());
+    }
+}

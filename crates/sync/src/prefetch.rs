@@ -19,6 +19,7 @@ pub fn prefetch<T>(place: *const T) {
 ///
 /// For a word that is loaded, and loaded again at the end: else the compiler keeps a base and an index for it, which takes two registers
 /// all the while, and in a short read the stack has to make up for the second.
+#[allow(clippy::pointers_in_nomem_asm_block)] // The pointer is not followed: there is no instruction.
 #[inline(always)]
 pub fn in_one_register<T>(word: &T) -> &T {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]

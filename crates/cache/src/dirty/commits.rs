@@ -47,8 +47,16 @@ pub(crate) enum Sync {
 /// The commits of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Commits {
-    /// The one that may still be followed, and all that is wanted of it.
-    forming: Padded<Mutex<Option<(Arc<Commit>, Sync)>>>,
+    /// The one that may still be followed.
+    forming: Padded<Mutex<Option<Forming>>>,
+}
+
+/// A commit that may still be followed.
+#[derive(Debug)]
+struct Forming {
+    commit: Arc<Commit>,
+    /// What it is to make durable for all.
+    wanted: Sync,
 }
 
 /// One sync of the storage, for all that follow it.
@@ -95,12 +103,15 @@ impl Commits {
     /// Step 1, or step a.
     pub(crate) fn join(&self, what: Sync) -> Role<'_> {
         let mut forming = lock(&self.forming);
-        if let Some((commit, wanted)) = &mut *forming {
-            *wanted = what.max(*wanted);
-            return Role::Follow(Arc::clone(commit));
+        if let Some(forming) = &mut *forming {
+            forming.wanted = what.max(forming.wanted);
+            return Role::Follow(Arc::clone(&forming.commit));
         }
         let commit = Arc::new(Commit::default());
-        *forming = Some((Arc::clone(&commit), what));
+        *forming = Some(Forming {
+            commit: Arc::clone(&commit),
+            wanted: what,
+        });
         Role::Lead(Lead {
             commits: self,
             commit,
@@ -145,8 +156,8 @@ impl Lead<'_> {
         if self.is_forming {
             self.is_forming = false;
             // Only its leader takes a commit out, so it is this one.
-            if let Some((_, wanted)) = lock(&self.commits.forming).take() {
-                self.what = wanted;
+            if let Some(forming) = lock(&self.commits.forming).take() {
+                self.what = forming.wanted;
             }
         }
         self.what

@@ -40,6 +40,11 @@ const COMPARISON: [&str; 11] = [
 /// The case in which the processor time is measured.
 const WITH_CPU_TIME: &str = "miss-buffered";
 
+/// Whether the processor time is measured.
+fn has_cpu_time(record: &Value) -> bool {
+    text(record, "case") == WITH_CPU_TIME || text(record, "bench") == "cold"
+}
+
 /// The engines of that case, and what is compared.
 const MISS: [&str; 5] = [
     "optimistic",
@@ -102,10 +107,29 @@ const WRITEBACK: [&str; 6] = [
 
 /// What writeback is measured with: fio need not be installed.
 fn writeback_engines() -> &'static [&'static str] {
-    match Command::new("fio").arg("--version").output() {
-        Ok(output) if output.status.success() => &WRITEBACK,
-        _ => &WRITEBACK[..3],
+    if has_fio() {
+        &WRITEBACK
+    } else {
+        &WRITEBACK[..3]
     }
+}
+
+/// The cases of `cold`, with block, size of the file, and threads; what is there without fio; and what is there with it.
+#[rustfmt::skip]
+const COLD: [(&str, u64, u64, u64, &[&str], &[&str]); 6] = [
+    ("random-depth-1", 4096, 4 << 20, 1, &["blocking", "pread", "blocking/pread"], &["fio-psync", "blocking/fio-psync"]),
+    ("random-depth-32", 4096, 4 << 20, 1, &["read-many"], &["fio-uring", "read-many/fio-uring"]),
+    ("random-depth-64", 4096, 4 << 20, 1, &["async", "read-many", "async/read-many"],
+        &["fio-uring", "async/fio-uring", "read-many/fio-uring"]),
+    ("random-threads-32", 4096, 4 << 20, 32, &["blocking", "pread", "blocking/pread"], &["fio-psync", "blocking/fio-psync"]),
+    ("sequential", 65_536, 4 << 20, 1, &["blocking", "pread", "blocking/pread"], &["fio-uring", "blocking/fio-uring"]),
+    ("commit-threads-64", 4096, 64 << 12, 64,
+        &["blocking", "one-thread", "fdatasync", "blocking/one-thread", "blocking/fdatasync"], &[]),
+];
+
+fn has_fio() -> bool {
+    let output = Command::new("fio").arg("--version").output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 /// The lines of a run, each a JSON object.
@@ -159,7 +183,7 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             (&COMPARISON[..], "cpu_ratio", "high")
         };
         let mut fields = fields.to_vec();
-        if text(&record, "case") == WITH_CPU_TIME {
+        if has_cpu_time(&record) {
             let at = fields.iter().position(|field| *field == after).unwrap();
             fields.insert(at + 1, more);
             let cpu = number(&record, more);
@@ -178,7 +202,7 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
         let (low, high) = if record.get("engine").is_some() {
             let unit = match text(&record, "case") {
                 "fragmentation" => "share",
-                "writeback" => "MiB/s",
+                "writeback" | "sequential" => "MiB/s",
                 case if case.starts_with("second-walk") => "share",
                 _ if text(&record, "bench") == "migrate" => "pages/s",
                 _ if text(&record, "bench") == "eviction" => "hit_ratio",
@@ -262,6 +286,8 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 "batch-16",
                 "batch-16/optimistic",
                 "batch-16/mmap",
+                "async",
+                "async/optimistic",
             ] {
                 for block in [64, 4096] {
                     let row = (
@@ -366,6 +392,13 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
             expected.extend(frames("tree", case, &TREE, 128, threads));
         }
         expected.extend(frames("tree", "inserts", &["views"], 128, threads));
+    }
+    for (case, block, file_bytes, threads, ours, with_fio) in COLD {
+        let with_fio = if has_fio() { with_fio } else { &[] };
+        for what in ours.iter().chain(with_fio) {
+            let (what, case) = ((*what).to_owned(), case.to_owned());
+            expected.insert(("cold".into(), what, case, block, file_bytes, threads));
+        }
     }
     let shares = &MIGRATE[..3];
     expected.extend(frames(
@@ -515,6 +548,10 @@ fn a_ratio_is_that_of_its_two_figures() {
         ("bench contig --quick --case order-9", 5),
         ("bench alloc --case order-0-private", 5),
         ("bench write --size 64K --block 64 --case append", 2),
+        (
+            "bench cold --size 4M --case random-depth-1",
+            if has_fio() { 2 } else { 1 },
+        ),
     ] {
         let mut records = records(arguments);
         records.retain(|(_, record)| record["threads"] == 1);
@@ -596,6 +633,8 @@ fn tables_are_plain_text_without_a_progress_bar_in_a_pipe() {
         "miss-buffered",
         "zipf-0.99",
         "simulated",
+        "commit-threads-64",
+        "fdatasync",
     ] {
         assert!(finished.stdout.contains(word), "{word}");
     }

@@ -8,6 +8,8 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         ("--nonsense", "--nonsense"),
         ("walk", "walk"),
         ("bench write --file x", "--file"),
+        ("bench cold --file x", "--file"),
+        ("bench cold --block 64", "--block"),
         ("bench write --case same-random", "bench read"),
         ("bench read --case writeback", "bench write"),
         ("bench --nonsense", "--nonsense"),

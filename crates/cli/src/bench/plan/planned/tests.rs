@@ -79,6 +79,8 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     let nr_misses = 2;
     // Three cases with two numbers of threads.
     let nr_trees = 3 * 2;
+    // Each case has its own number of threads.
+    let nr_cold = 6;
     assert_eq!(
         plan.cells().count(),
         6 + 12
@@ -90,6 +92,7 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
             + (4 + 2)
             + nr_spaces
             + nr_trees
+            + nr_cold
     );
     assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
     assert!(plan.notes.is_empty());

@@ -35,7 +35,11 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
         let _ = writeln!(
             text,
             "  Beside each time: how many times faster {} is than that engine.",
-            engines(first.cell.case)[0]
+            match bench {
+                // It differs from case to case.
+                Bench::Cold => "the first engine",
+                _ => engines(first.cell.case)[0],
+            }
         );
     }
     if measured
@@ -44,7 +48,7 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     {
         let _ = writeln!(
             text,
-            "  cpu: processor time of the whole process per operation (MiB, in sequential), its own threads included."
+            "  cpu: processor time of the whole process per operation (sequential: MiB), all threads included."
         );
     }
     for case in cases(measured) {

@@ -183,8 +183,8 @@ mod tests {
         let random = pagewell::Advice::Random;
         file.cached.advise(0..0, random).unwrap();
         for _ in 0..2 {
-            let before = file.nr_fills();
             let pages = file.unread().unwrap().to_vec();
+            let before = file.nr_fills();
             assert_eq!(pages.len(), BYTES as usize / PAGE);
             let mut buf = [0; PAGE];
             for page in &pages {

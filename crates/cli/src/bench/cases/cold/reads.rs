@@ -1,8 +1,8 @@
 //! Reads of pages that are not cached, for so long, by threads that begin together.
 
 use std::fs::File;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,9 @@ pub(super) fn together<S>(
 pub(super) struct Pages<'o> {
     order: &'o [u32],
     nr_taken: AtomicUsize,
-    end: Instant,
+    time: Duration,
+    /// Set by the first that asks, so that a late thread reads a page all the same.
+    end: OnceLock<Instant>,
 }
 
 impl Pages<'_> {
@@ -98,7 +100,8 @@ impl Pages<'_> {
 
     /// The place of the next one; none at the end, or after the time.
     pub(super) fn next(&self) -> Option<u64> {
-        if Instant::now() >= self.end {
+        let now = Instant::now();
+        if now >= *self.end.get_or_init(|| now + self.time) {
             return None;
         }
         // ORDERING: Relaxed; each number is given out once.
@@ -149,7 +152,8 @@ pub(super) fn at_random<R: Random>(
         let pages = Pages {
             order: &order,
             nr_taken: AtomicUsize::new(0),
-            end: Instant::now() + left,
+            time: left,
+            end: OnceLock::new(),
         };
         let (file_now, before) = (&*file, file.nr_fills());
         let now = together(
@@ -264,7 +268,7 @@ pub(super) fn in_order(
         let left = clock::to_ns(time) - turn.ns;
         let (begin, cpu) = (clock::now_ns(), clock::process_cpu_ns());
         let mut pos = 0;
-        while pos < file.data.bytes && clock::now_ns() - begin < left {
+        while pos < file.data.bytes && (pos == 0 || clock::now_ns() - begin < left) {
             read(file, pos).map_err(Failure::Run)?;
             pos += block as u64;
         }

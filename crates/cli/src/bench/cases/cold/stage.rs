@@ -54,8 +54,7 @@ impl Stage {
         if let Some(file) = &stage.file {
             if !file.is_direct() {
                 note(format!(
-                    "no direct transfers in {} ({}): all engines read through the operating system's cache, and \
-                     nothing is cold",
+                    "no direct transfers in {}: {}; so nothing is cold",
                     file.data.label,
                     file.transfers()
                 ));

@@ -10,15 +10,8 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 use super::slots::{Ended, Scan, Slot, Slots, Word};
 use crate::count::RefScheme;
 use crate::lists::FreeLists;
-use crate::records::FrameMeta;
+use crate::records::{CLOSED, NONE, ON};
 use crate::words::FrameNr;
-
-/// References to the frame are counted.
-const NONE: u32 = 0;
-/// They may be announced.
-const ON: u32 = 1;
-/// They are counted; those that were announced before are still good.
-const CLOSED: u32 = 2;
 
 /// So many retired frames are kept at the most until a look is made for them: many for one fence.
 const LOOK_AT: usize = if cfg!(loom) { 1 } else { 32 };
@@ -52,36 +45,6 @@ struct State {
     retired: Vec<FrameNr>,
     /// The same after a look which found them announced: who ends that looks again.
     kept: Vec<FrameNr>,
-}
-
-impl<S: RefScheme> FrameMeta<S> {
-    /// Whether references to the frame may be announced. Who relies on it has announced the frame before (E1).
-    #[inline(always)]
-    fn is_open(&self) -> bool {
-        // ORDERING: Acquire, E4; and what is loaded after it, to see that the frame is still the page's, is not loaded before.
-        self.mark.load(Ordering::Acquire) == ON
-    }
-
-    /// Whether the count has a reference for announced ones, and maybe for none of them now. A hint, but to the holder of the claim of the
-    /// page that is in the frame: to it no mark that is there is missing.
-    #[inline]
-    pub fn is_marked(&self) -> bool {
-        // ORDERING: Relaxed; marks are set under the claim, whose end is released and whose beginning acquires. A mark that is seen though it has
-        // gone is looked at again with the lock.
-        self.mark.load(Ordering::Relaxed) != NONE
-    }
-
-    /// Changes the mark, with the lock.
-    fn set_mark(&self, mark: u32) {
-        // ORDERING: Release; E4 for `ON`. `CLOSED` is ordered by the heavy fence (E1).
-        self.mark.store(mark, Ordering::Release);
-    }
-
-    /// The mark, with the lock.
-    fn mark(&self) -> u32 {
-        // ORDERING: Relaxed; I2.
-        self.mark.load(Ordering::Relaxed)
-    }
 }
 
 impl Announcements {

@@ -27,7 +27,7 @@ pub struct FrameMeta<S: RefScheme> {
     flags: AtomicU32,
     /// Whether references to the frame may be announced instead of counted, and then one counted reference stands for all of them:
     /// [`announce`](crate::announce) says who may change it, and who may believe it.
-    pub(crate) mark: AtomicU32,
+    pub(super) mark: AtomicU32,
     /// Whom the frame belongs to; the meaning is the owner's. Written by the holder of the
     /// [`UniqueFrame`](crate::UniqueFrame) before it publishes; settled while a reference is held.
     owner: AtomicU64,

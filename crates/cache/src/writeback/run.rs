@@ -26,7 +26,7 @@ pub(super) struct Outgoing<'m, S: RefScheme> {
 pub(super) struct Run<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
-    outgoing: Vec<Outgoing<'m, S>>,
+    pub(super) outgoing: Vec<Outgoing<'m, S>>,
     pub(super) is_given: bool,
 }
 

@@ -114,9 +114,12 @@ fn writeback_engines() -> &'static [&'static str] {
     }
 }
 
+/// Engines and ratios.
+type Names = &'static [&'static str];
+
 /// The cases of `cold`, with block, size of the file, and threads; what is there without fio; and what is there with it.
 #[rustfmt::skip]
-const COLD: [(&str, u64, u64, u64, &[&str], &[&str]); 6] = [
+const COLD: [(&str, u64, u64, u64, Names, Names); 6] = [
     ("random-depth-1", 4096, 4 << 20, 1, &["blocking", "pread", "blocking/pread"], &["fio-psync", "blocking/fio-psync"]),
     ("random-depth-32", 4096, 4 << 20, 1, &["read-many"], &["fio-uring", "read-many/fio-uring"]),
     ("random-depth-64", 4096, 4 << 20, 1, &["async", "read-many", "async/read-many"],

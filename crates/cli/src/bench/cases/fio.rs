@@ -40,8 +40,8 @@ pub(super) struct Report {
     pub(super) cpu_ns: u64,
 }
 
-/// Shorter runs than that its clock, which has milliseconds, cannot tell.
-const SHORTEST: Duration = Duration::from_millis(20);
+/// Of shorter runs of many threads it may report no processor time at all.
+const SHORTEST: Duration = Duration::from_millis(100);
 
 impl Fio {
     pub(super) fn find() -> Option<Fio> {

@@ -3,7 +3,7 @@
 use crate::pages::Quota;
 use crate::rules::Rules;
 
-/// The groups whose pages have one order: a group that is apart, or, as [`Group::NONE`], all others.
+/// The groups whose pages have one order: a group that is apart, or, as [`Group::NONE`](crate::Group::NONE), all others.
 #[derive(Debug)]
 pub(crate) struct Domain {
     pub(crate) rules: Rules,

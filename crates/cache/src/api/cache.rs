@@ -134,7 +134,15 @@ impl<S: RefScheme> Cache<S> {
         // Before the file is created, or emptied.
         self.page_size_of(options, path)?;
         self.check_group(options, path)?;
-        let failed = |error| Error::from_io(Op::Open, error).with_path(path);
+        let failed = |error: std::io::Error| {
+            let is_refused = options.direct == Some(Direct::Always)
+                && error.kind() == std::io::ErrorKind::Unsupported;
+            let error = match is_refused {
+                true => Error::new(ErrorKind::Unavailable, Op::Open).with_source(error),
+                false => Error::from_io(Op::Open, error),
+            };
+            error.with_path(path)
+        };
         if options.write.is_none() {
             let direct = options.direct.unwrap_or_default();
             let backend = FileBackend::open_for_reading(path, direct).map_err(failed)?;

@@ -256,7 +256,6 @@ impl Error {
             }
             io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             io::ErrorKind::ResourceBusy if op == Op::Open => ErrorKind::Busy,
-            io::ErrorKind::Unsupported if op == Op::Open => ErrorKind::Unavailable,
             _ => ErrorKind::Io,
         };
         Self::new(kind, op).with_source(source)

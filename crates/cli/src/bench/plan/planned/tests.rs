@@ -81,6 +81,8 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     let nr_trees = 3 * 2;
     // Each case has its own number of threads.
     let nr_cold = 6;
+    // Two cases with two numbers of threads.
+    let nr_pins = 2 * 2;
     assert_eq!(
         plan.cells().count(),
         6 + 12
@@ -93,6 +95,7 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
             + nr_spaces
             + nr_trees
             + nr_cold
+            + nr_pins
     );
     assert!(plan.migrate.iter().all(|cell| cell.forks == 100));
     assert!(plan.notes.is_empty());

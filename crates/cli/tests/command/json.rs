@@ -192,6 +192,16 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             let cpu = number(&record, more);
             assert!(cpu > 0.0 && cpu.is_finite(), "{line}");
         }
+        if text(&record, "case") == "gets-4x" && record.get("engine").is_some() {
+            // What the memory of each engine was bounded to, or why it was not.
+            let bounds = ["memory_bytes", "memory_unbounded"];
+            let bounds = bounds.map(|field| record.get(field).map(|_| field));
+            let [Some(bound), None] | [None, Some(bound)] = bounds else {
+                panic!("{line}");
+            };
+            let at = fields.iter().position(|field| *field == "rounds").unwrap();
+            fields.insert(at + 1, bound);
+        }
         assert_eq!(
             record.as_object().map(|object| object.len()),
             Some(fields.len()),

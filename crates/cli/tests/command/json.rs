@@ -196,7 +196,7 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             // What the memory of each engine was bounded to, or why it was not.
             let bounds = ["memory_bytes", "memory_unbounded"];
             let bounds = bounds.map(|field| record.get(field).map(|_| field));
-            let [Some(bound), None] | [None, Some(bound)] = bounds else {
+            let ([Some(bound), None] | [None, Some(bound)]) = bounds else {
                 panic!("{line}");
             };
             let at = fields.iter().position(|field| *field == "rounds").unwrap();

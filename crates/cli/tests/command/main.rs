@@ -28,6 +28,8 @@ const OF_THE_MACHINE: [&str; 3] = [
     "fio is not installed",
     ": they take turns, and the figures say so",
     "of memory can be taken",
+    // Where temporary files are in memory.
+    "no direct transfers in",
 ];
 
 /// What a run has said on standard error, but for what it says because of the machine.

@@ -24,7 +24,7 @@ fn pagewell(arguments: &str) -> Command {
 const SHORT: &str = "--seconds 0.002 --rounds 1 --threads 1,2";
 
 /// Notes that say what the machine has not: they tell nothing of the run.
-const OF_THE_MACHINE: [&str; 3] = [
+const OF_THE_MACHINE: [&str; 4] = [
     "fio is not installed",
     ": they take turns, and the figures say so",
     "of memory can be taken",

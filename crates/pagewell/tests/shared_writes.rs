@@ -24,15 +24,15 @@ const TABLE: &str = "
 | pin, and its drop | 0 | 2 | 0 | 0 | 1 | frame's record 2u |
 | pin of a page that is pinned again and again, and its drop | 0 | 0 | 0 | 0 | 2 |  |
 | owned pin, and its drop | 0 | 4 | 0 | 0 | 0 | frame's record 2u, handles of the file 2u |
-| read of 4 KiB, miss | 10 | 8 | 2 | 0 | 2 | frame's record 7s 2u, handle's sequence 2s, permits 2u, slot 1s 1u, statistics 1u, transfers 2u |
+| read of 4 KiB, miss | 8 | 8 | 2 | 1 | 2 | frame's record 7s 2u, handle's sequence 1l, permits 2u, slot 1s 1u, statistics 1u, transfers 2u |
 | first write to a clean page | 8 | 6 | 2 | 0 | 0 | counts of unclean frames 2u, dirty bits of the file 2u, frame's record 7s 1u, slot 1s 1u |
 | write to a dirty page | 8 | 2 | 2 | 0 | 0 | frame's record 7s 1u, slot 1s 1u |
 | pin to change, and its drop, dirty page | 12 | 6 | 3 | 2 | 4 | frame's record 10s 3u, guards of the file 2l, numbers of guards 1u, slot 2s 2u |
 | append within a page | 9 | 2 | 2 | 1 | 0 | frame's record 7s 1u, size of the file 1s 1l, slot 1s 1u |
 | append that begins a page | 9 | 6 | 2 | 1 | 2 | counts of unclean frames 2u, dirty bits of the file 2u, frame's record 7s 1u, size of the file 1s 1l, slot 1s 1u |
 | clone of a handle, and its drop | 0 | 6 | 0 | 0 | 0 | handles of the file 6u |
-| 32 reads of 4 KiB, misses that evict | 414 | 385 | 96 | 4 | 128 | frame's record 286s 160u, handle's sequence 64s, node 3l, permits 64u, queues 1l, slot 64s 64u, statistics 33u, transfers 64u |
-| the same under CLOCK, the baseline | 352 | 448 | 96 | 96 | 128 | frame's record 224s 160u, hand of all 32u, handle's sequence 64s, node 96l, permits 64u, slot 64s 64u, statistics 64u, transfers 64u |
+| 32 reads of 4 KiB, misses that evict | 352 | 385 | 96 | 36 | 128 | frame's record 286s 160u, handle's sequence 2s 32l, node 3l, permits 64u, queues 1l, slot 64s 64u, statistics 33u, transfers 64u |
+| the same under CLOCK, the baseline | 290 | 448 | 96 | 128 | 128 | frame's record 224s 160u, hand of all 32u, handle's sequence 2s 32l, node 96l, permits 64u, slot 64s 64u, statistics 64u, transfers 64u |
 | space: read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | space: read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
 | space: view of an integer and 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
@@ -146,11 +146,11 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
     ));
     table.push(("pin, and its drop", second(|_| drop(file.pin(5).unwrap()))));
     for _ in 0..100 {
-        drop(file.pin(6).unwrap());
+        drop(file.pin(20).unwrap());
     }
     table.push((
         "pin of a page that is pinned again and again, and its drop",
-        second(|_| drop(file.pin(6).unwrap())),
+        second(|_| drop(file.pin(20).unwrap())),
     ));
     table.push((
         "owned pin, and its drop",
@@ -267,7 +267,7 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
 }
 
 /// What the places are that a source file, or a count, writes to. One that is not named here fails the test.
-const PLACES: [(&str, &str); 24] = [
+const PLACES: [(&str, &str); 25] = [
     ("cache/src/base/page_state.rs", "frame's record"),
     ("cache/src/dirty/groups.rs", "guards of the file"),
     ("cache/src/dirty/page_set.rs", "dirty bits of the file"),
@@ -286,9 +286,10 @@ const PLACES: [(&str, &str); 24] = [
     ("cache/src/supply/transfers.rs", "transfers"),
     ("frame/src/alloc/allocator.rs", "node"),
     ("frame/src/alloc/low.rs", "node"),
+    ("frame/src/announce/marks.rs", "marks"),
     ("frame/src/count/", "frame's record"),
     ("frame/src/lists/", "node"),
-    ("frame/src/records/meta.rs", "frame's record"),
+    ("frame/src/records/", "frame's record"),
     (
         "pagewell_cache::mapping::record::Mapping<",
         "handles of the file",

@@ -59,6 +59,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Locks `mutex`, as [`lock`], if no other thread has it.
 #[cfg(not(loom))]
+#[cfg_attr(pagewell_counted, track_caller)]
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     use std::sync::TryLockError;
     note_lock();

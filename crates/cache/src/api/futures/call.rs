@@ -14,7 +14,7 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
     call: impl FnOnce(&Arc<Mapping<S>>) -> T + Send + 'static,
 ) -> Option<Errand<T>> {
     let visitor = Visitor::of(mapping)?;
-    let key = Arc::as_ptr(mapping).addr();
+    let key = std::ptr::from_ref::<Mapping<S>>(mapping).addr();
     let engines = &mapping.shared().engines;
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());

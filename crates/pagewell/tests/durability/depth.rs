@@ -23,7 +23,7 @@ use crate::support::PAGE;
 struct Later {
     inner: MemoryBackend,
     queue: Mutex<Vec<Request>>,
-    /// The most that it has had at once.
+    /// The most writes that it has had at once.
     most: AtomicUsize,
     nr_writes: AtomicUsize,
     /// Where writes fail.
@@ -68,7 +68,9 @@ impl Later {
                 while !is_over.load(Ordering::Relaxed) || !self.queue.lock().unwrap().is_empty() {
                     std::thread::sleep(Duration::from_millis(1));
                     let requests = std::mem::take(&mut *self.queue.lock().unwrap());
-                    self.most.fetch_max(requests.len(), Ordering::Relaxed);
+                    let is_write = |request: &&Request| request.kind() == Kind::Write;
+                    let nr_writes = requests.iter().filter(is_write).count();
+                    self.most.fetch_max(nr_writes, Ordering::Relaxed);
                     for request in requests.into_iter().rev() {
                         let result = self.perform(&request);
                         request.complete(result);

@@ -52,12 +52,12 @@ impl Measured {
         self.figures.first().map_or(0, Vec::len)
     }
 
+    /// None too where a clock was too coarse for one of the rounds: fio's has milliseconds.
     fn cpu_rounds(&self, engine: &str) -> Option<&[f64]> {
-        if self.cell.case.has_cpu_time() {
-            rounds(&self.cpu_ns, self.lane(engine)?)
-        } else {
-            None
+        if !self.cell.case.has_cpu_time() {
+            return None;
         }
+        rounds(&self.cpu_ns, self.lane(engine)?).filter(|rounds| rounds.iter().all(|ns| *ns > 0.0))
     }
 
     fn lane(&self, engine: &str) -> Option<usize> {
@@ -91,5 +91,23 @@ mod tests {
         let ratio = measured.ratio("lock-bit", "bare").unwrap();
         assert_eq!((ratio.min, ratio.median, ratio.max), (0.5, 0.75, 1.0));
         assert!(measured.figure("pread").is_none());
+    }
+    #[test]
+    fn processor_time_that_a_clock_could_not_tell_is_no_figure() {
+        let cell = Cell {
+            case: Case::Sequential,
+            block: 65_536,
+            file_bytes: 4 << 20,
+            threads: 1,
+            forks: 0,
+        };
+        let mut speeds = Speeds::of(vec![vec![1.0, 1.0]; engines(cell.case).len()]);
+        speeds.cpu_ns = vec![vec![2e6, 1e6]; engines(cell.case).len()];
+        speeds.cpu_ns[1][0] = 0.0;
+        let measured = Measured::new(cell, speeds);
+        let names = engines(Case::Sequential);
+        assert_eq!(measured.cpu_ns(names[0]).unwrap().median, 1.5e6);
+        assert!(measured.cpu_ns(names[1]).is_none());
+        assert!(measured.cpu_ratio(names[0], names[1]).is_none());
     }
 }

@@ -107,7 +107,11 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
             .checked_mul(self.0.page_size() as u64)
             .filter(|start| *start < self.0.size())
             .ok_or_else(past_end)?;
-        let Found { reference, end } = match self.get(page, ahead) {
+        let found = match self.try_hit(page) {
+            Some(found) => Ok(found),
+            None => self.get(page, ahead),
+        };
+        let Found { reference, end } = match found {
             Ok(found) => found,
             Err(error) => self.get_after(error, page, &|| ahead())?,
         };
@@ -133,6 +137,27 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     ) -> Result<Found<'m, S>, Error> {
         self.0.make_room(error)?;
         self.get(page, ahead)
+    }
+
+    /// A reference to the frame of `page`, if it is there and nothing is in the way; for all else there is [`get`](Self::get).
+    ///
+    /// In line, as that is too long to be: an outcome that is passed on through memory twice costs as much as the reference.
+    #[inline(always)]
+    fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
+        let seen = self.0.index().look(page)?;
+        let State::Present(frame) = seen.slot.state() else {
+            return None;
+        };
+        let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
+            return None;
+        };
+        // As in `try_get_seen`.
+        let end = self.0.size();
+        if !seen.is_unchanged() {
+            return None;
+        }
+        self.mark_referenced(page, seen);
+        Some(Found { reference, end })
     }
 
     /// A reference to the frame that was `seen` in the slot, if it is still the page's.
@@ -178,10 +203,14 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     }
 
     /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
+    #[inline]
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
-        if seen.slot.is_hot() {
-            return;
+        if !seen.slot.is_hot() {
+            self.store_referenced(page, seen);
         }
+    }
+
+    fn store_referenced(self, page: PageNr, seen: Seen<'_>) {
         // Storing to a slot takes a hold of its leaf (I3 of the index).
         if let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             // ORDERING: Relaxed; the mark is a hint, and a read-modify-write passes on what the slot's

@@ -32,6 +32,9 @@ pub struct OwnedPageGuard<S: RefScheme = LockBit> {
 }
 
 /// A reference to the frame of `page`, and how many bytes of it the file has.
+///
+/// In line: what is returned in memory, and stored and loaded there in pieces of other sizes, the processor waits for.
+#[inline(always)]
 fn pin<S: RefScheme>(
     mapping: &Mapping<S>,
     page: PageNr,

@@ -104,8 +104,8 @@ impl Announcements {
         slot.end(word, self.slots.fences)
     }
 
-    /// Notes that this thread, which is `me`, has taken a counted reference to `frame`; whether it takes so many that the frame is worth a mark.
-    /// `is_contended` says whether others had some at that moment.
+    /// Notes that this thread, which is `me`, has taken a counted reference to `frame`; whether it takes so many that the frame is worth a mark
+    /// that it does not have. `is_contended` says whether others had some at that moment.
     #[inline]
     pub(crate) fn note_counted<S: RefScheme>(
         &self,
@@ -115,6 +115,8 @@ impl Announcements {
         is_contended: bool,
     ) -> bool {
         match self.slots.own(me) {
+            // One that has a mark is counted for want of a slot, or because its page is in motion.
+            Some(_) if lists.meta(frame).is_marked() => false,
             Some(block) => block.scores.note(frame, is_contended) && self.is_usable(),
             None => {
                 self.take_over(lists, me);

@@ -27,7 +27,7 @@ impl Word {
 
     #[inline(always)]
     pub(crate) const fn frame(self) -> FrameNr {
-        FrameNr::new(self.0 as u32)
+        FrameNr::of_bits(self.0)
     }
 
     #[inline(always)]

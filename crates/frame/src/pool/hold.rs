@@ -66,29 +66,31 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 }
 
 impl<S: RefScheme> Drop for Hold<'_, S> {
-    #[inline]
+    // Everything but the usual end of an announcement is in functions apart, so that this is compiled where a reference is dropped, which
+    // then need not be in memory.
+    #[inline(always)]
     fn drop(&mut self) {
-        let (pool, frame) = (self.pool, self.frame());
-        match self.slot {
-            Some(slot) => match pool.announcements().end(slot, self.word) {
-                Ended::Done => {}
-                ended => end_slowly(pool, frame, ended),
-            },
-            None => drop(FrameRef::new(pool, frame)),
+        let ended = match self.slot {
+            Some(slot) => self.pool.announcements().end(slot, self.word),
+            None => Ended::Counted,
+        };
+        match ended {
+            Ended::Done => {}
+            Ended::Counted => put_counted(self.pool, self.frame()),
+            Ended::Wanted => look(self.pool),
         }
     }
 }
 
+#[inline(never)]
+fn put_counted<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+    drop(FrameRef::new(pool, frame));
+}
+
 #[cold]
 #[inline(never)]
-fn end_slowly<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, ended: Ended) {
-    match ended {
-        Ended::Done => {}
-        Ended::Counted => drop(FrameRef::new(pool, frame)),
-        Ended::Wanted => {
-            pool.announcements().look(pool.lists());
-        }
-    }
+fn look<S: RefScheme>(pool: &FramePool<S>) {
+    pool.announcements().look(pool.lists());
 }
 
 impl<S: RefScheme> fmt::Debug for Hold<'_, S> {

@@ -49,6 +49,12 @@ impl FrameNr {
         }
     }
 
+    /// The frame whose number is the lower [`FRAME_NR_BITS`] of a word: of one that was stored there, without a check.
+    #[inline]
+    pub(crate) const fn of_bits(bits: u64) -> Self {
+        Self(bits as u32 & ((1 << FRAME_NR_BITS) - 1))
+    }
+
     /// The number.
     #[inline]
     pub const fn get(self) -> u32 {

@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_group_has_its_limit_and_is_gone_when_it_is_dropped() {
-        let parent = tempfile::tempdir().unwrap();
+        let parent = pagewell_testkit::scratch::dir();
         for (version, file) in [
             (Version::One, "memory.limit_in_bytes"),
             (Version::Two, "memory.max"),
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn without_the_controller_the_reason_is_told() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = pagewell_testkit::scratch::dir();
         fs::write(folder.path().join("cgroup.controllers"), "cpu io\n").unwrap();
         let why = delegate(folder.path(), 1).unwrap_err();
         assert!(why.contains("has no memory controller"), "{why}");

@@ -10,6 +10,9 @@
 //!
 //! Bounds. A run looks at a number of frames that depends on how many it shall evict, and a few for each group that was apart. It may evict fewer, if
 //! pages stay, or are in use.
+//!
+//! Pages that stay. A page that is dirty, pinned or claimed is put back at the end of its queue. The window may have nothing else while a file
+//! is written: a run that has met a few more of them than it shall evict goes on with the other queue.
 
 use crate::domain::Domain;
 use crate::notes::Notes;
@@ -31,6 +34,10 @@ const MOST_MOVES: usize = 64;
 /// How many pages that are guaranteed a run looks at, in the queues of groups that have more entries there than pages: those of pages that
 /// only a pin keeps do not go.
 const MOST_VAIN: u32 = 8;
+
+/// A run that has found more pages of a queue that stay than it shall evict, times this, and some, looks at the other queue.
+const STAYING: u32 = 2;
+const SOME_STAYING: u32 = 16;
 
 /// How many frames one queue gives before another group's may be next.
 const LEASE: u32 = 16;
@@ -65,6 +72,9 @@ pub(crate) struct Run<'r, P> {
     is_backlog: bool,
     /// How many pages were looked at that are guaranteed.
     nr_vain: u32,
+    /// How many pages of each queue would have gone and stay, and how many may before the other queue is looked at.
+    nr_staying: [u32; Queue::ALL.len()],
+    most_staying: u32,
     /// How many pages of the main queue may be looked at for those that come again.
     nr_challenges: usize,
 }
@@ -88,6 +98,10 @@ impl<'r, P: Pages> Run<'r, P> {
             nr_at_once: nr.clamp(FEW, AHEAD),
             is_backlog: false,
             nr_vain: 0,
+            nr_staying: [0; Queue::ALL.len()],
+            most_staying: (nr as u32)
+                .saturating_mul(STAYING)
+                .saturating_add(SOME_STAYING),
             nr_challenges: nr.saturating_mul(4).saturating_add(64),
         }
     }
@@ -230,6 +244,12 @@ impl<'r, P: Pages> Run<'r, P> {
             Queue::Window => Queue::Main,
             _ => Queue::Window,
         };
+        // The window may have nothing but pages that were just written: it is not gone round again for each run.
+        let has_staying = |queue: Queue| self.nr_staying[queue as usize] > self.most_staying;
+        let (queue, other) = match has_staying(queue) && !has_staying(other) {
+            true => (other, queue),
+            false => (queue, other),
+        };
         [queue, other].into_iter().find_map(|queue| {
             let group = match only {
                 Some(group) => Some(group),
@@ -348,6 +368,7 @@ impl<'r, P: Pages> Run<'r, P> {
                     quota.nr_spare = quota.nr_spare.saturating_sub(u64::from(nr_frames));
                     return nr_frames as usize;
                 }
+                self.nr_staying[queue as usize] += 1;
                 self.places.push(frame, (queue, group), age, nr_frames);
             }
         }

@@ -485,3 +485,34 @@ impl Policy {
         [limbo, window + main, others]
     }
 }
+
+/// A file is written from its begin to its end, through a cache a quarter of which may be dirty: what was written last stays until it is
+/// clean, and is all that the window has.
+#[test]
+fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
+    const NR: u32 = 1024;
+    let (mut policy, mut cache, notes) = filled(NR);
+    let stays = |cache: &mut Cache, wanted: u32, is_so: bool| {
+        if let Some(frame) = cache.page_of(wanted)
+            && let Frame::Head { stays, .. } = &mut cache.frames[frame as usize]
+        {
+            *stays = is_so;
+        }
+    };
+    cache.nr_calls = 0;
+    let (nr_runs, batch) = (256, 8);
+    for run in 0..nr_runs {
+        assert_eq!(evict(&mut policy, &mut cache, &notes, batch), batch);
+        for id in 0..batch as u32 {
+            let id = NR + run * batch as u32 + id;
+            cache.fill(id, 1, &notes).unwrap();
+            stays(&mut cache, id, true);
+            if id >= NR + NR / 4 {
+                stays(&mut cache, id - NR / 4, false);
+            }
+        }
+    }
+    // Three calls for a frame that is looked at, and as many to load it ahead.
+    let nr_looks = cache.nr_calls / 6 / nr_runs as usize;
+    assert!(nr_looks < 8 * batch, "{nr_looks} looks a run");
+}

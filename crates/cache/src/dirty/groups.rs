@@ -11,7 +11,9 @@
 //! 2. A writer, with the slot claimed, loads the number. If the page is not clean and not of the current group, the writer
 //!    drops the claim, makes the earlier group durable, and begins again. So no page ever holds bytes of two groups,
 //!    and none has to be kept in two versions.
-//! 3. Writeback gives pages of the current group to the storage only when the earlier group is durable.
+//! 3. Writeback gives pages of the current group to the storage only when the earlier group is durable. From when it begins with that,
+//!    to when it has succeeded or failed, the earlier group is *being settled* ([`Groups::settling`]): the writer of step 2 waits
+//!    for that end, and not for the writeback lock, whose holder has the current group to write and to sync after that.
 //!
 //! A write that is under way during a barrier is before it or after it, depending on the number that the writer has loaded. The
 //! writer may store the page's state after the barrier is over. So step 1 looks for pages of the earlier group even when there
@@ -31,7 +33,8 @@
 
 use std::collections::HashMap;
 
-use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
 use pagewell_sync::{Mutex, lock};
 
@@ -42,6 +45,8 @@ use crate::dirty::hook::this_thread;
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     nr_barriers: AtomicU64,
+    /// Whether a holder of the writeback lock makes the earlier group durable.
+    is_settling: Padded<AtomicBool>,
     /// The guards that lock pages, or are about to, by the number of their lock; and whose they are. The bytes of their pages are
     /// of no group yet.
     open: Padded<Mutex<HashMap<u64, Owner>>>,
@@ -85,7 +90,44 @@ impl Drop for Undecided<'_> {
     }
 }
 
+/// A holder of the writeback lock makes the earlier group durable, until this is dropped: also by a panic.
+#[derive(Debug)]
+pub(crate) struct Settling<'w> {
+    is_settling: &'w AtomicBool,
+    waits: &'w WaitTable,
+}
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; who waits looks at the page again, and takes the writeback lock if it is still of the earlier group. That a
+        // sleeper does not miss it is the wait table's matter.
+        self.is_settling.store(false, Ordering::Relaxed);
+        self.waits.wake(self.is_settling);
+    }
+}
+
 impl Groups {
+    /// Says that the earlier group is being settled. The caller holds the writeback lock, and nobody else says so.
+    pub(crate) fn settling<'w>(&'w self, waits: &'w WaitTable) -> Settling<'w> {
+        // ORDERING: Relaxed; a writer that does not see it waits for the lock.
+        self.is_settling.store(true, Ordering::Relaxed);
+        Settling {
+            is_settling: &self.is_settling,
+            waits,
+        }
+    }
+
+    /// Whether the earlier group is being settled: if so, sleeps until that has ended.
+    pub(crate) fn wait_while_settling(&self, waits: &WaitTable) -> bool {
+        // ORDERING: Relaxed; as in the drop of `Settling`.
+        let is_settling = |word: &AtomicBool| word.load(Ordering::Relaxed);
+        let waits_for_it = is_settling(&self.is_settling);
+        if waits_for_it {
+            waits.wait_while(&*self.is_settling, is_settling);
+        }
+        waits_for_it
+    }
+
     /// The group of writes that begin now.
     pub(crate) fn current(&self) -> Group {
         // ORDERING: Relaxed. A thread that has called `barrier`, or has learnt of the call from another, sees at least the number

@@ -65,6 +65,29 @@ fn loom_write_vs_barrier() {
     });
 }
 
+/// A page of the earlier group is written to while that is made durable for the sake of the current one: the writer waits for no more than that,
+/// and is woken.
+#[test]
+fn loom_write_vs_settle() {
+    explore(2, || {
+        let files = pool::<LockBit>(6);
+        let (mapping, backend) = ordered(&files);
+        write(&mapping, 0, 1);
+        Barriers(&mapping).barrier().expect("a healthy storage");
+        write(&mapping, 1, 2);
+        let flusher = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || Flusher(&mapping).flush(0..2).expect("a healthy storage"))
+        };
+        write(&mapping, 0, 3);
+        flusher.join().unwrap();
+        sync(&mapping);
+        let bytes = stored(&backend);
+        assert_eq!([bytes[0], bytes[FRAME_BYTES]], [3, 2]);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
 /// Pages are written back while a group is ended and the next one begun.
 #[test]
 fn loom_flush_vs_barrier() {

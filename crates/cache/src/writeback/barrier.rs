@@ -5,6 +5,7 @@ use pagewell_frame::refcount::RefScheme;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::dirty::commits::Sync;
+use crate::dirty::order::InOrder;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
@@ -30,23 +31,36 @@ impl<S: RefScheme> Barriers<'_, S> {
         Ok(())
     }
 
-    /// Makes the earlier group durable, for a writer to a page of it. The lock of the file's size may be held.
+    /// Makes the earlier group durable, for a writer to a page of it, which then looks again; or waits until somebody else has done that, or has
+    /// failed. The lock of the file's size may be held.
     pub(crate) fn settle_groups(self, writes: &Writes) -> Result<(), Error> {
+        self.0.check_no_hook(writes, Op::Write)?;
+        {
+            // As before the lock, for whose holder this waits.
+            let _order = InOrder::before_lock(self.0);
+            if writes.groups.wait_while_settling(&self.0.claims().waits) {
+                return Ok(());
+            }
+        }
         let mut storage = self.0.lock_storage(writes, Op::Write)?;
         self.settle_earlier(writes, &mut storage)
+            .map(drop)
             .map_err(|error| error.with_op(Op::Write))
     }
 
-    /// Makes the rest of the earlier group durable.
+    /// Makes the rest of the earlier group durable; returns how many pages the storage took.
     pub(crate) fn settle_earlier(
         self,
         writes: &Writes,
         storage: &mut Storage,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let earlier = writes.groups.earlier();
+        let _settling = writes.groups.settling(&self.0.claims().waits);
+        let mut nr_given = 0;
         loop {
             storage.passed_over = None;
-            Giver(self.0).give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
+            nr_given +=
+                Giver(self.0).give_dirty(writes, storage, 0..PageNr::MAX, (earlier, Next::Sync))?;
             // All that was given to the storage may be durable already.
             if storage.is_split && !storage.is_synced {
                 Durable(self.0)
@@ -59,7 +73,7 @@ impl<S: RefScheme> Barriers<'_, S> {
             ) {
                 (None, _) => {
                     storage.is_split = false;
-                    return Ok(());
+                    return Ok(nr_given);
                 }
                 (Some(_), Some(page)) => {
                     return Err(self

@@ -230,16 +230,16 @@ impl<S: RefScheme> Flusher<'_, S> {
     ) -> Result<usize, Error> {
         // The groups stay the same while the writeback lock is held.
         let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
-        let nr_earlier =
-            Giver(self.0).give_dirty(writes, storage, pages.clone(), (earlier, next))?;
-        let end = self.0.nr_pages().min(pages.end);
-        if storage.is_split {
+        let nr_earlier = if storage.is_split {
+            let end = self.0.nr_pages().min(pages.end);
             if writes.dirty(current).next(pages.start, end).is_none() {
                 // Later writes may be of the current group, and are not for this flush.
-                return Ok(nr_earlier);
+                return Giver(self.0).give_dirty(writes, storage, pages, (earlier, next));
             }
-            Barriers(self.0).settle_earlier(writes, storage)?;
-        }
+            Barriers(self.0).settle_earlier(writes, storage)?
+        } else {
+            Giver(self.0).give_dirty(writes, storage, pages.clone(), (earlier, next))?
+        };
         Ok(nr_earlier + Giver(self.0).give_dirty(writes, storage, pages, (current, next))?)
     }
 }

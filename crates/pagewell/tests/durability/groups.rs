@@ -1,12 +1,13 @@
 //! Barriers: after a loss of power, whatever is there of one group, all of the groups before it is there.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pagewell::io::{Fault, Operation, VolatileDevice};
+use pagewell::io::{Fault, FaultBackend, MemoryBackend, Operation, VolatileDevice};
 use pagewell::refcount::RefScheme;
 use pagewell::{Cache, ErrorKind, File};
-use pagewell_testkit::wait::bounded_by;
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded_by, until};
 use pagewell_testkit::{Rng, Seed};
 
 use crate::storage::{EIO, Script, errno, manual, open_scripted, stored};
@@ -19,6 +20,8 @@ support::for_both_schemes! {
     a_page_that_is_held_holds_back_the_groups_after_it
     no_barrier_is_made_while_a_page_is_pinned_to_be_changed
     a_barrier_that_fails_is_none
+    a_writer_that_waits_for_an_earlier_group_waits_for_nothing_else
+    a_writer_that_waits_for_an_earlier_group_is_told_that_the_storage_fails
     writers_and_barriers_at_once_lose_nothing
 }
 
@@ -332,6 +335,94 @@ fn a_barrier_that_fails_is_none<S: RefScheme>() {
     file.sync_data().unwrap();
     assert_eq!(calls.so_far(), "wsws");
     assert_eq!(stored(backend), [[1; PAGE], [2; PAGE]].concat());
+}
+
+/// A file with a page of the earlier group and one of the current group, whose syncs wait in the storage for a gate each, and then do as
+/// they are told.
+fn split<S: RefScheme>(
+    cache: &Cache<S>,
+    gates: [&Arc<Gate>; 2],
+    then: impl Fn() -> Fault + Send + Sync + 'static,
+) -> (File<S>, Arc<FaultBackend<MemoryBackend>>) {
+    let (file, backend, script) = open_scripted(cache, &[], &manual());
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.barrier().unwrap();
+    file.write_at(&[2; PAGE], PAGE as u64).unwrap();
+    let gates = gates.map(Arc::clone);
+    let nr_syncs = AtomicUsize::new(0);
+    script.set(move |operation| match operation {
+        Operation::SyncData => {
+            if let Some(gate) = gates.get(nr_syncs.fetch_add(1, Ordering::Relaxed)) {
+                gate.pass();
+            }
+            then()
+        }
+        _ => Fault::None,
+    });
+    (file, backend)
+}
+
+/// Long enough for a thread to be where it waits; if it is not, the test shows less.
+const A_WHILE: Duration = Duration::from_millis(30);
+
+fn a_writer_that_waits_for_an_earlier_group_waits_for_nothing_else<S: RefScheme>() {
+    bounded_by(Duration::from_secs(60), "a write", || {
+        let cache = cache::<S>(64);
+        let gates = [&Arc::new(Gate::new()), &Arc::new(Gate::new())];
+        let (file, backend) = split(&cache, gates, || Fault::None);
+        std::thread::scope(|scope| {
+            let _open = gates.map(|gate| OpenAtEnd(gate));
+            let sync = scope.spawn(|| file.sync_data());
+            until("the first group is synced", || gates[0].nr_arrived() == 1);
+            let write = scope.spawn(|| file.write_at(&[3; PAGE], 0));
+            std::thread::sleep(A_WHILE);
+            assert!(!write.is_finished());
+            gates[0].open();
+            until("the second group is synced", || gates[1].nr_arrived() == 1);
+            // That one has not ended.
+            assert_eq!(write.join().unwrap().unwrap(), PAGE);
+            assert!(!sync.is_finished());
+            gates[1].open();
+            sync.join().unwrap().unwrap();
+        });
+        assert_eq!(
+            stored(Arc::clone(&backend)),
+            [[1; PAGE], [2; PAGE]].concat()
+        );
+        file.sync_data().unwrap();
+        assert_eq!(stored(backend), [[3; PAGE], [2; PAGE]].concat());
+    });
+}
+
+fn a_writer_that_waits_for_an_earlier_group_is_told_that_the_storage_fails<S: RefScheme>() {
+    bounded_by(Duration::from_secs(60), "a write", || {
+        let cache = cache::<S>(64);
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let broken = Arc::clone(&is_broken);
+        let open = Arc::new(Gate::new());
+        open.open();
+        let gates = [&Arc::new(Gate::new()), &open];
+        let (file, backend) = split(&cache, gates, move || {
+            match broken.load(Ordering::Relaxed) {
+                true => Fault::Fail(errno(EIO)),
+                false => Fault::None,
+            }
+        });
+        std::thread::scope(|scope| {
+            let _open = OpenAtEnd(gates[0]);
+            let sync = scope.spawn(|| file.sync_data());
+            until("the first group is synced", || gates[0].nr_arrived() == 1);
+            let write = scope.spawn(|| file.write_at(&[3; PAGE], 0));
+            std::thread::sleep(A_WHILE);
+            gates[0].open();
+            assert_eq!(sync.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(write.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+        });
+        is_broken.store(false, Ordering::Relaxed);
+        file.write_at(&[3; PAGE], 0).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(stored(backend), [[3; PAGE], [2; PAGE]].concat());
+    });
 }
 
 fn writers_and_barriers_at_once_lose_nothing<S: RefScheme>() {

@@ -5,7 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+use super::direct::Direct;
 use super::state::{Shared, SyncNames};
+#[cfg(not(loom))]
+use crate::backend::Transfers;
 use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
 
 /// No file has bytes at or beyond this position, as none of the system has.
@@ -19,14 +22,17 @@ pub struct VolatileFile {
     /// What the next sync through this is to make durable. It is locked for as long as a sync or a
     /// renaming takes, and before the device.
     names: Mutex<SyncNames>,
+    /// Of a file that is transferred directly.
+    direct: Option<Direct>,
 }
 
 impl VolatileFile {
-    pub(super) fn new(device: Shared, id: FileId) -> Self {
+    pub(super) fn new(device: Shared, id: FileId, alignment: Option<usize>) -> Self {
         Self {
             device,
             id,
             names: Mutex::new(SyncNames::Too),
+            direct: alignment.map(Direct::new),
         }
     }
 
@@ -56,8 +62,9 @@ impl VolatileFile {
     }
 }
 
-impl Backend for VolatileFile {
-    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+/// What the device does.
+impl VolatileFile {
+    pub(super) fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
         // The copy to the buffers comes after the lock: under loom it is a point at which other threads
         // run, and would wait for it for ever.
@@ -68,19 +75,7 @@ impl Backend for VolatileFile {
         Ok(bytes.len())
     }
 
-    fn size(&self) -> io::Result<u64> {
-        self.device.look(self.id.inode, |content| content.size())
-    }
-
-    fn id(&self) -> FileId {
-        self.id
-    }
-
-    fn is_writable(&self) -> bool {
-        true
-    }
-
-    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+    pub(super) fn write_now(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let bytes = gather(bufs);
         if bytes.is_empty() {
             return Ok(());
@@ -92,12 +87,64 @@ impl Backend for VolatileFile {
             .change(self.id.inode, |content| content.write(pos, &bytes))
     }
 
-    fn set_size(&self, size: u64) -> io::Result<()> {
+    pub(super) fn size_now(&self) -> io::Result<u64> {
+        self.device.look(self.id.inode, |content| content.size())
+    }
+
+    pub(super) fn set_size_now(&self, size: u64) -> io::Result<()> {
         if size > MOST_BYTES {
             return Err(too_large());
         }
         self.device
             .change(self.id.inode, |content| content.set_size(size))
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn direct(&self) -> Option<&Direct> {
+        self.direct.as_ref()
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn keeps_padding(&self) -> bool {
+        self.device.lock().keeps_padding
+    }
+}
+
+impl Backend for VolatileFile {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        match &self.direct {
+            Some(direct) => direct.read(self, bufs, pos),
+            None => self.read_now(bufs, pos),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        match &self.direct {
+            Some(direct) => direct.size(self),
+            None => self.size_now(),
+        }
+    }
+
+    fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.write(self, bufs, pos),
+            None => self.write_now(bufs, pos),
+        }
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.set_size(self, size),
+            None => self.set_size_now(size),
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -106,5 +153,14 @@ impl Backend for VolatileFile {
 
     fn sync_all(&self) -> io::Result<()> {
         self.sync()
+    }
+
+    fn alignment(&self) -> usize {
+        self.direct.as_ref().map_or(1, Direct::unit)
+    }
+
+    #[cfg(not(loom))]
+    fn file_transfers(&self) -> Option<Transfers> {
+        self.direct.as_ref().map(Direct::transfers)
     }
 }

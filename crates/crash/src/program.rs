@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagewell::io::engine::Settings;
+use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Backend, FaultBackend, VolatileDevice, VolatileFile};
 use pagewell::refcount::RefScheme;
 use pagewell::{Cache, Error, File, Nodes, OpenOptions, OwnedPageGuard, Writeback};
@@ -149,7 +149,10 @@ pub(crate) fn open_on(device: &VolatileDevice, name: &str) -> VolatileFile {
 ///
 /// The error of the storage.
 pub fn stored(backend: impl Backend) -> Result<Vec<u8>, Error> {
-    let cache = Cache::builder().capacity(FRAMES * FRAME_COST).build()?;
+    let cache = Cache::builder()
+        .capacity(FRAMES * FRAME_COST)
+        .engine(Settings::new(Choice::Sync))
+        .build()?;
     let file = cache.open_backend(backend, "stored")?;
     let mut bytes = vec![0; file.size() as usize];
     let n = file.read_at(&mut bytes, 0)?;

@@ -13,7 +13,8 @@ mod imp {
     use std::cell::Cell;
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
-    use std::sync::Mutex;
+
+    use crate::Mutex;
 
     use super::Identity;
 

@@ -30,7 +30,7 @@ pub const STUCK: i32 = 3;
 const NOBODY: usize = usize::MAX;
 
 /// A run with more switches does not end.
-const MOST_SWITCHES: u64 = 20_000_000;
+const MOST_SWITCHES: u64 = 1_000_000;
 
 /// How threads take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

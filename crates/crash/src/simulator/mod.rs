@@ -32,8 +32,9 @@ use std::time::Duration;
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{VolatileDevice, VolatileFile};
 use pagewell::{Cache, File, Nodes, OpenOptions};
-use pagewell_io::engine::sim::SimEngine;
+use pagewell_io::engine::sim::{Faults, SimEngine};
 use pagewell_sync::simulated;
+use pagewell_sync::thread::sleep;
 use pagewell_testkit::Rng;
 
 use self::books::Books;
@@ -46,6 +47,19 @@ use crate::program::stored;
 
 /// What one frame costs of the capacity, at most.
 const FRAME_COST: u64 = crate::PAGE as u64 + 64 + 12;
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The file is closed.
+    Close,
+    /// The power goes when the threads have done their work.
+    Kill,
+    /// It goes after so many changes and syncs of the device.
+    AfterCalls(u64),
+    /// It goes at a moment; what the engine has under way is torn.
+    AfterTime(Duration),
+}
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,18 +171,16 @@ fn lives(plan: Plan, told: &Arc<Mutex<Told>>) -> Result<Tally, String> {
     let books = Arc::new(Mutex::new(Books::new(plan.shape, &values)));
     let mut tally = Tally::default();
     for number in 0..plan.nr_lives {
-        let ends_suddenly = rng.one_in(2);
-        if ends_suddenly && rng.one_in(2) {
-            device.power_off_after(rng.below(60));
-        }
-        live(
-            plan,
-            number,
-            &device,
-            (&books, told),
-            (ends_suddenly, &mut tally),
-        )?;
-        if ends_suddenly {
+        let end = match rng.below(6) {
+            0..3 => End::Close,
+            3 => End::Kill,
+            4 => End::AfterCalls(rng.below(60)),
+            _ => End::AfterTime(Duration::from_micros(rng.below(200_000))),
+        };
+        device.fail_next_sync(plan.failed_syncs);
+        live(plan, number, &device, (&books, told), (end, &mut tally))?;
+        device.fail_next_sync(0);
+        if end != End::Close {
             device = device.crash(rng.next_u64());
             tally.nr_crashes += 1;
         }
@@ -226,8 +238,9 @@ fn live(
     number: u64,
     device: &VolatileDevice,
     (books, told): (&Arc<Mutex<Books>>, &Arc<Mutex<Told>>),
-    (ends_suddenly, tally): (bool, &mut Tally),
+    (end, tally): (End, &mut Tally),
 ) -> Result<(), String> {
+    let ends_suddenly = end != End::Close;
     let engine = Arc::new(SimEngine::new(plan.seed ^ number, plan.engine));
     let cache = Cache::builder()
         .capacity(plan.nr_frames * (plan.page_size as u64 / crate::PAGE as u64) * FRAME_COST)
@@ -240,6 +253,9 @@ fn live(
     let wrongs = Wrongs::new(plan.seed ^ (number << 32), plan.storage);
     let file: VolatileFile = device.open("file").map_err(text)?;
     let backend = Faulty::new(plug.on(file), &wrongs, books);
+    if let End::AfterCalls(nr) = end {
+        device.power_off_after(nr);
+    }
     let options = OpenOptions::new().write();
     let opened = cache.open_backend_with(backend, "file", &options);
     let file = match opened {
@@ -272,18 +288,33 @@ fn live(
             simulated::spawn("worker", move || worker.work())
         })
         .collect();
+    if let End::AfterTime(time) = end {
+        let (engine, device) = (Arc::clone(&engine), device.clone());
+        let power = simulated::spawn("power", move || {
+            sleep(time);
+            // What is under way is torn, and nothing is done any more.
+            engine.power_off();
+            device.power_off_after(0);
+        });
+        power.join();
+    }
     workers.into_iter().for_each(simulated::Joined::join);
     drop(life);
     let has_failed = locked(told).failure.is_some();
-    let end = match ends_suddenly || has_failed {
+    let ended = match ends_suddenly || has_failed {
         true => {
             plug.pull();
+            // Whatever is to be given to the storage now reaches nothing.
+            engine.power_on();
+            engine.set_faults(Faults::default());
+            locked(&wrongs).heal();
             drop(file);
             Ok(())
         }
         false => {
             locked(&wrongs).heal();
-            engine.set_faults(Default::default());
+            device.fail_next_sync(0);
+            engine.set_faults(Faults::default());
             end_well(file, books)
         }
     };
@@ -295,7 +326,7 @@ fn live(
     let wrongs = locked(&wrongs);
     tally.nr_misdirected += wrongs.nr_misdirected;
     tally.nr_errors += wrongs.nr_failed;
-    end.and(if has_failed { Ok(()) } else { in_order })
+    ended.and(if has_failed { Ok(()) } else { in_order })
 }
 
 /// Closes the file: then everything is durable.

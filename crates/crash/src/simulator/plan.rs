@@ -82,6 +82,8 @@ pub(super) struct Plan {
     /// What goes wrong in the engine.
     pub(super) engine: Faults,
     pub(super) storage: Storage,
+    /// How many syncs of the device fail as Linux's do in each life: what they should have made durable is forgotten.
+    pub(super) failed_syncs: u64,
     /// In how many of 256 cases the future of a read, or of a write, is dropped before it is ready.
     pub(super) drops: u64,
 }
@@ -112,7 +114,10 @@ impl Plan {
             page_size: PAGE << rng.below(2),
             nr_frames: [16, 20, 32, 64][rng.index(4)],
             direct: [None, Some(512), Some(4096)][rng.index(3)],
-            sectors: SectorWrites::Whole,
+            sectors: match rng.one_in(3) {
+                true => SectorWrites::Torn,
+                false => SectorWrites::Whole,
+            },
             nr_lives: 1 + rng.below(3),
             nr_ops: 4 + rng.below(20),
             engine: match kind {
@@ -128,12 +133,13 @@ impl Plan {
                 failed: if kind >= 4 { 8 } else { 0 },
                 misdirected: if kind == 7 { 6 } else { 0 },
             },
+            failed_syncs: if kind >= 4 { rng.below(3) } else { 0 },
             drops: [0, 40, 120][rng.index(3)],
         }
     }
 
     /// Whether calls may fail while the power is on.
     pub(super) fn may_fail(&self) -> bool {
-        self.storage.failed != 0 || self.engine.failed != 0
+        self.storage.failed != 0 || self.engine.failed != 0 || self.failed_syncs != 0
     }
 }

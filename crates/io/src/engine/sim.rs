@@ -363,6 +363,11 @@ impl SimEngine {
         self.changed.notify_all();
     }
 
+    /// Turns the power on again: later requests are done.
+    pub fn power_on(&self) {
+        self.lock().is_off = false;
+    }
+
     /// Carries a plan out, with nothing locked.
     fn perform(&self, mut flight: Flight, plan: Plan) {
         let (pos, len) = (flight.job.request().pos(), flight.job.request().nr_left());

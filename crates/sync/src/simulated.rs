@@ -1,7 +1,7 @@
 //! One schedule that a seed decides: locks, waits, atomics, threads and time of a simulation (feature `simulated`).
 //!
 //! In a simulation ([`run`]) there are real threads, of which one runs at a time: who runs has the *baton*. It is passed on where a thread has to wait, and at any
-//! operation on an atomic or a lock if the seed says so. Who has it next, which waiter is woken and how time passes follow from the seed and from nothing else. So the whole
+//! operation on an atomic or a lock, and within copies of racy bytes, if the seed says so. Who has it next, which waiter is woken and how time passes follow from the seed and from nothing else. So the whole
 //! run is a function of the seed, of the code that ships, and a failure replays.
 //!
 //! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition, is taken off the list of those that may run. Nobody ever waits in the system
@@ -247,6 +247,15 @@ pub fn point() {
     match left {
         0 => pass(world(), me),
         _ => LEFT.store(left - 1, Ordering::Relaxed),
+    }
+}
+
+/// How many bytes of a copy are copied before a [`point`] in the midst of it, which is one before the copy too. None outside of a simulation.
+pub(crate) fn half_of_copy(len: usize) -> usize {
+    point();
+    match is_here() {
+        true => len / 2,
+        false => 0,
     }
 }
 

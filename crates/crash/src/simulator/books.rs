@@ -6,7 +6,7 @@
 //!
 //! A sync makes durable what had ended when it began. After a loss of power a place has what is durable, or anything that was written later.
 
-use super::plan::{A_PAGE, FIRST, Shape, Value};
+use super::plan::{A_PAGE, FIRST, LARGEST, Shape, Value};
 use crate::block::{BLOCK, block};
 
 /// A moment.
@@ -274,7 +274,13 @@ impl Books {
         let size = bytes.len() as u64;
         let sizes: Vec<u64> = self.size.survivors().collect();
         let is_between = sizes.iter().min() <= Some(&size) && Some(&size) <= sizes.iter().max();
-        let is_padded = sizes.len() > 1
+        // The last page is written as a whole, and padded, if anything was written to it since the last sync, or to the size.
+        let least = sizes.iter().min().map_or(0, |size| *size as usize / BLOCK);
+        let last_page = least.saturating_sub(1) / LARGEST * LARGEST..self.blocks.len();
+        let is_written = self.blocks[last_page]
+            .iter()
+            .any(|place| place.survivors().nth(1).is_some());
+        let is_padded = (sizes.len() > 1 || is_written)
             && sizes
                 .iter()
                 .any(|was| *was <= size && was.next_multiple_of(unit as u64) == size);

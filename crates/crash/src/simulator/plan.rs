@@ -11,6 +11,9 @@ use crate::block::{BLOCK, Block};
 /// Blocks of the smallest page.
 pub(super) const A_PAGE: usize = PAGE / BLOCK;
 
+/// Blocks of the largest page of a run.
+pub(super) const LARGEST: usize = 2 * A_PAGE;
+
 /// Neighbouring blocks that one thread writes: so threads share pages, and a thread's blocks reach over the border of pages.
 const GROUP: usize = 5;
 

@@ -13,7 +13,7 @@ use pagewell_sync::thread::sleep;
 use pagewell_testkit::Rng;
 
 use super::books::Books;
-use super::plan::Storage;
+use super::plan::{LARGEST, Storage};
 use crate::block::BLOCK;
 use crate::script::{EIO, ENOSPC, errno};
 
@@ -128,7 +128,6 @@ impl<B: Backend> Faulty<B> {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         let nr_blocks = books.tainted.len();
         // Pages are read and written as a whole.
-        const LARGEST: usize = 2 * super::plan::A_PAGE;
         for start in [pos, to] {
             let first = start as usize / BLOCK / LARGEST * LARGEST;
             let end = (start as usize + len)

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What was found, with the command that finds it again.
 pub(super) fn run(run: &Run<'_>, clock: &Clock<'_>) -> Result<Done, String> {
     let (seed, broken) = (run.seed, run.settings.broken);
-    let ways = Ways::of(run.settings, None)?;
+    let ways = Ways::of((run.settings.transfers, run.settings.engine), None)?;
     let settings = run.settings.clone();
     let (sender, outcomes) = mpsc::sync_channel(64);
     // A thread that nobody waits for if it gets stuck.

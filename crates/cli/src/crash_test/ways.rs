@@ -7,8 +7,6 @@ use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Direct, Transfers as Found};
 use pagewell::{Cache, OpenOptions};
 
-use super::settings::CrashTestSettings;
-
 /// How a file is transferred.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Transfers {
@@ -122,7 +120,10 @@ impl Ways {
     /// # Errors
     ///
     /// If that is none at all, why.
-    pub(super) fn of(settings: &CrashTestSettings, folder: Option<&Path>) -> Result<Self, String> {
+    pub(super) fn of(
+        (asked_transfers, asked_engine): (Option<Transfers>, Option<Engine>),
+        folder: Option<&Path>,
+    ) -> Result<Self, String> {
         let mut skipped = Vec::new();
         let mut has = |name: &str, checked: Result<(), String>| {
             let has = checked.is_ok();
@@ -130,12 +131,12 @@ impl Ways {
             has
         };
         let mut transfers = vec![Transfers::Buffered, Transfers::Direct];
-        transfers.retain(|way| settings.transfers.is_none_or(|asked| asked == *way));
+        transfers.retain(|way| asked_transfers.is_none_or(|asked| asked == *way));
         if let Some(folder) = folder {
             transfers.retain(|way| has(way.name(), way.check(folder)));
         }
         let mut engines = vec![Engine::Sync, Engine::Worker, Engine::Uring];
-        engines.retain(|way| settings.engine.is_none_or(|asked| asked == *way));
+        engines.retain(|way| asked_engine.is_none_or(|asked| asked == *way));
         engines.retain(|way| has(way.name(), way.check()));
         // Engine by engine, and each with both ways of transfers.
         let all: Vec<Way> = (0..transfers.len() * engines.len())

@@ -272,6 +272,10 @@ impl Worker {
         let version = self.version();
         self.begin(&(nr..nr + 1), Value::Version(version));
         guard[off..off + BLOCK].copy_from_slice(&block(nr as u64, version));
+        if self.rng.one_in(2) {
+            // Others want the page meanwhile.
+            sleep(Duration::from_micros(self.rng.below(300)));
+        }
         drop(guard);
         self.end(nr..nr + 1);
         Ok(())

@@ -107,10 +107,10 @@ impl Plan {
         Self {
             seed,
             style: Style {
-                stretch: [None, Some(2000), Some(200), Some(40)][rng.index(4)],
+                stretch: [None, Some(500), Some(50), Some(12)][rng.index(4)],
             },
             shape: Shape {
-                nr_blocks: GROUP * nr_threads * (4 + rng.index(12)),
+                nr_blocks: GROUP * nr_threads * (2 + rng.index(10)),
                 most_tail: 10 * A_PAGE,
                 nr_threads,
             },

@@ -67,7 +67,7 @@ pub(super) fn run(run: &Run<'_>, clock: &Clock<'_>) -> Result<Done, String> {
         None => tempfile::tempdir(),
     }
     .map_err(|error| format!("cannot make a folder for the file: {error}"))?;
-    let ways = Ways::of(settings, Some(folder.path()))?;
+    let ways = Ways::of((settings.transfers, settings.engine), Some(folder.path()))?;
     let path = folder.path().join("written");
     let mut found =
         make(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;

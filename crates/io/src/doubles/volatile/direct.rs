@@ -9,7 +9,6 @@ mod imp {
     use pagewell_sync::bytes::{RacyBytes, RacySource};
 
     use crate::backend::{Span, Transfers};
-    use crate::doubles::volatile::file::VolatileFile;
     use crate::file::{Blocks, Gate, are_aligned, read_blocks, write_blocks};
 
     /// How the blocks of a file are aligned, and who may write parts of them.
@@ -36,7 +35,7 @@ mod imp {
 
         pub(in crate::doubles::volatile) fn read(
             &self,
-            file: &VolatileFile,
+            file: &impl Blocks,
             bufs: &[RacyBytes<'_>],
             pos: u64,
         ) -> io::Result<usize> {
@@ -45,67 +44,41 @@ mod imp {
 
         pub(in crate::doubles::volatile) fn write(
             &self,
-            file: &VolatileFile,
+            file: &impl Blocks,
             bufs: &[RacySource<'_>],
             pos: u64,
         ) -> io::Result<()> {
             write_blocks(file, &self.gate, bufs, pos, self.unit)
         }
 
-        /// The size, but not while the tail is written.
-        pub(in crate::doubles::volatile) fn size(&self, file: &VolatileFile) -> io::Result<u64> {
+        /// Tells the size, but not while the tail is written.
+        pub(in crate::doubles::volatile) fn size(
+            &self,
+            tell: impl FnOnce() -> io::Result<u64>,
+        ) -> io::Result<u64> {
             let _shared = self.gate.share();
-            file.size_now()
+            tell()
         }
 
         /// Sets the size while nobody writes a part of a block.
         pub(in crate::doubles::volatile) fn set_size(
             &self,
-            file: &VolatileFile,
-            size: u64,
+            set: impl FnOnce() -> io::Result<()>,
         ) -> io::Result<()> {
             let _alone = self.gate.alone();
-            file.set_size_now(size)
+            set()
         }
 
         /// Refuses, as systems do, what is not of whole blocks.
-        fn check(&self, spans: impl Iterator<Item = Span>, pos: u64) -> io::Result<()> {
+        pub(in crate::doubles::volatile) fn check(
+            &self,
+            spans: impl Iterator<Item = Span>,
+            pos: u64,
+        ) -> io::Result<()> {
             match are_aligned(spans, pos, self.unit) {
                 true => Ok(()),
                 false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
             }
-        }
-    }
-
-    /// What the device does of a direct transfer.
-    impl Blocks for VolatileFile {
-        fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, _: usize) -> io::Result<usize> {
-            if let Some(direct) = self.direct() {
-                direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
-            }
-            self.read_now(bufs, pos)
-        }
-
-        fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
-            if let Some(direct) = self.direct() {
-                direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
-            }
-            self.write_now(bufs, pos)
-        }
-
-        fn size_if_any(&self) -> io::Result<Option<u64>> {
-            self.size_now().map(Some)
-        }
-
-        fn set_size_apart(&self, size: u64) -> io::Result<()> {
-            match self.keeps_padding() {
-                true => Ok(()),
-                false => self.set_size_now(size),
-            }
-        }
-
-        fn ends_at(&self, pos: u64) -> bool {
-            self.size_now().is_ok_and(|size| size <= pos)
         }
     }
 }
@@ -116,8 +89,6 @@ mod imp {
     use std::io;
 
     use pagewell_sync::bytes::{RacyBytes, RacySource};
-
-    use crate::doubles::volatile::file::VolatileFile;
 
     #[derive(Debug)]
     pub(in crate::doubles::volatile) struct Direct(Infallible);
@@ -131,32 +102,34 @@ mod imp {
             match self.0 {}
         }
 
-        pub(in crate::doubles::volatile) fn read(
+        pub(in crate::doubles::volatile) fn read<F>(
             &self,
-            _: &VolatileFile,
+            _: &F,
             _: &[RacyBytes<'_>],
             _: u64,
         ) -> io::Result<usize> {
             match self.0 {}
         }
 
-        pub(in crate::doubles::volatile) fn write(
+        pub(in crate::doubles::volatile) fn write<F>(
             &self,
-            _: &VolatileFile,
+            _: &F,
             _: &[RacySource<'_>],
             _: u64,
         ) -> io::Result<()> {
             match self.0 {}
         }
 
-        pub(in crate::doubles::volatile) fn size(&self, _: &VolatileFile) -> io::Result<u64> {
+        pub(in crate::doubles::volatile) fn size(
+            &self,
+            _: impl FnOnce() -> io::Result<u64>,
+        ) -> io::Result<u64> {
             match self.0 {}
         }
 
         pub(in crate::doubles::volatile) fn set_size(
             &self,
-            _: &VolatileFile,
-            _: u64,
+            _: impl FnOnce() -> io::Result<()>,
         ) -> io::Result<()> {
             match self.0 {}
         }

@@ -7,9 +7,11 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::direct::Direct;
 use super::state::{Shared, SyncNames};
-#[cfg(not(loom))]
-use crate::backend::Transfers;
 use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
+#[cfg(not(loom))]
+use crate::backend::{Span, Transfers};
+#[cfg(not(loom))]
+use crate::file::Blocks;
 
 /// No file has bytes at or beyond this position, as none of the system has.
 const MOST_BYTES: u64 = i64::MAX as u64;
@@ -64,7 +66,7 @@ impl VolatileFile {
 
 /// What the device does.
 impl VolatileFile {
-    pub(super) fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+    fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
         // The copy to the buffers comes after the lock: under loom it is a point at which other threads
         // run, and would wait for it for ever.
@@ -75,7 +77,7 @@ impl VolatileFile {
         Ok(bytes.len())
     }
 
-    pub(super) fn write_now(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+    fn write_now(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let bytes = gather(bufs);
         if bytes.is_empty() {
             return Ok(());
@@ -87,26 +89,49 @@ impl VolatileFile {
             .change(self.id.inode, |content| content.write(pos, &bytes))
     }
 
-    pub(super) fn size_now(&self) -> io::Result<u64> {
+    fn size_now(&self) -> io::Result<u64> {
         self.device.look(self.id.inode, |content| content.size())
     }
 
-    pub(super) fn set_size_now(&self, size: u64) -> io::Result<()> {
+    fn set_size_now(&self, size: u64) -> io::Result<()> {
         if size > MOST_BYTES {
             return Err(too_large());
         }
         self.device
             .change(self.id.inode, |content| content.set_size(size))
     }
+}
 
-    #[cfg(not(loom))]
-    pub(super) fn direct(&self) -> Option<&Direct> {
-        self.direct.as_ref()
+/// What the device does of a direct transfer.
+#[cfg(not(loom))]
+impl Blocks for VolatileFile {
+    fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, _: usize) -> io::Result<usize> {
+        if let Some(direct) = &self.direct {
+            direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
+        }
+        self.read_now(bufs, pos)
     }
 
-    #[cfg(not(loom))]
-    pub(super) fn keeps_padding(&self) -> bool {
-        self.device.lock().keeps_padding
+    fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        if let Some(direct) = &self.direct {
+            direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
+        }
+        self.write_now(bufs, pos)
+    }
+
+    fn size_if_any(&self) -> io::Result<Option<u64>> {
+        self.size_now().map(Some)
+    }
+
+    fn set_size_apart(&self, size: u64) -> io::Result<()> {
+        match self.device.lock().keeps_padding {
+            true => Ok(()),
+            false => self.set_size_now(size),
+        }
+    }
+
+    fn ends_at(&self, pos: u64) -> bool {
+        self.size_now().is_ok_and(|size| size <= pos)
     }
 }
 
@@ -120,7 +145,7 @@ impl Backend for VolatileFile {
 
     fn size(&self) -> io::Result<u64> {
         match &self.direct {
-            Some(direct) => direct.size(self),
+            Some(direct) => direct.size(|| self.size_now()),
             None => self.size_now(),
         }
     }
@@ -142,7 +167,7 @@ impl Backend for VolatileFile {
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         match &self.direct {
-            Some(direct) => direct.set_size(self, size),
+            Some(direct) => direct.set_size(|| self.set_size_now(size)),
             None => self.set_size_now(size),
         }
     }

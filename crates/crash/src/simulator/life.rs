@@ -150,7 +150,14 @@ impl Worker {
 
     fn step(&mut self) -> Result<(), String> {
         self.nr_ops += 1;
-        match self.rng.below(40) {
+        let what = match self.life.plan.is_about_tail && self.rng.below(8) != 0 {
+            false => self.rng.below(40),
+            // Append, cut, sync, advise, evict, drop.
+            true if self.thread == 0 => [22, 25, 25, 26, 27, 33, 35, 36][self.rng.index(8)],
+            // Read, in several ways.
+            true => [9, 10, 17, 31, 33, 33, 35, 36][self.rng.index(8)],
+        };
+        match what {
             0..9 => self.write(),
             9..17 => self.read(),
             17..19 => self.read_many(),
@@ -193,7 +200,12 @@ impl Worker {
     }
 
     fn range(&mut self) -> Range<usize> {
-        let start = self.rng.index(self.life.plan.shape.most_blocks());
+        let shape = self.life.plan.shape;
+        let first = match self.life.plan.is_about_tail && self.rng.below(4) != 0 {
+            true => shape.nr_blocks,
+            false => 0,
+        };
+        let start = first + self.rng.index(shape.most_blocks() - first);
         start..start + 1 + self.rng.index(MOST_READ)
     }
 

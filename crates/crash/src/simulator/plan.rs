@@ -82,6 +82,8 @@ pub(super) struct Plan {
     /// How often the program starts.
     pub(super) nr_lives: u64,
     pub(super) nr_ops: u64,
+    /// Whether most is done to the tail: it is made longer and shorter while others read it in.
+    pub(super) is_about_tail: bool,
     /// What goes wrong in the engine.
     pub(super) engine: Faults,
     pub(super) storage: Storage,
@@ -104,6 +106,7 @@ impl Plan {
         let mut rng = Rng::part(seed, 7);
         let nr_threads = 2 + rng.index(3);
         let kind = rng.below(8);
+        let is_about_tail = rng.one_in(4);
         Self {
             seed,
             style: Style {
@@ -122,7 +125,8 @@ impl Plan {
                 false => SectorWrites::Whole,
             },
             nr_lives: 1 + rng.below(3),
-            nr_ops: 4 + rng.below(20),
+            nr_ops: 4 + rng.below(20) + if is_about_tail { 30 } else { 0 },
+            is_about_tail,
             engine: match kind {
                 0 => Faults::default(),
                 1..4 => Faults::harmless(),

@@ -124,7 +124,9 @@ impl Blocks for VolatileFile {
     }
 
     fn set_size_apart(&self, size: u64) -> io::Result<()> {
-        match self.device.lock().keeps_padding {
+        // The lock is for the look alone.
+        let keeps_padding = self.device.lock().keeps_padding;
+        match keeps_padding {
             true => Ok(()),
             false => self.set_size_now(size),
         }

@@ -270,7 +270,7 @@ impl History {
 fn transfers(seed: u64) -> Transfers {
     match seed % 2 {
         0 => Transfers::Buffered,
-        _ if seed / 6 % 2 == 0 => Transfers::Direct(512),
+        _ if (seed / 6).is_multiple_of(2) => Transfers::Direct(512),
         _ => Transfers::Direct(4096),
     }
 }

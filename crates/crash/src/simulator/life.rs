@@ -10,7 +10,7 @@ use pagewell_sync::thread::sleep;
 use pagewell_testkit::Rng;
 
 use super::books::{Books, Stamp};
-use super::plan::{A_PAGE, Plan, Value};
+use super::plan::{A_PAGE, About, Plan, Value};
 use super::task::block_on;
 use crate::block::{BLOCK, block};
 
@@ -150,12 +150,18 @@ impl Worker {
 
     fn step(&mut self) -> Result<(), String> {
         self.nr_ops += 1;
-        let what = match self.life.plan.is_about_tail && self.rng.below(8) != 0 {
-            false => self.rng.below(40),
+        let about = match self.rng.below(8) {
+            0 => About::All,
+            _ => self.life.plan.about,
+        };
+        let what = match about {
+            About::All => self.rng.below(40),
             // Append, cut, sync, advise, evict, drop.
-            true if self.thread == 0 => [22, 25, 25, 26, 27, 33, 35, 36][self.rng.index(8)],
+            About::Tail if self.thread == 0 => [22, 25, 25, 26, 27, 33, 35, 36][self.rng.index(8)],
             // Read, in several ways.
-            true => [9, 10, 17, 31, 33, 33, 35, 36][self.rng.index(8)],
+            About::Tail => [9, 10, 17, 31, 33, 33, 35, 36][self.rng.index(8)],
+            // Write, sync, read.
+            About::Syncs => [0, 0, 0, 27, 27, 28, 28, 9][self.rng.index(8)],
         };
         match what {
             0..9 => self.write(),
@@ -201,7 +207,7 @@ impl Worker {
 
     fn range(&mut self) -> Range<usize> {
         let shape = self.life.plan.shape;
-        let first = match self.life.plan.is_about_tail && self.rng.below(4) != 0 {
+        let first = match self.life.plan.about == About::Tail && self.rng.below(4) != 0 {
             true => shape.nr_blocks,
             false => 0,
         };

@@ -221,7 +221,7 @@ fn fill(device: &VolatileDevice, nr_blocks: usize) -> Result<(), pagewell::Error
         .capacity(1 << 20)
         .engine(Settings::new(Choice::Sync))
         .build()?;
-    let backend = device.create("file").map_err(|error| text(error));
+    let backend = device.create("file").map_err(text);
     let backend = backend.expect("the power is on");
     let file = cache.open_backend_with(backend, "file", &OpenOptions::new().write())?;
     let bytes: Vec<u8> = (0..nr_blocks as u64)

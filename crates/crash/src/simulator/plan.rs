@@ -82,8 +82,7 @@ pub(super) struct Plan {
     /// How often the program starts.
     pub(super) nr_lives: u64,
     pub(super) nr_ops: u64,
-    /// Whether most is done to the tail: it is made longer and shorter while others read it in.
-    pub(super) is_about_tail: bool,
+    pub(super) about: About,
     /// What goes wrong in the engine.
     pub(super) engine: Faults,
     pub(super) storage: Storage,
@@ -91,6 +90,16 @@ pub(super) struct Plan {
     pub(super) failed_syncs: u64,
     /// In how many of 256 cases the future of a read, or of a write, is dropped before it is ready.
     pub(super) drops: u64,
+}
+
+/// What most operations are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    All,
+    /// The tail is made longer and shorter while others read it in.
+    Tail,
+    /// Writes and syncs of all threads.
+    Syncs,
 }
 
 /// What goes wrong in the storage, in so many of 256 calls.
@@ -106,7 +115,7 @@ impl Plan {
         let mut rng = Rng::part(seed, 7);
         let nr_threads = 2 + rng.index(3);
         let kind = rng.below(8);
-        let is_about_tail = rng.one_in(4);
+        let about = [About::All, About::All, About::Tail, About::Syncs][rng.index(4)];
         Self {
             seed,
             style: Style {
@@ -125,8 +134,11 @@ impl Plan {
                 false => SectorWrites::Whole,
             },
             nr_lives: 1 + rng.below(3),
-            nr_ops: 4 + rng.below(20) + if is_about_tail { 30 } else { 0 },
-            is_about_tail,
+            nr_ops: match about {
+                About::All => 4 + rng.below(20),
+                About::Tail | About::Syncs => 30 + rng.below(20),
+            },
+            about,
             engine: match kind {
                 0 => Faults::default(),
                 1..4 => Faults::harmless(),

@@ -26,6 +26,10 @@ pub struct History {
     pub sectors: Sectors,
     /// Whether there is a write-ahead log.
     pub log: Log,
+    /// How the device takes transfers.
+    pub transfers: Transfers,
+    /// What does several writes at once.
+    pub engine: Engine,
     /// How many bytes the file has to begin with.
     pub len: usize,
     /// The steps.
@@ -39,6 +43,26 @@ pub enum Sectors {
     Whole,
     /// A first part, too.
     Torn,
+}
+
+/// How the device takes transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfers {
+    /// Of any bytes, as through the operating system's cache.
+    Buffered,
+    /// In blocks of so many bytes: tails are padded, and sizes set apart. Several writes are on their way at once.
+    Direct(usize),
+}
+
+/// The engine of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The thread itself.
+    Sync,
+    /// Threads. In which order they give what is on its way at once to a direct file is the machine's.
+    Worker,
+    /// io_uring, or threads where the system has none. As for threads.
+    Uring,
 }
 
 /// Whether each write is recorded in a log, which is synced before the page is given to the storage.
@@ -195,6 +219,8 @@ impl History {
             page_order: rng.below(3) as u32,
             sectors,
             log,
+            transfers: transfers(seed),
+            engine: engine(seed),
             len: pos(&mut rng),
             steps: Vec::new(),
         };
@@ -221,7 +247,9 @@ impl History {
             }
             part /= 2;
         }
-        let simpler: [fn(&mut Self); 4] = [
+        let simpler: [fn(&mut Self); 6] = [
+            |history| history.engine = Engine::Sync,
+            |history| history.transfers = Transfers::Buffered,
             |history| history.len = 0,
             |history| history.page_order = 0,
             |history| history.sectors = Sectors::Whole,
@@ -236,6 +264,19 @@ impl History {
         }
         (shortest, why)
     }
+}
+
+/// All combinations take turns.
+fn transfers(seed: u64) -> Transfers {
+    match seed % 2 {
+        0 => Transfers::Buffered,
+        _ if (seed / 6).is_multiple_of(2) => Transfers::Direct(512),
+        _ => Transfers::Direct(4096),
+    }
+}
+
+fn engine(seed: u64) -> Engine {
+    [Engine::Sync, Engine::Worker, Engine::Uring][(seed % 3) as usize]
 }
 
 /// One of several choices, each as often as its weight says.
@@ -415,6 +456,12 @@ mod tests {
             "Ahead",
             "None",
             "page_order: 2",
+            "Buffered",
+            "Direct(512)",
+            "Direct(4096)",
+            "Sync,",
+            "Worker",
+            "Uring",
         ] {
             assert!(all.contains(word), "{word}");
         }

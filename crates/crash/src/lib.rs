@@ -12,6 +12,7 @@
 //! | [`log`] | a write-ahead log beside the file, whose order is checked too |
 //! | [`plug`] | a backend whose program may die |
 //! | [`script`] | a backend each of whose calls can be made to fail |
+//! | `simulator` | many threads and tasks in one schedule that a seed decides (feature `simulator`) |
 //! | [`block`](mod@block) | blocks that name their version |
 //!
 //! Proved by: `--break` of the command and the tests beside it: with a sync that does nothing, or a log
@@ -27,6 +28,8 @@ pub mod plug;
 mod program;
 pub mod run;
 pub mod script;
+#[cfg(feature = "simulator")]
+pub mod simulator;
 
 pub use block::{BLOCK, Block, block};
 pub use history::{History, Step};

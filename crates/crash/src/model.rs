@@ -28,6 +28,9 @@ pub struct Model {
     /// The content at the last successful sync, and after each change since.
     since: Vec<Version>,
     sizes: Sizes,
+    /// The blocks that the storage is written in, in bytes: a tail that is written may be longer by zeros, up to the end of its block, until its size is set. 1 if it
+    /// takes any number of bytes.
+    unit: usize,
     records: Records,
 }
 
@@ -64,6 +67,7 @@ impl Model {
             }],
             now: bytes,
             sizes: Sizes::OfPages,
+            unit: 1,
             records: Records::All,
         }
     }
@@ -89,6 +93,13 @@ impl Model {
     /// From now on the storage may have these sizes.
     pub fn allow_sizes(&mut self, sizes: Sizes) {
         self.sizes = sizes;
+    }
+
+    /// The same file, on a storage that is written in blocks of so many bytes.
+    #[must_use]
+    pub fn in_blocks(mut self, unit: usize) -> Self {
+        self.unit = unit;
+        self
     }
 
     /// `bytes` were written from `pos` on, with record `lsn` of the log.
@@ -154,9 +165,9 @@ impl Model {
             Records::All => self.last_lsn(),
             Records::Some => 0,
         };
-        let sizes = self.sizes;
+        let (sizes, unit) = (self.sizes, self.unit);
         *self = Self::durable(std::mem::take(&mut self.now), lsn);
-        self.sizes = sizes;
+        (self.sizes, self.unit) = (sizes, unit);
     }
 
     /// Whether the storage may have `bytes` from `pos` on, if the log's records up to
@@ -191,7 +202,10 @@ impl Model {
         let sizes = || self.since.iter().map(|version| version.bytes.len());
         let is_between = sizes().min() <= Some(size) && Some(size) <= sizes().max();
         let is_on_the_way = self.sizes == Sizes::Any || size.is_multiple_of(PAGE);
-        sizes().any(|was| was == size) || (is_between && is_on_the_way)
+        // What is durable, with nothing written since, has its own size and no other.
+        let is_padded = self.since.len() > 1
+            && sizes().any(|was| was <= size && size == was.next_multiple_of(self.unit));
+        sizes().any(|was| was == size) || (is_between && is_on_the_way) || is_padded
     }
 
     /// Looks for the first page of `bytes`, which the storage has from byte `pos` of the file on,
@@ -267,6 +281,22 @@ mod tests {
         assert!(!model.may_be(0) && !model.may_be(PAGE + 1) && !model.may_be(4 * PAGE));
         model.allow_sizes(Sizes::Any);
         assert!(model.may_be(PAGE + 1) && !model.may_be(99));
+    }
+
+    #[test]
+    fn a_tail_in_blocks_may_be_longer_until_a_sync_and_not_after_it() {
+        let mut model = Model::new(vec![1; 100]).in_blocks(512);
+        assert!(model.may_be(100) && !model.may_be(512));
+        model.write(600, &[2; 10], 0);
+        for size in [100, 512, 610, 1024] {
+            assert!(model.may_be(size), "{size}");
+        }
+        assert!(!model.may_be(1023) && !model.may_be(1536) && !model.may_be(0));
+        assert!(model.may_have(0, &[[1; 100].to_vec(), vec![0; 412]].concat(), u64::MAX));
+        model.synced();
+        assert!(model.may_be(610) && !model.may_be(1024) && !model.may_be(512));
+        model.write(0, &[3], 0);
+        assert!(model.may_be(1024) && !model.may_be(512));
     }
 
     #[test]

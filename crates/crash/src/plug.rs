@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell::io::{Backend, FileId, RacyBytes, RacySource};
+use pagewell::io::{Backend, FileId, RacyBytes, RacySource, Transfers};
 
 /// Keeps the backends of one program plugged in. Clones are the same plug.
 #[derive(Clone, Debug, Default)]
@@ -85,5 +85,13 @@ impl<B: Backend> Backend for Plugged<B> {
 
     fn sync_all(&self) -> io::Result<()> {
         self.do_unless_pulled(B::sync_all)
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+
+    fn file_transfers(&self) -> Option<Transfers> {
+        self.inner.file_transfers()
     }
 }

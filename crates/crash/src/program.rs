@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Backend, FaultBackend, VolatileDevice, VolatileFile};
 use pagewell::refcount::RefScheme;
 use pagewell::{Cache, Error, File, Nodes, OpenOptions, OwnedPageGuard, Writeback};
@@ -64,6 +65,7 @@ pub(crate) struct Program<S: RefScheme> {
 pub(crate) struct Setup {
     pub(crate) page_size: usize,
     pub(crate) log: history::Log,
+    pub(crate) engine: Settings,
     pub(crate) hook: Hook,
     pub(crate) script: Script,
 }
@@ -74,6 +76,7 @@ impl<S: RefScheme> Program<S> {
         let cache = Cache::builder()
             .capacity(FRAMES * FRAME_COST)
             .nodes(Nodes::Unbound(1))
+            .engine(setup.engine)
             .ref_scheme::<S>()
             .build()?;
         let plug = Plug::default();
@@ -146,7 +149,10 @@ pub(crate) fn open_on(device: &VolatileDevice, name: &str) -> VolatileFile {
 ///
 /// The error of the storage.
 pub fn stored(backend: impl Backend) -> Result<Vec<u8>, Error> {
-    let cache = Cache::builder().capacity(FRAMES * FRAME_COST).build()?;
+    let cache = Cache::builder()
+        .capacity(FRAMES * FRAME_COST)
+        .engine(Settings::new(Choice::Sync))
+        .build()?;
     let file = cache.open_backend(backend, "stored")?;
     let mut bytes = vec![0; file.size() as usize];
     let n = file.read_at(&mut bytes, 0)?;

@@ -4,19 +4,23 @@
 //! between; errors come only from calls that were made to fail. After a loss of power the file is
 //! opened through another cache, as by a program that starts anew. Each byte is then as at the last
 //! successful sync, or as at any moment since; for a page that was held, only moments before the hold count. The
-//! size is one that the file had since, or one on the way to it. The log has every record that it was
+//! size is one that the file had since, or one on the way to it; where the device takes blocks only, and something was written since, also the end of the block in which
+//! it ends (`docs/durability.md`). The log has every record that it was
 //! synced with, and the file has nothing without a record in the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Backend, Fault, SectorWrites, VolatileDevice};
 use pagewell::refcount::RefScheme;
 use pagewell::{Error, ErrorKind, File};
 use pagewell_testkit::content;
 
 use crate::PAGE;
-use crate::history::{History, MOST_BYTES, Off, Path, Sectors, Step, Sync, What};
+use crate::history::{
+    Engine, History, MOST_BYTES, Off, Path, Sectors, Step, Sync, Transfers, What,
+};
 use crate::log::Hook;
 use crate::model::{Model, Sizes};
 use crate::program::{Held, Pin, Program, Setup, check, stored, text};
@@ -38,6 +42,8 @@ pub enum Broken {
     Sync,
     /// The log is not made durable before the pages of its writes are given to the storage.
     Log,
+    /// A file that is transferred directly stays as long as its last block, as if its size were set before that is written.
+    Size,
 }
 
 /// Counts over successful histories.
@@ -88,6 +94,8 @@ struct Run<S: RefScheme> {
     /// The consequence of a loss of power.
     off: Off,
     model: Model,
+    /// The blocks that the device is written in, in bytes.
+    unit: usize,
     tally: Tally,
 }
 
@@ -98,6 +106,10 @@ impl<S: RefScheme> Run<S> {
             Sectors::Whole => device,
             Sectors::Torn => device.with_sector_writes(SectorWrites::Torn),
         };
+        let (device, unit) = match history.transfers {
+            Transfers::Buffered => (device, 1),
+            Transfers::Direct(unit) => (device.with_direct_transfers(unit), unit),
+        };
         for name in ["file", "log"] {
             drop(device.create(name).map_err(text)?);
         }
@@ -105,6 +117,7 @@ impl<S: RefScheme> Run<S> {
         // The names are durable in any case.
         let device = match broken {
             Broken::Sync => device.with_sync_stubbed_out(),
+            Broken::Size => device.with_padding_kept(),
             Broken::Nothing | Broken::Log => device,
         };
         let setup = Setup {
@@ -112,8 +125,13 @@ impl<S: RefScheme> Run<S> {
             log: history.log,
             hook: match broken {
                 Broken::Log => Hook::DoesNothing,
-                Broken::Nothing | Broken::Sync => Hook::Syncs,
+                Broken::Nothing | Broken::Sync | Broken::Size => Hook::Syncs,
             },
+            engine: Settings::new(match history.engine {
+                Engine::Sync => Choice::Sync,
+                Engine::Worker => Choice::Worker,
+                Engine::Uring => Choice::Auto,
+            }),
             script: Script::default(),
         };
         let (program, _) = Program::start(&device, &setup).map_err(text)?;
@@ -125,7 +143,8 @@ impl<S: RefScheme> Run<S> {
             may_fail: false,
             has_sync_failed: false,
             off: Off::GoOn,
-            model: Model::new(Vec::new()),
+            model: Model::new(Vec::new()).in_blocks(unit),
+            unit,
             tally: Tally::default(),
         })
     }
@@ -524,7 +543,7 @@ impl<S: RefScheme> Run<S> {
                 "page {page} was written though it was held"
             );
         }
-        self.model = Model::new(now);
+        self.model = Model::new(now).in_blocks(self.unit);
         Ok(())
     }
 

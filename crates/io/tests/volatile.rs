@@ -507,3 +507,65 @@ fn the_same_seeds_give_the_same_ends() {
     assert_eq!(end(1), end(1));
     assert_ne!(end(1), end(2));
 }
+
+#[test]
+fn a_direct_file_takes_any_bytes_by_way_of_whole_blocks() {
+    for alignment in [512, 4096] {
+        let device = VolatileDevice::new(7).with_direct_transfers(alignment);
+        let file = device.create("file").unwrap();
+        assert_eq!(file.alignment(), alignment);
+        let mut rng = Rng::new(alignment as u64);
+        let mut expected = Vec::new();
+        for nr in 0_usize..300 {
+            let pos = rng.below(20_000);
+            if nr.is_multiple_of(7) {
+                file.set_size(pos as u64).unwrap();
+                expected.resize(pos, 0);
+            } else {
+                let mut bytes = content(nr + 1 + rng.below(6000));
+                bytes.drain(..nr);
+                write(&file, pos as u64, &bytes).unwrap();
+                let end = pos + bytes.len();
+                expected.resize(expected.len().max(end), 0);
+                expected[pos..end].copy_from_slice(&bytes);
+            }
+            assert_eq!(file.size().unwrap(), expected.len() as u64);
+        }
+        assert!(read_all(&file) == expected);
+        file.sync_data().unwrap();
+        let after = device.crash(1).open("file").unwrap();
+        assert!(read_all(&after) == expected);
+    }
+}
+
+#[test]
+fn a_crash_leaves_a_direct_file_as_long_as_it_was_or_is_or_as_its_last_block() {
+    let sizes_of = |device: VolatileDevice| -> BTreeSet<u64> {
+        let device = device.with_direct_transfers(512);
+        let file = device.create("file").unwrap();
+        write(&file, 0, &[1; 100]).unwrap();
+        file.sync_data().unwrap();
+        write(&file, 100, &[2; 500]).unwrap();
+        let of_crash = |seed| {
+            let bytes = after_crash(&device, seed).unwrap();
+            assert_eq!(bytes[..100], [1; 100]);
+            assert!(bytes.iter().skip(600).all(|byte| *byte == 0));
+            bytes.len() as u64
+        };
+        (0..CRASHES).map(of_crash).collect()
+    };
+    assert_eq!(
+        sizes_of(VolatileDevice::new(3)),
+        BTreeSet::from([100, 600, 1024])
+    );
+    let broken = VolatileDevice::new(3).with_padding_kept();
+    let sizes = sizes_of(broken);
+    assert!(!sizes.contains(&600), "{sizes:?}");
+
+    let device = VolatileDevice::new(3).with_direct_transfers(512);
+    let file = device.create("file").unwrap();
+    write(&file, 0, &[1; 600]).unwrap();
+    file.sync_data().unwrap();
+    let of_crash = |seed| after_crash(&device, seed).unwrap().len();
+    assert!((0..CRASHES).all(|seed| of_crash(seed) == 600));
+}

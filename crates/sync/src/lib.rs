@@ -11,8 +11,10 @@
 //! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
 //! | [`parking`] | waiting for a word to change |
 //! | [`per_thread`] | one value for each thread, which others can still reach |
+//! | `simulated` | one schedule that a seed decides: locks, atomics, threads and time of a simulation |
 //! | [`shard`] | the number of a thread; values that do not share cache lines |
-//! | [`thread`] | yielding |
+//! | [`thread`] | yielding, sleeping, starting |
+//! | [`time`] | moments |
 
 #![deny(unsafe_code)]
 
@@ -30,7 +32,11 @@ pub mod parking;
 pub mod per_thread;
 pub mod prefetch;
 pub mod shard;
+#[cfg(all(feature = "simulated", not(loom)))]
+pub mod simulated;
 pub mod thread;
+#[cfg(not(loom))]
+pub mod time;
 pub mod wiped;
 
 /// Counted pointers to what every operation shares: those of `std`, but for the test that counts changes of the counts.
@@ -41,7 +47,11 @@ pub use std::sync::{Arc, Weak};
 
 #[cfg(loom)]
 pub use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-#[cfg(not(loom))]
+#[cfg(all(feature = "simulated", not(loom)))]
+pub use simulated::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+};
+#[cfg(not(any(feature = "simulated", loom)))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks `mutex`; a panic of another holder does not poison it.

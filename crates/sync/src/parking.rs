@@ -28,7 +28,7 @@
 //! Proved by: `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
@@ -38,9 +38,10 @@ use crate::shard::Padded;
 use crate::{Condvar, Mutex, lock};
 
 /// How many buckets a table has: enough that unrelated waits rarely meet.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, feature = "simulated")))]
 const BUCKETS: usize = 64;
-#[cfg(loom)]
+/// In a simulation nothing depends on addresses.
+#[cfg(any(loom, feature = "simulated"))]
 const BUCKETS: usize = 1;
 
 #[derive(Debug, Default)]
@@ -54,14 +55,14 @@ struct Bucket {
 /// The wakers that were left in a bucket: by the number of the leaving, with the address of the word.
 #[derive(Debug, Default)]
 struct Wakers {
-    left: HashMap<u64, (usize, Waker)>,
+    left: BTreeMap<u64, (usize, Waker)>,
     next: u64,
 }
 
 impl Wakers {
-    /// Takes out those that wait for the word at `address`.
+    /// Takes out those that wait for the word at `address`, the first that came first.
     fn take(&mut self, address: usize) -> Vec<Waker> {
-        let taken = self.left.extract_if(|_, (word, _)| *word == address);
+        let taken = self.left.extract_if(.., |_, (word, _)| *word == address);
         taken.map(|(_, (_, waker))| waker).collect()
     }
 }

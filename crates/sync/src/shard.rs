@@ -13,7 +13,8 @@ mod imp {
     use std::cell::Cell;
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
-    use std::sync::Mutex;
+
+    use crate::Mutex;
 
     use super::Identity;
 
@@ -226,6 +227,15 @@ impl<T> DerefMut for Padded<T> {
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Padded<T>]>);
 
+/// How many processors there are; in a simulation always as many.
+#[must_use]
+pub fn nr_cpus() -> usize {
+    match cfg!(feature = "simulated") {
+        true => 4,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
 /// The most shards: more threads than that share.
 const MOST_SHARDS: usize = 64;
 
@@ -233,11 +243,7 @@ impl<T: Default> Shards<T> {
     /// Default values. A model has one.
     #[must_use]
     pub fn new() -> Self {
-        let nr_cpus = if cfg!(loom) {
-            1
-        } else {
-            std::thread::available_parallelism().map_or(1, usize::from)
-        };
+        let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };
         let nr = nr_cpus.next_power_of_two().min(MOST_SHARDS);
         Self((0..nr).map(|_| Padded::default()).collect())
     }

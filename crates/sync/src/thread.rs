@@ -1,4 +1,9 @@
-//! Giving way to other threads while a short wait lasts.
+//! Giving way to other threads while a short wait lasts; sleeping; threads of a cache.
+
+#[cfg(all(feature = "simulated", not(loom)))]
+pub use crate::simulated::{sleep, spawn_named};
+#[cfg(not(any(feature = "simulated", loom)))]
+pub use std::thread::sleep;
 
 /// How many times a [`Backoff`] spins before it starts to yield the processor.
 #[cfg(not(loom))]
@@ -24,6 +29,11 @@ impl Backoff {
         // Under loom every wait is a yield: the model must run the other thread to make progress.
         #[cfg(loom)]
         loom::thread::yield_now();
+        #[cfg(all(feature = "simulated", not(loom)))]
+        if crate::simulated::give_way() {
+            self.rounds = self.rounds.saturating_add(1);
+            return;
+        }
         #[cfg(not(loom))]
         if self.rounds < SPINS {
             for _ in 0..1_u32 << self.rounds {
@@ -39,4 +49,17 @@ impl Backoff {
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
+}
+
+/// Starts a thread that nobody joins.
+///
+/// # Errors
+///
+/// The system's error.
+#[cfg(not(any(feature = "simulated", loom)))]
+pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
 }

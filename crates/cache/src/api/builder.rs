@@ -41,6 +41,8 @@ pub struct Builder<S: RefScheme = LockBit> {
     close_timeout: Duration,
     eviction: Eviction,
     engine: Settings,
+    #[cfg(feature = "simulated")]
+    given: Option<std::sync::Arc<dyn pagewell_io::engine::Engine>>,
     scheme: PhantomData<fn() -> S>,
 }
 
@@ -57,6 +59,8 @@ impl Default for Builder {
             close_timeout: Limits::CLOSE,
             eviction: Eviction::default(),
             engine: Settings::default(),
+            #[cfg(feature = "simulated")]
+            given: None,
             scheme: PhantomData,
         }
     }
@@ -148,6 +152,14 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
+    /// For simulations: this engine does many transfers at once.
+    #[cfg(feature = "simulated")]
+    #[must_use]
+    pub fn given_engine(mut self, engine: std::sync::Arc<dyn pagewell_io::engine::Engine>) -> Self {
+        self.given = Some(engine);
+        self
+    }
+
     /// A baseline: how pages are counted, to compare [`LockBit`], which is the default, with
     /// [`CasLoop`](pagewell_frame::refcount::CasLoop).
     #[cfg(feature = "baselines")]
@@ -164,6 +176,8 @@ impl<S: RefScheme> Builder<S> {
             close_timeout: self.close_timeout,
             eviction: self.eviction,
             engine: self.engine,
+            #[cfg(feature = "simulated")]
+            given: self.given,
             scheme: PhantomData,
         }
     }
@@ -225,6 +239,11 @@ impl<S: RefScheme> Builder<S> {
                 .with_detail(refusal.to_string())
                 .with_source(refusal)
         })?;
+        #[cfg(feature = "simulated")]
+        let engines = match self.given {
+            Some(engine) => Engines::of(engine),
+            None => engines,
+        };
         Ok(Cache::new(
             files_with(pool, limits, self.eviction, engines),
             page_size,

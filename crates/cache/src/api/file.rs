@@ -524,7 +524,7 @@ impl<S: RefScheme> File<S> {
     #[cfg(not(loom))]
     pub fn sync_data_within(&self, patience: std::time::Duration) -> Result<(), Error> {
         self.writes(Op::Sync)?;
-        let until = std::time::Instant::now().checked_add(patience);
+        let until = pagewell_sync::time::Instant::now().checked_add(patience);
         let result = Flusher(&self.mapping).sync_when_released(Sync::Data, until);
         self.told(result, Op::Sync)
     }

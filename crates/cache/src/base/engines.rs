@@ -53,6 +53,16 @@ mod imp {
             Ok(engines)
         }
 
+        /// This engine, whatever the settings say.
+        #[cfg(feature = "simulated")]
+        pub(crate) fn of(engine: Arc<dyn Engine>) -> Self {
+            let engines = Self::default();
+            let reason = pagewell_io::engine::Reason::Asked;
+            // Nobody else has it yet.
+            let _ = engines.chosen.set(Chosen { engine, reason });
+            engines
+        }
+
         /// The engine, and why it is this one.
         pub(crate) fn chosen(&self) -> &Chosen {
             self.chosen
@@ -62,6 +72,7 @@ mod imp {
         /// Has a thread make a call that may wait, one of those with this key ([`WorkerEngine::call`]).
         pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let callers = self.callers.get_or_init(|| {
+                // (It takes no lock: in a simulation no other thread has its turn meanwhile.)
                 WorkerEngine::new(WorkerSettings {
                     threads: CALLERS,
                     per_storage: CALLERS_OF_FILE,

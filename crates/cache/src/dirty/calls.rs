@@ -12,9 +12,14 @@
 #[cfg(not(loom))]
 use std::collections::VecDeque;
 #[cfg(not(loom))]
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 #[cfg(not(loom))]
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
+#[cfg(not(loom))]
+use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 /// What a thread of the cache is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

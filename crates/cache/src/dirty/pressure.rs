@@ -23,11 +23,11 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-#[cfg(not(loom))]
-use std::time::Instant;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Padded;
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
 
 use crate::base::accounts::{Account, Member, NO_MAX};
 use crate::dirty::calls::Calls;
@@ -219,9 +219,9 @@ impl Share {
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
-    nr_waiters: std::sync::atomic::AtomicUsize,
-    lock: std::sync::Mutex<()>,
-    told: std::sync::Condvar,
+    nr_waiters: AtomicUsize,
+    lock: pagewell_sync::Mutex<()>,
+    told: pagewell_sync::Condvar,
 }
 
 /// A thread that waits for a change.
@@ -276,7 +276,7 @@ impl Drop for Waiter<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Since {
     #[cfg(not(loom))]
-    at: std::sync::Mutex<Option<Instant>>,
+    at: pagewell_sync::Mutex<Option<Instant>>,
 }
 
 #[cfg(loom)]
@@ -301,7 +301,7 @@ impl Since {
         self.lock().is_some_and(|at| at.elapsed() >= age)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+    fn lock(&self) -> pagewell_sync::MutexGuard<'_, Option<Instant>> {
         pagewell_sync::lock(&self.at)
     }
 }

@@ -9,9 +9,12 @@
 
 use std::fmt;
 #[cfg(not(loom))]
-use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
 #[cfg(not(loom))]
-use std::time::{Duration, Instant};
+use pagewell_sync::time::Instant;
+#[cfg(not(loom))]
+use pagewell_sync::{Mutex, MutexGuard};
 
 use crate::base::error::Cause;
 #[cfg(not(loom))]

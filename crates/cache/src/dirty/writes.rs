@@ -6,12 +6,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 #[cfg(not(loom))]
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_frame::Order;
 use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
 use pagewell_sync::{Condvar, Mutex, lock};
 
 use crate::base::accounts::Member;

@@ -15,11 +15,13 @@
 
 use std::collections::HashSet;
 #[cfg(not(loom))]
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame};
 use pagewell_policy::Group;
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
 
 use crate::base::accounts::Account;
 use crate::base::error::{Error, ErrorKind, Op};

@@ -23,6 +23,8 @@ use std::sync::Weak;
 #[cfg(not(loom))]
 use std::time::Duration;
 
+#[cfg(not(loom))]
+use pagewell_sync::thread::spawn_named;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 #[cfg(not(loom))]
@@ -97,9 +99,9 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         let (calls, watch, serve) = (Arc::clone(&self.calls), self.watch, self.serve);
         start_flusher(&Arc::downgrade(owner), &calls, serve)?;
         let owner = Arc::downgrade(owner);
-        std::thread::Builder::new()
-            .name("pagewell-watcher".into())
-            .spawn(move || run_watcher(&owner, &calls, watch, serve))?;
+        spawn_named("pagewell-watcher", move || {
+            run_watcher(&owner, &calls, watch, serve);
+        })?;
         *is_started = true;
         Ok(())
     }
@@ -171,13 +173,13 @@ fn start_flusher<T: Send + Sync + 'static>(
         return Ok(());
     }
     let (owner, of_thread) = (Weak::clone(owner), Arc::clone(calls));
-    let started = std::thread::Builder::new()
-        .name("pagewell-flusher".into())
-        .spawn(move || run_flusher(&owner, &of_thread, serve));
+    let started = spawn_named("pagewell-flusher", move || {
+        run_flusher(&owner, &of_thread, serve);
+    });
     if started.is_err() {
         calls.remove_thread();
     }
-    started.map(drop)
+    started
 }
 
 #[cfg(not(loom))]

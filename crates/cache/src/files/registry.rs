@@ -149,7 +149,9 @@ impl<S: RefScheme> Registry<S> {
 
     /// The numbers of all open mappings.
     pub(super) fn numbers(&self) -> Vec<u64> {
-        lock(&self.tables).by_number.keys().copied().collect()
+        let mut numbers: Vec<u64> = lock(&self.tables).by_number.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Forgets a mapping that was torn down and whose storage is closed.

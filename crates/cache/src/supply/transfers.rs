@@ -11,12 +11,14 @@ use std::ops::RangeInclusive;
 #[cfg(not(loom))]
 use std::sync::PoisonError;
 #[cfg(not(loom))]
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Shards;
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
 use pagewell_sync::{Condvar, Mutex, lock};
 
 /// A set of the nodes of a pool, a bit each: there are 64 at the most.

@@ -7,10 +7,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::MutexGuard;
 
 use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_sync::MutexGuard;
 
 use crate::base::edit::Edit;
 use crate::base::error::{Error, Op};

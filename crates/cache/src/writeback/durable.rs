@@ -48,7 +48,7 @@ impl<S: RefScheme> Durable<'_, S> {
         // What fails is dirty again, and counts when it is given again.
         let given = storage.pace.begin_sync();
         #[cfg(not(loom))]
-        let began = std::time::Instant::now();
+        let began = pagewell_sync::time::Instant::now();
         if is_due && !is_deep(self.0) {
             // The program may have flushed much. Throttled writers see that each of these calls returns. (What was transferred directly is
             // with the device already.)

@@ -132,7 +132,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     pub(crate) fn sync_when_released(
         self,
         what: Sync,
-        until: Option<std::time::Instant>,
+        until: Option<pagewell_sync::time::Instant>,
     ) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
         loop {
@@ -150,7 +150,7 @@ impl<S: RefScheme> Flusher<'_, S> {
 
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
-        let began = std::time::Instant::now();
+        let began = pagewell_sync::time::Instant::now();
         /// Without it, what was dirty may not be durable, also after a panic.
         struct Ending<'w>(&'w Writes, bool);
         impl Drop for Ending<'_> {
@@ -252,7 +252,7 @@ fn panicked() -> io::Error {
 /// The tries to save a file at its last close: for a while, with pauses that become longer.
 struct Tries {
     #[cfg(not(loom))]
-    began: std::time::Instant,
+    began: pagewell_sync::time::Instant,
     #[cfg(not(loom))]
     most: std::time::Duration,
     #[cfg(not(loom))]
@@ -275,7 +275,7 @@ impl Tries {
 impl Tries {
     fn begin(most: std::time::Duration) -> Self {
         Self {
-            began: std::time::Instant::now(),
+            began: pagewell_sync::time::Instant::now(),
             most,
             pause: std::time::Duration::from_millis(1),
         }
@@ -284,7 +284,7 @@ impl Tries {
     /// Pauses before the next try; false if there is no time for one.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
-        std::thread::sleep(self.pause.min(rest));
+        pagewell_sync::thread::sleep(self.pause.min(rest));
         self.pause *= 2;
         !rest.is_zero()
     }

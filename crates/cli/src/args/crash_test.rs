@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pagewell_crash::Broken;
 
 use super::values::{Usage, parse_seconds};
-use crate::crash_test::{CrashTestSettings, Mode};
+use crate::crash_test::{CrashTestSettings, Engine, Mode, Transfers};
 use crate::output::Format;
 
 /// Start writers and kill them, and simulate losses of power; check that everything that was synced
@@ -21,6 +21,8 @@ use crate::output::Format;
 ///
 /// `simulated` runs random histories on a simulated device, of which a loss of power at a random call
 /// leaves what was synced, and of the rest any part in any order, torn too.
+///
+/// Both do so with buffered files and with direct ones, and with every engine, in turn. What the system has not is skipped, and said.
 #[derive(Args, Debug)]
 pub(crate) struct CrashTestArgs {
     /// Which test to run
@@ -51,6 +53,14 @@ pub(crate) struct CrashTestArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
+    /// How files are transferred [default: both ways, in turn]
+    #[arg(long, value_enum, value_name = "HOW")]
+    transfers: Option<Transfers>,
+
+    /// What does many transfers at once [default: all engines, in turn]
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    engine: Option<Engine>,
+
     /// Break something on purpose, to see the test fail
     #[arg(long = "break", value_enum, value_name = "WHAT")]
     broken: Option<Break>,
@@ -76,6 +86,8 @@ enum Break {
     Sync,
     /// The write-ahead log is not synced before the pages that it is ahead of (simulated only)
     Log,
+    /// The size of a direct file is set before its last block is written, which makes it longer again (simulated only)
+    Size,
 }
 
 const DEFAULT_KILLS: u32 = 300;
@@ -97,10 +109,13 @@ impl CrashTestArgs {
             histories: self.histories.unwrap_or(DEFAULT_HISTORIES),
             threads: self.threads,
             dir: self.dir,
+            transfers: self.transfers,
+            engine: self.engine,
             broken: match self.broken {
                 None => Broken::Nothing,
                 Some(Break::Sync) => Broken::Sync,
                 Some(Break::Log) => Broken::Log,
+                Some(Break::Size) => Broken::Size,
             },
             format: self.format,
         })
@@ -116,7 +131,14 @@ impl CrashTestArgs {
         let of_simulated = [
             ("--histories", self.histories.is_some()),
             ("--break log", self.broken == Some(Break::Log)),
+            ("--break size", self.broken == Some(Break::Size)),
         ];
+        if self.broken == Some(Break::Size) && self.transfers == Some(Transfers::Buffered) {
+            return Err(Usage::new(
+                ErrorKind::ArgumentConflict,
+                "--break size is of no use to buffered files".to_owned(),
+            ));
+        }
         let (name, unused) = match self.what {
             What::All => return Ok(()),
             What::Kill => ("kill", &of_simulated[..]),

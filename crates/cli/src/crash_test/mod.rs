@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`kill`] | writing processes that are killed at random moments |
 //! | [`simulated`] | random histories on a device that loses what was not synced |
+//! | [`ways`] | how the file is transferred, and by which engine |
 //! | [`report`] | what was done, for people and programs |
 //!
 //! - **Owns** the tests and what they have found; the histories and checks of the simulated device are those of `pagewell_crash`.
@@ -15,6 +16,7 @@ mod report;
 mod runs;
 mod settings;
 mod simulated;
+mod ways;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -23,6 +25,7 @@ use std::time::Instant;
 pub(crate) use self::kill::WriterArgs;
 use self::runs::{Clock, Run};
 pub(crate) use self::settings::{CrashTestSettings, Mode};
+pub(crate) use self::ways::{Engine, Transfers};
 use crate::failure::Failure;
 use crate::progress::Progress;
 

@@ -6,12 +6,20 @@ use pagewell_crash::Tally;
 use serde::Serialize;
 
 use super::runs::Run;
+use super::ways::Ways;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
-/// What a test has done without finding a fault.
+/// What a test has done without finding a fault, and by which ways.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) what: What,
+    pub(super) ways: Ways,
+}
+
+/// What a test has done.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Done {
+pub(super) enum What {
     Kills {
         nr_kills: u64,
         /// How many syncs the killed processes had acknowledged.
@@ -39,23 +47,27 @@ struct Record {
     changes: u64,
     /// Calls of the storage that were made to fail.
     faults: u64,
+    /// By which ways the bytes went, in turn.
+    ways: Vec<String>,
+    /// Which ways this system has not, and why.
+    skipped: Vec<String>,
     seconds: f64,
 }
 
 /// Prints what a run has done in so much time.
 pub(super) fn print(run: &Run, done: Done, time: Duration, format: Format) -> Result<(), Failure> {
     match format {
-        Format::Table => output::print(&line(run, done, time)),
-        Format::Json => output::print_json(&record(run, done, time)),
+        Format::Table => output::print(&line(run, &done, time)),
+        Format::Json => output::print_json(&record(run, &done, time)),
     }
 }
 
-fn line(run: &Run, done: Done, time: Duration) -> String {
-    let what = match done {
-        Done::Kills { nr_kills, nr_syncs } => {
+fn line(run: &Run, done: &Done, time: Duration) -> String {
+    let what = match done.what {
+        What::Kills { nr_kills, nr_syncs } => {
             format!("{nr_kills} processes killed, {nr_syncs} syncs acknowledged")
         }
-        Done::Histories {
+        What::Histories {
             nr_histories,
             tally,
         } => format!(
@@ -63,17 +75,22 @@ fn line(run: &Run, done: Done, time: Duration) -> String {
             tally.nr_crashes, tally.nr_syncs, tally.nr_faults
         ),
     };
+    let skipped = match done.ways.skipped.is_empty() {
+        true => String::new(),
+        false => format!("; skipped: {}", done.ways.skipped.join(", ")),
+    };
+    let nr_ways = done.ways.all.len();
     format!(
-        "{:<10} {what}: nothing lost, torn or foreign ({:.1} s, seed {:#x})\n",
+        "{:<10} {what}: nothing lost, torn or foreign ({:.1} s, seed {:#x}, by {nr_ways} ways{skipped})\n",
         run.name(),
         time.as_secs_f64(),
         run.seed
     )
 }
 
-fn record(run: &Run, done: Done, time: Duration) -> Record {
-    let (runs, tally) = match done {
-        Done::Kills { nr_kills, nr_syncs } => {
+fn record(run: &Run, done: &Done, time: Duration) -> Record {
+    let (runs, tally) = match done.what {
+        What::Kills { nr_kills, nr_syncs } => {
             let tally = Tally {
                 nr_crashes: nr_kills,
                 nr_syncs,
@@ -81,7 +98,7 @@ fn record(run: &Run, done: Done, time: Duration) -> Record {
             };
             (nr_kills, tally)
         }
-        Done::Histories {
+        What::Histories {
             nr_histories,
             tally,
         } => (nr_histories, tally),
@@ -94,6 +111,8 @@ fn record(run: &Run, done: Done, time: Duration) -> Record {
         syncs: tally.nr_syncs,
         changes: tally.nr_changes,
         faults: tally.nr_faults,
+        ways: done.ways.all.iter().map(|way| way.name()).collect(),
+        skipped: done.ways.skipped.clone(),
         seconds: time.as_secs_f64(),
     }
 }

@@ -34,10 +34,19 @@ impl Run<'_> {
             Broken::Nothing => "",
             Broken::Sync => " --break sync",
             Broken::Log => " --break log",
+            Broken::Size => " --break size",
         };
+        let transfers = self
+            .settings
+            .transfers
+            .map_or(String::new(), |way| format!(" --transfers {}", way.name()));
+        let engine = self
+            .settings
+            .engine
+            .map_or(String::new(), |way| format!(" --engine {}", way.name()));
         format!(
             "crash-test {name}: {why}; to replay: pagewell crash-test {name} --seed {seed:#x} \
-             --{runs} {nr_runs}{threads}{broken}"
+             --{runs} {nr_runs}{threads}{transfers}{engine}{broken}"
         )
     }
 }

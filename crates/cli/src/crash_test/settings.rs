@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pagewell_crash::Broken;
 
+use super::ways::{Engine, Transfers};
 use crate::output::Format;
 
 /// One of the tests.
@@ -25,6 +26,9 @@ pub(crate) struct CrashTestSettings {
     pub(crate) histories: u64,
     pub(crate) threads: Option<u8>,
     pub(crate) dir: Option<PathBuf>,
+    /// None for all, in turn.
+    pub(crate) transfers: Option<Transfers>,
+    pub(crate) engine: Option<Engine>,
     pub(crate) broken: Broken,
     pub(crate) format: Format,
 }

@@ -22,12 +22,16 @@ fn simulated_losses_of_power_lose_nothing_that_was_synced() {
     for counted in ["crashes", "syncs", "changes"] {
         assert!(record[counted].as_u64() > Some(150), "{counted}: {record}");
     }
+    // Engines that the system has not are told.
+    let told = |key: &str| record[key].as_array().map_or(0, Vec::len);
+    assert_eq!(told("ways") + 2 * told("skipped"), 6, "{record}");
     assert!(record["faults"].as_u64() > Some(0), "{record}");
 }
 
 #[test]
 fn a_sync_that_does_nothing_is_noticed_by_simulated_losses_of_power() {
-    let command = "crash-test simulated --seed 1 --histories 50 --break sync";
+    // With other engines the order in which a direct file is written is the machine's.
+    let command = "crash-test simulated --seed 1 --histories 50 --engine sync --break sync";
     let finished = run(&mut pagewell(command));
     let replay = "pagewell crash-test simulated --seed ";
     let (_, arguments) = finished
@@ -52,6 +56,42 @@ fn a_sync_that_does_nothing_is_noticed_by_simulated_losses_of_power() {
 fn a_log_that_is_not_synced_first_is_noticed_by_simulated_losses_of_power() {
     let command = "crash-test simulated --seed 1 --histories 200 --break log";
     run(&mut pagewell(command)).failed_saying(&["the log has no record of", "--break log"]);
+}
+
+#[test]
+fn a_size_that_is_set_before_the_tail_is_noticed_by_simulated_losses_of_power() {
+    let command = "crash-test simulated --seed 1 --histories 50 --break size";
+    run(&mut pagewell(command)).failed_saying(&["Direct(", "--break size"]);
+    // It is no matter to buffered files, nor to killed processes.
+    for unused in ["simulated --transfers buffered", "kill"] {
+        let command = format!("crash-test {unused} --break size");
+        let finished = run(&mut pagewell(&command));
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert!(
+            finished.stderr.contains("--break size is of no use"),
+            "{finished:?}"
+        );
+    }
+}
+
+#[test]
+fn the_way_that_is_asked_for_is_the_only_one() {
+    let folder = pagewell_testkit::scratch::dir();
+    let way = "--transfers direct --engine worker --seed 1 --format json";
+    for test in ["simulated --histories 40", "kill --kills 6"] {
+        let mut command = pagewell(&format!("crash-test {test} {way}"));
+        if test.starts_with("kill") {
+            command.arg("--dir").arg(folder.path());
+        }
+        let finished = run(&mut command);
+        if finished.stderr.contains("this system has not direct") {
+            pagewell_testkit::skip::skipped("no direct transfers here");
+            continue;
+        }
+        let finished = finished.succeeded();
+        let record: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap();
+        assert_eq!(record["ways"], serde_json::json!(["direct worker"]));
+    }
 }
 
 #[test]

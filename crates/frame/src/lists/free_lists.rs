@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_sync::per_thread::Reach;
-use pagewell_sync::shard::{Padded, is_apart};
+use pagewell_sync::shard::{Padded, is_apart, nr_cpus};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::buddy::Buddy;
@@ -89,7 +89,7 @@ impl<S: RefScheme> FreeLists<S> {
                 )),
             });
         }
-        let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let nr_cpus = nr_cpus();
         Ok(Self {
             fronts: front_caches(nr_frames, nr_cpus),
             has_cached: Padded(AtomicBool::new(false)),

@@ -18,9 +18,9 @@ use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::parking::WaitTable;
-use pagewell_sync::shard::Padded;
 #[cfg(not(loom))]
 use pagewell_sync::shard::is_apart;
+use pagewell_sync::shard::{Padded, nr_cpus};
 
 use crate::alloc::{Allocator, LowMemory};
 use crate::announce::Announcements;
@@ -300,8 +300,7 @@ fn nr_announcers() -> usize {
     if cfg!(loom) {
         return 3;
     }
-    let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (4 * nr_cpus).clamp(16, 512)
+    (4 * nr_cpus()).clamp(16, 512)
 }
 
 impl<S: RefScheme> fmt::Debug for FramePool<S> {

@@ -160,7 +160,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
         1
     }
 
-    /// How the bytes of a file of the system are transferred; none for any other storage.
+    /// How the bytes of a file of the system, or of a double of one, are transferred; none for any other storage.
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None

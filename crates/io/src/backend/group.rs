@@ -1,7 +1,9 @@
 //! Requests that a thread waits for.
 
 use std::any::Any;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 /// What comes out of a completion that panicked.
 pub(crate) type Panic = Box<dyn Any + Send>;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+#[cfg(not(loom))]
+use crate::backend::Transfers;
 use crate::backend::{Backend, FileId, total_len};
 
 /// What a backend is asked to do.
@@ -272,6 +274,15 @@ impl<B: Backend> Backend for FaultBackend<B> {
 
     fn sync_all(&self) -> io::Result<()> {
         self.simple(&Operation::SyncAll, B::sync_all)
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+
+    #[cfg(not(loom))]
+    fn file_transfers(&self) -> Option<Transfers> {
+        self.inner.file_transfers()
     }
 }
 

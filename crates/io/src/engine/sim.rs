@@ -10,9 +10,10 @@
 
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
+use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
@@ -328,6 +329,17 @@ impl SimEngine {
         true
     }
 
+    /// Makes a step, or waits for a request to make one with, but not longer than this.
+    pub fn step_or_wait(&self, most: std::time::Duration) {
+        if !self.step() {
+            let state = self.lock();
+            let waited = self
+                .changed
+                .wait_timeout_while(state, most, |state| state.flights.is_empty());
+            drop(waited);
+        }
+    }
+
     /// Makes steps until no request is under way.
     pub fn finish(&self) {
         while self.step() {}
@@ -349,6 +361,11 @@ impl SimEngine {
             job.complete(Err(off()));
         }
         self.changed.notify_all();
+    }
+
+    /// Turns the power on again: later requests are done.
+    pub fn power_on(&self) {
+        self.lock().is_off = false;
     }
 
     /// Carries a plan out, with nothing locked.

@@ -10,9 +10,11 @@
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+use pagewell_sync::thread::spawn_named;
+use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 use super::group_lane::GroupLane;
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
@@ -161,9 +163,8 @@ impl WorkerEngine {
             return;
         }
         let for_thread = Arc::clone(shared);
-        let builder = thread::Builder::new().name("pagewell-io".into());
-        match builder.spawn(move || for_thread.work()) {
-            Ok(_) => state.nr_threads += 1,
+        match spawn_named("pagewell-io", move || for_thread.work()) {
+            Ok(()) => state.nr_threads += 1,
             // The others will do it; without any, this thread has to.
             Err(_) if state.nr_threads != 0 => {}
             Err(_) => {

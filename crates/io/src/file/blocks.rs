@@ -2,21 +2,40 @@
 
 #![allow(unsafe_code)] // Aligned memory, as racy bytes.
 
-use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+use super::gate::Gate;
 use super::transfer;
 use crate::backend::{Span, too_large, total_len};
 
 /// How many bytes are copied at a time; a multiple of every alignment.
 const CHUNK: usize = 256 << 10;
 
+/// What transfers whole blocks, and nothing else: a file of the system that is open for direct transfers, or a simulated one.
+pub(crate) trait Blocks {
+    /// Reads whole blocks from `pos` on until the buffers are full or the file ends; where a number of bytes that is no multiple of `unit` was read, it
+    /// may end early.
+    fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize>;
+
+    /// Writes whole blocks, all of them. The file reaches to their end then.
+    fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()>;
+
+    /// The size of now; none if it cannot change.
+    fn size_if_any(&self) -> io::Result<Option<u64>>;
+
+    /// Sets the size when the last block is written.
+    fn set_size_apart(&self, size: u64) -> io::Result<()>;
+
+    /// Whether the file ends at this position, or before.
+    fn ends_at(&self, pos: u64) -> bool;
+}
+
 /// Whether these can be transferred as they are, in multiples of `unit` bytes.
-pub(super) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
+pub(crate) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
     let mut end = pos;
     let mut bits = pos as usize;
     for span in spans {
@@ -55,26 +74,25 @@ impl Aligned {
     }
 }
 
-/// Reads into any buffers from any position on; `ends_at` says whether the file ends at a position, or before.
-pub(super) fn read(
-    file: &File,
+/// Reads into any buffers from any position on.
+pub(crate) fn read(
+    file: &impl Blocks,
     bufs: &[RacyBytes<'_>],
     pos: u64,
     unit: usize,
-    ends_at: impl Fn(u64) -> bool,
 ) -> io::Result<usize> {
     let room = transfer::MOST_BYTES.saturating_sub(pos);
     let total = total_len(bufs).min(usize::try_from(room).unwrap_or(usize::MAX));
     let end = pos.saturating_add(total as u64);
     let mut at = pos;
     if are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit) {
-        at += transfer::read(file, bufs, pos, unit)? as u64;
+        at += file.read(bufs, pos, unit)? as u64;
         if at == end || (at - pos).is_multiple_of(unit as u64) {
             return Ok((at - pos) as usize);
         }
         // Within a block: this should be the end of the file. If it is not, the rest is read as a part.
     }
-    if at == end || ends_at(at) {
+    if at == end || file.ends_at(at) {
         return Ok((at - pos) as usize);
     }
     let memory = Aligned::new(chunk(at, end, unit), unit);
@@ -83,41 +101,42 @@ pub(super) fn read(
     while at < end {
         let (skip, len) = ((at % unit as u64) as usize, chunk(at, end, unit));
         let bytes = memory.bytes().slice(0, len);
-        let nr = transfer::read(file, &[bytes], at - skip as u64, unit)?;
+        let nr = file.read(&[bytes], at - skip as u64, unit)?;
         let nr_new = nr.saturating_sub(skip).min((end - at) as usize);
         rest.fill(bytes.slice(skip, nr_new));
         at += nr_new as u64;
-        if nr_new == 0 || (nr < len && ends_at(at)) {
+        if nr_new == 0 || (nr < len && file.ends_at(at)) {
             break;
         }
     }
     Ok((at - pos) as usize)
 }
 
-/// Writes the buffers as they are, if they are whole blocks; says whether they were.
-pub(super) fn write_whole(
-    file: &File,
+/// Writes any buffers to any position: whole blocks beside others, and parts of blocks alone.
+pub(crate) fn write(
+    file: &impl Blocks,
+    gate: &Gate,
     bufs: &[RacySource<'_>],
     pos: u64,
     unit: usize,
-) -> io::Result<bool> {
-    let is_whole = are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit);
-    if is_whole {
-        transfer::write(file, bufs, pos)?;
+) -> io::Result<()> {
+    if are_aligned(bufs.iter().map(|buf| Span::from(*buf)), pos, unit) {
+        let _shared = gate.share();
+        return file.write(bufs, pos);
     }
-    Ok(is_whole)
+    let _alone = gate.alone();
+    write_parts(file, bufs, pos, unit)
 }
 
 /// Writes any buffers to any position. Nobody else may write the file, nor set its size, meanwhile. If the last block is not whole, the file is longer for a
-/// moment than it is to be; `set_size` then makes it right.
-pub(super) fn write_parts(
-    file: &File,
+/// moment than it is to be; its size is then made right.
+fn write_parts(
+    file: &impl Blocks,
     bufs: &[RacySource<'_>],
     pos: u64,
     unit: usize,
-    set_size: impl FnOnce(u64) -> io::Result<()>,
-    size: Option<u64>,
 ) -> io::Result<()> {
+    let size = file.size_if_any()?;
     let total = total_len(bufs) as u64;
     if total == 0 {
         return Ok(());
@@ -143,18 +162,20 @@ pub(super) fn write_parts(
             read_block(file, bytes.slice(last, unit), start + last as u64, unit)?;
         }
         rest.drain(bytes.slice(skip, nr_new));
-        transfer::write(file, &[bytes.source()], start)?;
+        file.write(&[bytes.source()], start)?;
         at += nr_new as u64;
     }
     match size {
-        Some(size) if end.next_multiple_of(unit as u64) > size.max(end) => set_size(size.max(end)),
+        Some(size) if end.next_multiple_of(unit as u64) > size.max(end) => {
+            file.set_size_apart(size.max(end))
+        }
         _ => Ok(()),
     }
 }
 
 /// Reads a block; what is past the end of the file is zeros.
-fn read_block(file: &File, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
-    let nr = transfer::read(file, &[bytes], pos, unit)?;
+fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
+    let nr = file.read(&[bytes], pos, unit)?;
     bytes.zero(nr, bytes.len() - nr);
     Ok(())
 }

@@ -11,12 +11,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::begun::Begun;
+use super::blocks::{self, Blocks};
 use super::direct::{self, Direct};
 use super::gate::Gate;
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
-use super::{blocks, lock, sync, transfer};
+use super::{lock, sync, transfer};
 use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
@@ -206,23 +207,6 @@ impl FileBackend {
         }
     }
 
-    /// Writes whole blocks beside others, and parts of blocks alone.
-    fn write_blocks(&self, bufs: &[RacySource<'_>], pos: u64, unit: usize) -> io::Result<()> {
-        {
-            let _shared = self.gate.share();
-            if blocks::write_whole(&self.file, bufs, pos, unit)? {
-                return Ok(());
-            }
-        }
-        let _alone = self.gate.alone();
-        let size = match self.kind {
-            Kind::Regular => Some(self.file.metadata()?.len()),
-            Kind::BlockDevice => None,
-        };
-        let set_size = |size| self.file.set_len(size);
-        blocks::write_parts(&self.file, bufs, pos, unit, set_size, size)
-    }
-
     /// The size as the system tells it: for a moment too large while the tail of a file that is transferred directly is written.
     fn size_now(&self) -> io::Result<u64> {
         match self.kind {
@@ -339,10 +323,7 @@ impl Backend for FileBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         self.owner.check()?;
         self.by_any_way(|unit| match unit {
-            Some(unit) => {
-                let ends_at = |pos| self.ends_at(pos);
-                blocks::read(&self.file, bufs, pos, unit, ends_at)
-            }
+            Some(unit) => blocks::read(self, bufs, pos, unit),
             None => transfer::read(&self.file, bufs, pos, 1),
         })
     }
@@ -364,7 +345,7 @@ impl Backend for FileBackend {
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         self.check_writable()?;
         self.by_any_way(|unit| match unit {
-            Some(unit) => self.write_blocks(bufs, pos, unit),
+            Some(unit) => blocks::write(self, &self.gate, bufs, pos, unit),
             None => {
                 // It may have been direct a moment ago, with somebody still at it.
                 let _shared = self.direct.is_asked().then(|| self.gate.share());
@@ -428,6 +409,32 @@ impl Backend for FileBackend {
     }
 }
 
+/// Its blocks, past the operating system's cache.
+impl Blocks for FileBackend {
+    fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize> {
+        transfer::read(&self.file, bufs, pos, unit)
+    }
+
+    fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        transfer::write(&self.file, bufs, pos)
+    }
+
+    fn size_if_any(&self) -> io::Result<Option<u64>> {
+        match self.kind {
+            Kind::Regular => Ok(Some(self.file.metadata()?.len())),
+            Kind::BlockDevice => Ok(None),
+        }
+    }
+
+    fn set_size_apart(&self, size: u64) -> io::Result<()> {
+        self.file.set_len(size)
+    }
+
+    fn ends_at(&self, pos: u64) -> bool {
+        self.size_now().is_ok_and(|size| size <= pos)
+    }
+}
+
 impl Sealed for FileBackend {}
 
 impl RawFile for FileBackend {
@@ -464,6 +471,6 @@ impl RawFile for FileBackend {
     }
 
     fn ends_at(&self, pos: u64) -> bool {
-        self.size_now().is_ok_and(|size| size <= pos)
+        Blocks::ends_at(self, pos)
     }
 }

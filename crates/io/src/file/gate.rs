@@ -4,11 +4,13 @@
 //! the file is to have, and then sets the size. Both would undo what others write to the block, or to the file's end, meanwhile. So whole blocks are
 //! written by any number at once, and parts by one alone.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 /// A lock whose shares have no thread: a share is taken by one, and given back by another when the write is done.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -30,12 +32,12 @@ impl State {
 /// Gives back what it stands for when it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Alone<'g>(&'g Gate);
+pub(crate) struct Alone<'g>(&'g Gate);
 
 /// A share that ends with the call of a thread.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Shared<'g>(&'g Gate);
+pub(crate) struct Shared<'g>(&'g Gate);
 
 impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -63,7 +65,7 @@ impl Gate {
     }
 
     /// A share, for which this waits.
-    pub(super) fn share(&self) -> Shared<'_> {
+    pub(crate) fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())
             .unwrap_or_else(PoisonError::into_inner)
@@ -72,7 +74,7 @@ impl Gate {
     }
 
     /// Waits for everybody else.
-    pub(super) fn alone(&self) -> Alone<'_> {
+    pub(crate) fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.nr_waiting += 1;
         let mut state = self

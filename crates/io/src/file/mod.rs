@@ -57,8 +57,10 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::blocks::{Blocks, are_aligned, read as read_blocks, write as write_blocks};
 pub use self::direct::Direct;
 pub use self::file_backend::{FileBackend, UnlockedFile};
+pub(crate) use self::gate::Gate;
 pub use self::options::FileOptions;
 pub use self::owner::Forked;
 pub(crate) use self::owner::Owner;

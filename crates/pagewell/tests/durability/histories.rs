@@ -14,6 +14,7 @@ support::for_both_schemes! {
     what_was_synced_survives_and_reads_agree
     histories_notice_a_sync_that_does_nothing
     histories_notice_a_log_that_is_not_synced_first
+    histories_notice_a_size_that_is_set_too_early
 }
 
 /// How many histories each scheme runs.
@@ -44,7 +45,8 @@ fn assert_noticed<S: RefScheme>(broken: Broken, nr: u64, word: &'static str) {
     let seed = Seed::of_run();
     bounded_by(Duration::from_secs(180), "broken histories", move || {
         let (history, why) = first_failure::<S>(&seed, nr, broken).expect("it is noticed");
-        assert!(why.contains(word), "{why}: {history:?}");
+        let told = format!("{why}: {history:?}");
+        assert!(told.contains(word), "{told}");
     });
 }
 
@@ -56,4 +58,9 @@ fn histories_notice_a_sync_that_does_nothing<S: RefScheme>() {
 /// The same with a hook that lets pages go before their records are durable.
 fn histories_notice_a_log_that_is_not_synced_first<S: RefScheme>() {
     assert_noticed::<S>(Broken::Log, 1000, "the log has no record of");
+}
+
+/// The same with direct files that stay as long as their last block.
+fn histories_notice_a_size_that_is_set_too_early<S: RefScheme>() {
+    assert_noticed::<S>(Broken::Size, 100, "Direct");
 }

@@ -70,6 +70,14 @@ impl RacyBytes<'_> {
         let src = unsafe { self.part(off, len) };
         // SAFETY: (d).
         let dst = unsafe { std::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), len) };
+        #[cfg(all(feature = "simulated", not(loom)))]
+        let (src, dst) = {
+            let half = crate::simulated::half_of_copy(len);
+            let (first, rest) = dst.split_at_mut(half);
+            native::copy_out(src.slice(0, half), first);
+            crate::simulated::point();
+            (src.slice(half, len - half), rest)
+        };
         native::copy_out(src, dst);
     }
 
@@ -81,7 +89,15 @@ impl RacyBytes<'_> {
     #[inline]
     #[track_caller]
     pub fn copy_from(self, off: usize, src: &[u8]) {
-        native::copy_in(self.slice(off, src.len()), src);
+        let dst = self.slice(off, src.len());
+        #[cfg(all(feature = "simulated", not(loom)))]
+        let (dst, src) = {
+            let half = crate::simulated::half_of_copy(src.len());
+            native::copy_in(dst.slice(0, half), &src[..half]);
+            crate::simulated::point();
+            (dst.slice(half, src.len() - half), &src[half..])
+        };
+        native::copy_in(dst, src);
     }
 
     /// Copies all of `src` to the bytes from `off` on, while others may be writing to either.
@@ -96,7 +112,18 @@ impl RacyBytes<'_> {
     #[track_caller]
     pub fn copy_from_racy<'s>(self, off: usize, src: impl Into<RacySource<'s>>) {
         let RacySource(src) = src.into();
-        native::copy_between(self.slice(off, src.len()), src);
+        let dst = self.slice(off, src.len());
+        #[cfg(all(feature = "simulated", not(loom)))]
+        let (dst, src) = {
+            let half = crate::simulated::half_of_copy(src.len());
+            native::copy_between(dst.slice(0, half), src.slice(0, half));
+            crate::simulated::point();
+            (
+                dst.slice(half, src.len() - half),
+                src.slice(half, src.len() - half),
+            )
+        };
+        native::copy_between(dst, src);
     }
 
     /// Makes the `len` bytes from `off` on zero.

@@ -1,9 +1,11 @@
 //! How hard a round tries, what a round that found nothing has learnt, and when that is enough.
 
 #[cfg(not(loom))]
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_sync::thread::Backoff;
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
 
 use crate::supply::census::Census;
 use crate::supply::out_of_frames::OutOfFrames;

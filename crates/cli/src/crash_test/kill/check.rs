@@ -7,7 +7,8 @@
 //!    sync of its own, which it would have reported.
 //! 3. A page of the system has what each thread did there up to one of its operations, and nothing after
 //!    it: a page is given to the system as it was at one moment, and the system writes it as a whole.
-//! 4. The size is one that the file had, or a multiple of the page's on the way to one.
+//! 4. The size is one that the file had, or a multiple of the page's on the way to one. If the file was transferred directly, and its tail written since the last
+//!    acknowledged sync, it may also be the end of the block in which it ends.
 
 use std::ops::Range;
 
@@ -58,16 +59,16 @@ impl Acknowledged {
     }
 }
 
-/// Checks the bytes that a process has left, which found those of `before`.
+/// Checks the bytes that a process has left, which found those of `before`, and was transferred in blocks of `unit` bytes.
 ///
 /// # Errors
 ///
 /// A sentence that says what does not hold.
 pub(super) fn check(
     life: &Life,
-    before: &[u8],
+    unit: usize,
+    (before, after): (&[u8], &[u8]),
     acknowledged: &Acknowledged,
-    after: &[u8],
 ) -> Result<(), String> {
     let tail_start = TAIL_START as usize;
     let Some((blocks, tail)) = after.split_at_checked(tail_start) else {
@@ -78,7 +79,7 @@ pub(super) fn check(
         let done = Done::new(life, thread, tail_before.len() as u64, acknowledged);
         done.check_blocks(&before[..tail_start], blocks)?;
         if thread == 0 {
-            done.check_tail(tail_before, tail)?;
+            done.check_tail(unit, tail_before, tail)?;
         }
     }
     Ok(())
@@ -228,8 +229,8 @@ impl<'l> Done<'l> {
     }
 
     /// Rules 1 to 4 for the tail.
-    fn check_tail(&self, before: &[u8], after: &[u8]) -> Result<(), String> {
-        let mut model = Model::new(before.to_vec());
+    fn check_tail(&self, unit: usize, before: &[u8], after: &[u8]) -> Result<(), String> {
+        let mut model = Model::new(before.to_vec()).in_blocks(unit);
         for (number, op) in &self.ops {
             let Op::Tail(tail) = op else { continue };
             let new = |len| content(self.version(*number), len);
@@ -334,7 +335,7 @@ mod tests {
         let (first, second, third) = (sync(&life, 20), sync(&life, 21), sync(&life, 22));
         assert!(second > first + 5, "the test is of something");
         let acknowledged = acknowledged(&life, first);
-        let check = |nr| check(&life, &empty(), &acknowledged, &after(&life, nr));
+        let check = |nr| check(&life, 1, (&empty(), &after(&life, nr)), &acknowledged);
         for nr in first - 1..second {
             check(nr).unwrap();
         }
@@ -350,7 +351,7 @@ mod tests {
         let sync = sync(&life, 20);
         let acknowledged = acknowledged(&life, sync);
         let good = after(&life, sync - 1);
-        let check = |bytes: &[u8]| check(&life, &empty(), &acknowledged, bytes);
+        let check = |bytes: &[u8]| check(&life, 1, (&empty(), bytes), &acknowledged);
         check(&good).unwrap();
         let nr = (0..).find(|nr| Block::of(*nr, bytes_of(*nr, &good)) != Block::Zeros);
         let nr = nr.expect("a block was written");

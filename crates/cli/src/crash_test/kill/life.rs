@@ -6,6 +6,8 @@ use pagewell::{Nodes, OpenOptions, Writeback};
 use pagewell_testkit::Rng;
 use pagewell_testkit::rng::mix;
 
+use crate::crash_test::ways::Way;
+
 /// Bytes of a frame with its record, at most.
 const FRAME_COST: u64 = 4096 + 64 + 12;
 
@@ -20,6 +22,7 @@ pub(super) struct Life {
     pub(super) writeback: Writeback,
     pub(super) syncs: Syncs,
     pub(super) moment: Moment,
+    pub(super) way: Way,
 }
 
 /// How often a thread syncs.
@@ -62,7 +65,13 @@ impl Life {
                 false => Syncs::Often,
             },
             moment: moment(&mut rng),
+            way: Way::default(),
         }
+    }
+
+    /// The same process, by this way.
+    pub(super) fn by(self, way: Way) -> Life {
+        Life { way, ..self }
     }
 
     /// A cache that has room for a part of the file only, so that pages are evicted and written back.
@@ -72,6 +81,7 @@ impl Life {
         pagewell::Cache::builder()
             .capacity(frames * FRAME_COST)
             .nodes(Nodes::Unbound(1))
+            .engine(self.way.engine.settings())
             .build()
     }
 
@@ -80,6 +90,7 @@ impl Life {
             .write()
             .page_size(self.page_size)
             .writeback(self.writeback)
+            .direct(self.way.transfers.direct())
     }
 }
 

@@ -6,7 +6,7 @@
 //! 2. The process opens the file through the cache, works ([`ops`]), and reports every sync ([`writer`]).
 //! 3. The parent kills it (`SIGKILL`) at the moment that the seed says ([`life`]), and takes the reports
 //!    that are in the pipe.
-//! 4. It opens the file for writing: nobody has it locked any more. Through the cache it has the bytes
+//! 4. It opens the file for writing: nobody has it locked any more (if the process had a ring of io_uring, soon). Through the cache it has the bytes
 //!    that the system has for it. They are checked ([`check`]).
 //! 5. The next process goes on with what was found.
 //!
@@ -14,6 +14,9 @@
 //! that what was synced survives a loss of power: `pagewell crash-test simulated` does. It shows that a
 //! sync is acknowledged only when the system has everything, through threads, eviction, writeback and
 //! throttling as they are.
+//!
+//! How the file is transferred, and by which engine, takes turns ([`super::ways`]): so files that were written directly are gone on with through the system's cache, and the
+//! other way round.
 //!
 //! What a process does follows from the seed; how far it gets until it is killed, and in which order its
 //! threads run, is the machine's.
@@ -31,6 +34,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pagewell::ErrorKind;
+use pagewell::io::Transfers;
 use pagewell_crash::Broken;
 use rustix::process::Signal;
 
@@ -39,12 +44,16 @@ use self::life::{Life, Moment};
 use self::ops::TAIL_START;
 pub(crate) use self::writer::WriterArgs;
 pub(super) use self::writer::process;
-use super::report::Done;
+use super::report::{Done, What};
 use super::runs::{Clock, Run};
+use super::ways::{Engine, Ways};
 use crate::child;
 
 /// A process that reports nothing for so long is stuck. The slowest storage has synced by then.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the system may keep the file of a dead process open that had a ring of io_uring.
+const UNTIL_FREE: Duration = Duration::from_secs(10);
 
 /// Kills so many processes; returns what they did.
 ///
@@ -58,12 +67,13 @@ pub(super) fn run(run: &Run<'_>, clock: &Clock<'_>) -> Result<Done, String> {
         None => tempfile::tempdir(),
     }
     .map_err(|error| format!("cannot make a folder for the file: {error}"))?;
+    let ways = Ways::of((settings.transfers, settings.engine), Some(folder.path()))?;
     let path = folder.path().join("written");
     let mut found =
         make(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
     let (mut nr_kills, mut nr_syncs) = (0, 0);
     while nr_kills < u64::from(settings.kills) && !clock.is_over() {
-        let life = Life::of(run.seed, nr_kills + 1, settings.threads);
+        let life = Life::of(run.seed, nr_kills + 1, settings.threads).by(ways.turn(nr_kills));
         let lived = live(run, &life, &path).and_then(|acknowledged| {
             found = look(&life, &path, &found, &acknowledged)?;
             Ok(acknowledged.nr_syncs)
@@ -74,8 +84,9 @@ pub(super) fn run(run: &Run<'_>, clock: &Clock<'_>) -> Result<Done, String> {
                 // For whoever wants to see.
                 let kept = folder.keep().join("written");
                 let why = format!(
-                    "process {}: {why}; the file is kept: {}",
+                    "process {} ({}): {why}; the file is kept: {}",
                     life.number,
+                    life.way.name(),
                     kept.display()
                 );
                 return Err(run.failure(&why, run.seed, settings.kills.into()));
@@ -84,7 +95,10 @@ pub(super) fn run(run: &Run<'_>, clock: &Clock<'_>) -> Result<Done, String> {
         nr_kills += 1;
         clock.step_to(nr_kills);
     }
-    Ok(Done::Kills { nr_kills, nr_syncs })
+    Ok(Done {
+        what: What::Kills { nr_kills, nr_syncs },
+        ways,
+    })
 }
 
 /// Makes the file; returns its bytes.
@@ -123,7 +137,9 @@ impl Process {
             .arg(path)
             .arg(format!("--seed={}", run.seed))
             .arg(format!("--life={}", life.number))
-            .arg(format!("--threads={}", life.nr_threads));
+            .arg(format!("--threads={}", life.nr_threads))
+            .arg(format!("--transfers={}", life.way.transfers.name()))
+            .arg(format!("--engine={}", life.way.engine.name()));
         if run.settings.broken == Broken::Sync {
             command.arg("--break-sync");
         }
@@ -251,6 +267,28 @@ fn pass_on(stdout: ChildStdout, lines: &mpsc::Sender<String>) {
     }
 }
 
+/// Opens the file for writing, which takes the lock. What a dead process had given to a ring of io_uring, the system may still be doing when the process is gone,
+/// and keeps the file open until it is done.
+fn open_when_free(
+    cache: &pagewell::Cache,
+    life: &Life,
+    path: &Path,
+) -> Result<pagewell::File, pagewell::Error> {
+    let start = Instant::now();
+    loop {
+        match cache.open_with(path, &life.options()) {
+            Err(error)
+                if error.kind() == ErrorKind::Busy
+                    && life.way.engine == Engine::Uring
+                    && start.elapsed() < UNTIL_FREE =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Opens the file that a dead process has left, and checks it; returns its bytes.
 fn look(
     life: &Life,
@@ -258,16 +296,20 @@ fn look(
     before: &[u8],
     acknowledged: &Acknowledged,
 ) -> Result<Vec<u8>, String> {
-    let given = fs::read(path).map_err(|error| format!("cannot read the file: {error}"))?;
     let cannot = |error: pagewell::Error| format!("the file cannot be used any more: {error}");
     let cache = life.cache().map_err(cannot)?;
-    // For writing: that takes the lock.
-    let file = cache.open_with(path, &life.options()).map_err(cannot)?;
+    let file = open_when_free(&cache, life, path).map_err(cannot)?;
+    // With the lock, so that nothing of the dead process is under way any more.
+    let given = fs::read(path).map_err(|error| format!("cannot read the file: {error}"))?;
     let mut bytes = vec![0; file.size() as usize];
     let n = file.read_at(&mut bytes, 0).map_err(cannot)?;
     if n != bytes.len() || bytes != given {
         return Err("the cache reads other bytes than the system has".to_owned());
     }
-    check::check(life, before, acknowledged, &bytes)?;
+    let unit = match file.transfers() {
+        Some(Transfers::Direct { alignment }) => alignment,
+        _ => 1,
+    };
+    check::check(life, unit, (before, &bytes), acknowledged)?;
     Ok(bytes)
 }

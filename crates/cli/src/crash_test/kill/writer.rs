@@ -18,6 +18,7 @@ use pagewell_testkit::content;
 use super::life::Life;
 use super::ops::{Op, Ops, TAIL_START, Tail, version};
 use crate::child;
+use crate::crash_test::ways::{Engine, Transfers, Way};
 use crate::failure::Failure;
 
 /// How often a write is tried again when a cache that nobody else writes back is full.
@@ -41,6 +42,12 @@ pub(crate) struct WriterArgs {
     /// How many threads there are to be
     #[arg(long)]
     pub(crate) threads: Option<u8>,
+    /// How the file is transferred
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) transfers: Transfers,
+    /// The engine of the cache
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: Engine,
     /// Acknowledge syncs without doing them
     #[arg(long)]
     pub(crate) break_sync: bool,
@@ -49,7 +56,10 @@ pub(crate) struct WriterArgs {
 /// What a writing process does from start to end.
 pub(in crate::crash_test) fn process(args: &WriterArgs) -> Result<(), Failure> {
     child::end_with(args.parent, "crash test")?;
-    let life = Life::of(args.seed, args.life, args.threads);
+    let life = Life::of(args.seed, args.life, args.threads).by(Way {
+        transfers: args.transfers,
+        engine: args.engine,
+    });
     let cannot = |error| Failure::because("a writer has failed", describe(&error));
     let cache = life.cache().map_err(cannot)?;
     let file = cache

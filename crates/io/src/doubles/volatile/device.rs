@@ -5,6 +5,7 @@ use std::io;
 use super::content::SectorWrites;
 use super::file::VolatileFile;
 use super::state::{Shared, State};
+use crate::backend::FileId;
 
 /// A simulated storage device with named files, of which a loss of power leaves only what was synced:
 /// see [`crash`](Self::crash). Clones are the same device.
@@ -48,6 +49,33 @@ impl VolatileDevice {
         self
     }
 
+    /// The same device, whose files are transferred directly from now on: the device takes whole blocks of `alignment` bytes and refuses all else, and the
+    /// code that serves real files does the rest. The tail of a file is written as a whole block, and its size set after that: so a loss of power
+    /// between the two leaves it longer by zeros, up to the end of the block.
+    ///
+    /// # Panics
+    ///
+    /// If the alignment is no power of two from 512 to 4096.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn with_direct_transfers(self, alignment: usize) -> Self {
+        assert!(
+            alignment.is_power_of_two() && (512..=4096).contains(&alignment),
+            "an alignment of {alignment}"
+        );
+        self.state.lock().alignment = Some(alignment);
+        self
+    }
+
+    /// The same device, whose files that are transferred directly stay as long as their last block, as if their size were set before the block is
+    /// written: on it, every test that claims to look at sizes must fail.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn with_padding_kept(self) -> Self {
+        self.state.lock().keeps_padding = true;
+        self
+    }
+
     /// The same device, whose syncs report success and make nothing durable: on it, every test that
     /// claims to notice a loss must fail.
     #[must_use]
@@ -63,7 +91,7 @@ impl VolatileDevice {
     /// [`io::ErrorKind::AlreadyExists`] if there is one of this name; and if the power is off.
     pub fn create(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().create(name)?;
-        Ok(VolatileFile::new(self.state.clone(), id))
+        Ok(self.file(id))
     }
 
     /// Opens a file for reading and writing.
@@ -73,7 +101,12 @@ impl VolatileDevice {
     /// [`io::ErrorKind::NotFound`] if there is none of this name; and if the power is off.
     pub fn open(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().find(name)?;
-        Ok(VolatileFile::new(self.state.clone(), id))
+        Ok(self.file(id))
+    }
+
+    fn file(&self, id: FileId) -> VolatileFile {
+        let alignment = self.state.lock().alignment;
+        VolatileFile::new(self.state.clone(), id, alignment)
     }
 
     /// Gives a file another name; what had it before has none then. Not durable before a sync of the

@@ -5,8 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+use super::direct::Direct;
 use super::state::{Shared, SyncNames};
 use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
+#[cfg(not(loom))]
+use crate::backend::{Span, Transfers};
+#[cfg(not(loom))]
+use crate::file::Blocks;
 
 /// No file has bytes at or beyond this position, as none of the system has.
 const MOST_BYTES: u64 = i64::MAX as u64;
@@ -19,14 +24,17 @@ pub struct VolatileFile {
     /// What the next sync through this is to make durable. It is locked for as long as a sync or a
     /// renaming takes, and before the device.
     names: Mutex<SyncNames>,
+    /// Of a file that is transferred directly.
+    direct: Option<Direct>,
 }
 
 impl VolatileFile {
-    pub(super) fn new(device: Shared, id: FileId) -> Self {
+    pub(super) fn new(device: Shared, id: FileId, alignment: Option<usize>) -> Self {
         Self {
             device,
             id,
             names: Mutex::new(SyncNames::Too),
+            direct: alignment.map(Direct::new),
         }
     }
 
@@ -56,8 +64,9 @@ impl VolatileFile {
     }
 }
 
-impl Backend for VolatileFile {
-    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+/// What the device does.
+impl VolatileFile {
+    fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
         // The copy to the buffers comes after the lock: under loom it is a point at which other threads
         // run, and would wait for it for ever.
@@ -68,19 +77,7 @@ impl Backend for VolatileFile {
         Ok(bytes.len())
     }
 
-    fn size(&self) -> io::Result<u64> {
-        self.device.look(self.id.inode, |content| content.size())
-    }
-
-    fn id(&self) -> FileId {
-        self.id
-    }
-
-    fn is_writable(&self) -> bool {
-        true
-    }
-
-    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+    fn write_now(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let bytes = gather(bufs);
         if bytes.is_empty() {
             return Ok(());
@@ -92,12 +89,89 @@ impl Backend for VolatileFile {
             .change(self.id.inode, |content| content.write(pos, &bytes))
     }
 
-    fn set_size(&self, size: u64) -> io::Result<()> {
+    fn size_now(&self) -> io::Result<u64> {
+        self.device.look(self.id.inode, |content| content.size())
+    }
+
+    fn set_size_now(&self, size: u64) -> io::Result<()> {
         if size > MOST_BYTES {
             return Err(too_large());
         }
         self.device
             .change(self.id.inode, |content| content.set_size(size))
+    }
+}
+
+/// What the device does of a direct transfer.
+#[cfg(not(loom))]
+impl Blocks for VolatileFile {
+    fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, _: usize) -> io::Result<usize> {
+        if let Some(direct) = &self.direct {
+            direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
+        }
+        self.read_now(bufs, pos)
+    }
+
+    fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        if let Some(direct) = &self.direct {
+            direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
+        }
+        self.write_now(bufs, pos)
+    }
+
+    fn size_if_any(&self) -> io::Result<Option<u64>> {
+        self.size_now().map(Some)
+    }
+
+    fn set_size_apart(&self, size: u64) -> io::Result<()> {
+        // The lock is for the look alone.
+        let keeps_padding = self.device.lock().keeps_padding;
+        match keeps_padding {
+            true => Ok(()),
+            false => self.set_size_now(size),
+        }
+    }
+
+    fn ends_at(&self, pos: u64) -> bool {
+        self.size_now().is_ok_and(|size| size <= pos)
+    }
+}
+
+impl Backend for VolatileFile {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        match &self.direct {
+            Some(direct) => direct.read(self, bufs, pos),
+            None => self.read_now(bufs, pos),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        match &self.direct {
+            Some(direct) => direct.size(|| self.size_now()),
+            None => self.size_now(),
+        }
+    }
+
+    fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.write(self, bufs, pos),
+            None => self.write_now(bufs, pos),
+        }
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.set_size(|| self.set_size_now(size)),
+            None => self.set_size_now(size),
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -106,5 +180,14 @@ impl Backend for VolatileFile {
 
     fn sync_all(&self) -> io::Result<()> {
         self.sync()
+    }
+
+    fn alignment(&self) -> usize {
+        self.direct.as_ref().map_or(1, Direct::unit)
+    }
+
+    #[cfg(not(loom))]
+    fn file_transfers(&self) -> Option<Transfers> {
+        self.direct.as_ref().map(Direct::transfers)
     }
 }

@@ -7,6 +7,7 @@
 //! | `directory` | the same for the names |
 //! | `state` | the state that all users of a device share: the files, failing syncs, the power |
 //! | `file` | [`VolatileFile`]: the backend |
+//! | `direct` | direct transfers of it |
 //! | `device` | [`VolatileDevice`]: its files by name, and the loss of power |
 //!
 //! # The model
@@ -21,6 +22,8 @@
 //!   becomes of earlier writes and of other sectors. The system may have written back just that at
 //!   any moment, in any order. Each change of the size survives or not. So does each change of names,
 //!   but one survives only with the earlier changes of the same names.
+//! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) is of whole blocks. A device has a cache too, so it is no more durable than another one. The size is a
+//!   change of its own: that of a padded tail may survive without the one that makes it right.
 //! - **A failed sync** is one of Linux: every changed sector is marked clean. Either its bytes were written
 //!   nevertheless; or readers still see them until a crash; or they are dropped, and readers see the
 //!   durable ones. Changes of the size and of names remain to be synced. Later syncs succeed.
@@ -29,6 +32,7 @@
 
 mod content;
 mod device;
+mod direct;
 mod directory;
 mod file;
 mod image;

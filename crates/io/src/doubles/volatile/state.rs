@@ -51,6 +51,10 @@ pub(super) struct State {
     next_inode: Inode,
     rng: Rng,
     pub(super) writes: SectorWrites,
+    /// How direct transfers are aligned, of files that are opened from now on; none if they are not direct.
+    pub(super) alignment: Option<usize>,
+    /// Whether a file that is transferred directly stays as long as its last block.
+    pub(super) keeps_padding: bool,
     syncs: Syncs,
     pub(super) failures: u64,
     power: Power,
@@ -146,6 +150,8 @@ impl State {
             next_inode: 1,
             rng: Rng::new(seed),
             writes: SectorWrites::Whole,
+            alignment: None,
+            keeps_padding: false,
             syncs: Syncs::Work,
             failures: 0,
             power: Power::On,
@@ -170,6 +176,8 @@ impl State {
             next_inode: self.next_inode,
             rng,
             writes: self.writes,
+            alignment: self.alignment,
+            keeps_padding: self.keeps_padding,
             syncs: self.syncs,
             failures: 0,
             power: Power::On,

@@ -18,6 +18,7 @@ use crate::files::clean::is_background;
 use crate::files::opened::{Opened, Opening};
 use crate::files::registry::Origin;
 use crate::files::state::Files;
+use crate::mapping::record::How;
 use crate::mapping::refresh::refresh;
 use crate::spaces::frames::CacheFrames;
 use crate::supply::counters::Event;
@@ -255,7 +256,11 @@ impl<S: RefScheme> Cache<S> {
             .group
             .as_ref()
             .map(|Group(member)| Arc::clone(member));
-        let how = (access, group);
+        let how = How {
+            access,
+            group,
+            hooks: options.hooks.clone(),
+        };
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
@@ -334,6 +339,15 @@ impl<S: RefScheme> Cache<S> {
             };
             let detail = format!("{of}, not in '{}'", named.name());
             return mismatch(ErrorKind::OptionsMismatch, detail);
+        }
+        if let Some(named) = &options.hooks
+            && !mapping.hooks().is_some_and(|hooks| hooks.are(named))
+        {
+            let detail = match mapping.hooks() {
+                Some(_) => "it has other hooks on its bytes",
+                None => "it is open without hooks on its bytes",
+            };
+            return mismatch(ErrorKind::OptionsMismatch, detail.into());
         }
         if let Some(transfers) = mapping.backend().file_transfers()
             && !options

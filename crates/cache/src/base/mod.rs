@@ -10,6 +10,7 @@
 //! Promises. The words are values: in a room above, their owner changes them by a compare-and-swap or a store.
 
 pub(crate) mod accounts;
+pub(crate) mod aligned;
 pub(crate) mod edit;
 pub(crate) mod engines;
 #[cfg(not(loom))]
@@ -17,7 +18,9 @@ pub(crate) mod errand;
 pub(crate) mod error;
 pub(crate) mod extent;
 pub(crate) mod home;
+pub(crate) mod layout;
 pub(crate) mod page;
+pub(crate) mod page_hooks;
 pub(crate) mod page_state;
 pub(crate) mod reserved;
 pub(crate) mod slot;

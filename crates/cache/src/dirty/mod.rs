@@ -24,6 +24,7 @@ pub(crate) mod order;
 pub(crate) mod pace;
 pub(crate) mod page_set;
 pub(crate) mod pressure;
+pub(crate) mod reserve;
 pub(crate) mod service;
 pub(crate) mod storage;
 pub(crate) mod writes;

@@ -9,6 +9,9 @@
 //!
 //! Keeping. A flight visits its file ([`crate::mapping::visitor`]): whoever drops the last share waits until it has landed.
 //!
+//! Hooks on bytes. They turn pages back before these are published, which may take long, or block. So if the completion runs on a thread of the engine, it
+//! gives the flight, with all that it has, to a thread that is there for that ([`Engines::restore`](crate::base::engines::Engines::restore)).
+//!
 //! Wakers. A completion may run on the engine's thread. So the wakers of tasks are called at its end, when it has let go of the file:
 //! a task that is run by its waker may drop the file's last handle.
 //!
@@ -70,6 +73,16 @@ struct Flight<S: RefScheme> {
     batch: Option<Batch<'static, S>>,
     visitor: Visitor<S>,
     report: Option<Arc<Report>>,
+    landing: Landing,
+}
+
+/// Which thread turns the pages back, if the file has hooks on bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landing {
+    /// The one that completes the request: the reader's, which waits for it.
+    Here,
+    /// One that is there for that. The one that completes the request is an engine's, and all files need it.
+    Apart,
 }
 
 impl<S: RefScheme> fmt::Debug for Flight<S> {
@@ -110,7 +123,7 @@ impl<S: RefScheme> Flights<'_, S> {
         self,
         page: PageNr,
         want: usize,
-        report: Option<Arc<Report>>,
+        (report, landing): (Option<Arc<Report>>, Landing),
     ) -> Result<Departure, Error> {
         let Some(visitor) = Visitor::of(self.0) else {
             return Ok(Departure::NotNow);
@@ -141,6 +154,7 @@ impl<S: RefScheme> Flights<'_, S> {
             batch: Some(batch),
             visitor,
             report,
+            landing,
         };
         // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the visitor's mapping has a share of; the completion
         // owns both, and lets go of neither before it is called. (b) The frames are no pages yet: their slots are claimed, and name none.
@@ -152,11 +166,25 @@ impl<S: RefScheme> Flights<'_, S> {
 
 impl<S: RefScheme> Completion for Flight<S> {
     fn complete(self: Box<Self>, result: io::Result<usize>) {
+        let mapping = self.visitor.mapping();
+        if self.landing == Landing::Here || mapping.hooks().is_none() || result.is_err() {
+            return self.land(result);
+        }
+        let key = std::sync::Arc::as_ptr(mapping.backend()).addr();
+        let engines = std::sync::Arc::clone(&mapping.shared().engines);
+        engines.restore(key, Box::new(move || self.land(result)));
+    }
+}
+
+impl<S: RefScheme> Flight<S> {
+    /// The end of the flight.
+    fn land(self: Box<Self>, result: io::Result<usize>) {
         keep_wakers(move || {
             let Self {
                 batch,
                 visitor,
                 report,
+                landing: _,
             } = *self;
             if let Some(batch) = batch {
                 land(batch, result, report.as_deref(), visitor.mapping());

@@ -13,7 +13,21 @@
 //! If the size is not known, the storage may have more than fills go by: bytes that were cut off. It is cut before it is given
 //! anything, and no failure of that makes fills go by these bytes again.
 //!
-//! Proved by: `crates/pagewell/tests/durability.rs`.
+//! # Files in whole pages
+//!
+//! A file with hooks on its bytes is stored in whole pages, and the storage's size tells the file's ([`crate::base::layout`]). So the storage has to be longer before a page is
+//! written past its end, and is told the end of the file afterwards: a part of a page past the end would make the storage's size that of a *shorter* file.
+//! - P1: a page is written only where the storage has room for all of it. Before the first page of a flush the storage gets the size of all pages that may follow
+//!   ([`reach_pages`](StorageSize::reach_pages)); after the last, the size that tells the end of the file ([`know_size`](StorageSize::know_size)). In between the size is *not known*, but
+//!   is that of a longer file: more pages, of which those that were not written are holes.
+//! - P2: where a new page comes to be, the storage has zeros. The bytes past its last whole page, which only tell the size, may be left of a page that was cut off. So it is cut to
+//!   whole pages before it grows.
+//! - P3: a cut is one change of the storage's size. What was cut off of the last page is in the storage until the page is written again, which the cut sees to; fills do not look
+//!   at it, and the file grows past it only when it is gone ([`super::tail`]).
+//!
+//! Each of these sizes in between is that of a file at least as long as the last one that was made durable, unless the file was cut.
+//!
+//! Proved by: `crates/pagewell/tests/durability.rs`, `crates/pagewell/tests/page_hooks.rs`.
 
 use std::any::Any;
 use std::io;
@@ -22,6 +36,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
+use crate::base::page::PageNr;
 use crate::dirty::service::{InStep, Step};
 use crate::dirty::storage::Storage;
 use crate::mapping::record::Mapping;
@@ -74,22 +89,33 @@ impl<S: RefScheme> StorageSize<'_, S> {
         start: u64,
         end: u64,
     ) -> io::Result<()> {
-        self.know_size(storage)?;
+        let layout = self.0.layout();
+        // Of a file in whole pages the pages are there already.
+        if !layout.is_of_pages() {
+            self.know_size(storage)?;
+        }
+        let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.is_synced = false;
-        storage.is_size_known = false;
         storage.pace.note_request(end - start);
         // Stays so unless the call succeeds, also if it panics.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
-                self.0.store_fill_size(self.0.fill_size().max(end));
-                storage.is_size_known = true;
+                let has = self.0.fill_size();
+                self.0.store_fill_size(has.max(end));
+                // Of a file in whole pages the end is told later.
+                storage.is_size_known = !layout.is_of_pages() || (was_known && end <= has);
                 storage.may_have_dirty = had_dirty;
+                if let Some(writes) = self.0.writes_if_any() {
+                    writes.note_whole_pages(start, layout.pages_end(end));
+                }
                 Ok(())
             }
             Err(error) => {
-                if let Ok(size) = self.0.backend().size() {
+                if layout.is_of_pages() {
+                    // It is as long as the pages take, and fills go by what was there before.
+                } else if let Ok(size) = self.0.backend().size() {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
                 }
@@ -121,7 +147,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         storage.is_synced = false;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         let _step = self.begin_step(Step::Resize);
-        let why = match caught(|| self.0.backend().set_size(size)) {
+        let why = match caught(|| self.resize_storage(was_known, size)) {
             Ok(()) => {
                 when_set();
                 self.0.store_fill_size(size);
@@ -132,7 +158,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         };
         let (now, why) = match why {
             Failure::Panic(_) => (None, why),
-            Failure::Error(_) => match caught(|| self.0.backend().size()) {
+            Failure::Error(_) => match caught(|| self.0.ask_size()) {
                 Ok(now) => (Some(now), why),
                 Err(Failure::Error(_)) => (None, why),
                 Err(panic) => (None, panic),
@@ -174,8 +200,43 @@ impl<S: RefScheme> StorageSize<'_, S> {
         if !storage.is_size_known {
             storage.is_synced = false;
             let _step = self.begin_step(Step::Resize);
-            self.0.backend().set_size(self.0.fill_size())?;
+            let stored = self.0.layout().stored(self.0.fill_size());
+            self.0.backend().set_size(stored)?;
             storage.is_size_known = true;
+        }
+        Ok(())
+    }
+
+    /// Makes the storage of a file in whole pages as long as its first `end` pages take, if it is shorter: pages are written only where there is room for whole
+    /// ones (P1). Nothing of the file is on its way.
+    pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
+        let pages_end = self.0.layout().pages_end(self.0.fill_size());
+        let wanted = end * self.0.page_size() as u64;
+        if wanted <= pages_end {
+            return self.know_size(storage);
+        }
+        storage.is_synced = false;
+        let was_known = std::mem::replace(&mut storage.is_size_known, false);
+        let _step = self.begin_step(Step::Resize);
+        self.drop_past_pages(was_known)?;
+        self.0.backend().set_size(wanted)
+    }
+
+    /// Gives the storage the size of a file of `size` bytes.
+    fn resize_storage(self, was_known: bool, size: u64) -> io::Result<()> {
+        let layout = self.0.layout();
+        if size > layout.pages_end(self.0.fill_size()) {
+            self.drop_past_pages(was_known)?;
+        }
+        self.0.backend().set_size(layout.stored(size))
+    }
+
+    /// Before a file in whole pages gets more of them: drops what the storage may have where they come to be (P2).
+    fn drop_past_pages(self, was_known: bool) -> io::Result<()> {
+        let layout = self.0.layout();
+        let (has, pages_end) = (self.0.fill_size(), layout.pages_end(self.0.fill_size()));
+        if layout.is_of_pages() && !(was_known && has == pages_end) {
+            self.0.backend().set_size(pages_end)?;
         }
         Ok(())
     }

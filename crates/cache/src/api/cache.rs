@@ -23,6 +23,7 @@ use crate::mapping::refresh::refresh;
 use crate::spaces::frames::CacheFrames;
 use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
+use crate::write::growth::Grower;
 
 /// The identity of the file at `path`, if there is one.
 fn id_of(path: &Path) -> Option<FileId> {
@@ -272,8 +273,9 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let file = self.handle(mapping.clone(), path, options)?;
-        if origin == Origin::Open {
-            refresh(&mapping, Op::Open)?;
+        match origin {
+            Origin::Open => drop(refresh(&mapping, Op::Open)?),
+            Origin::Made => Grower(&*mapping).settle_at_open(),
         }
         Ok(file)
     }

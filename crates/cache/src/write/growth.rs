@@ -212,6 +212,19 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
+    /// As [`settle_end`](Self::settle_end), for who opens the file: what an earlier program has left after the end must not be there when this one makes it longer. If
+    /// it fails, whoever makes the file longer tries again, and is told.
+    #[cfg(not(loom))]
+    pub(crate) fn settle_at_open(self) {
+        if let Some(writes) = self.0.writes_if_any()
+            && writes.loose_end().is_some()
+            && let Ok(_resize) = self.0.lock_size(writes, Op::Open)
+        {
+            let is_settled = TailKeeper(self.0).settle_at_open(writes, Op::Open);
+            let _ = is_settled.and_then(|()| self.settle_end(writes, Op::Open));
+        }
+    }
+
     /// After a cut: the page with the end goes out again, with zeros after it. The lock of the size is held.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
         let Some(at) = writes.loose_end() else {

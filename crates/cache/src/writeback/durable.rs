@@ -79,6 +79,7 @@ impl<S: RefScheme> Durable<'_, S> {
         let _ = given;
         settle.after = Some(PageState::synced);
         storage.is_synced = true;
+        storage.is_cut = false;
         storage.may_have_dirty = false;
         storage.is_doubtful = was_doubtful;
         Ok(())

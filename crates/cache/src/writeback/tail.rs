@@ -5,14 +5,15 @@
 //! - after an opening, what was written before a loss of power (or the end of the process) that kept the page and not the size.
 //!
 //! As long as the file ends there nobody sees them: fills go by the size. If the file becomes longer, they would be its bytes. So who makes it longer looks at the page first.
-//! The end is *loose* until then ([`Writes::loose_end`]).
+//! The end is *loose* until then ([`Writes::loose_end`]). Who opens the file for writing looks too, so that what an earlier program left is gone, for good, before this one writes anything.
 //!
 //! Protocol, with the lock of the file's size held, before a loose end is no end any more:
 //! 1. The page is brought into the cache.
 //! 2. Take the writeback lock. If the page is dirty, give it to the storage: then it has zeros there.
 //! 3. Otherwise claim the page, so that it stays in the cache, and no other thread reads it from the storage while it changes there. Read what the storage has, and have the hook turn it
 //!    back. If there are zeros after the end, or the page is a hole, that was all. So it is nearly always.
-//! 4. If not: make them zeros, have the hook change the page, and write it. If that fails the page is dirty, so nothing of it is lost.
+//! 4. If not: make them zeros, have the hook change the page, write it, and make that durable: a loss of power must not leave the old page and a later size. If
+//!    that fails the page is dirty, so nothing of it is lost.
 //!
 //! The claim is held for two transfers and two calls of hooks, which wait for nothing (they are refused that), as a fill holds it for one.
 //!
@@ -25,9 +26,11 @@ use crate::base::error::{Cause, Error, ErrorKind, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
+use crate::dirty::commits::Sync;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
+use crate::writeback::durable::Durable;
 use crate::writeback::flush::Flusher;
 use crate::writeback::run::stored_as_zeros;
 use crate::writeback::size::StorageSize;
@@ -68,9 +71,11 @@ impl<S: RefScheme> TailKeeper<'_, S> {
             return Ok(Tail::Missing);
         };
         let used = (at - (page << self.0.page_shift())) as usize;
+        let mut is_changed = false;
         if let Some(mut bytes) = self.stored(hooks, page, op)?
             && !is_zeros(&bytes[used..])
         {
+            is_changed = true;
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
                 // What the storage has of it is not known now.
@@ -88,9 +93,43 @@ impl<S: RefScheme> TailKeeper<'_, S> {
                 return Err(self.0.write_failed(writes, op, failure));
             }
         }
-        writes.set_loose_end(None);
         drop(claim);
+        if is_changed {
+            Durable(self.0)
+                .sync_storage(writes, &mut storage, Sync::Data)
+                .map_err(|error| self.0.write_failed(writes, op, error))?;
+        }
+        writes.set_loose_end(None);
         Ok(Tail::Settled)
+    }
+
+    /// Looks at what the storage has past its last whole page, which tells the size, when the file is opened for writing: it has to be zeros before pages come to be there
+    /// (P2 of [`super::size`]).
+    pub(crate) fn settle_at_open(self, writes: &Writes, op: Op) -> Result<(), Error> {
+        let size = self.0.size();
+        let layout = self.0.layout();
+        let mut storage = self.0.lock_storage(writes, op)?;
+        let failed = |error| Error::from_io(op, error).with_path(self.0.path());
+        let memory = Aligned::new(self.0.page_size());
+        let rest = (layout.stored(size) - layout.pages_end(size)) as usize;
+        let bytes = memory.bytes().slice(0, rest);
+        let nr = self
+            .0
+            .backend()
+            .read_at(&[bytes], layout.pages_end(size))
+            .map_err(failed)?;
+        let mut rest = vec![0; nr];
+        memory.bytes().copy_to(0, &mut rest);
+        if !is_zeros(&rest) {
+            // As if the page had been there.
+            storage.pages_end = layout.pages_end(size) + 1;
+            storage.is_size_known = false;
+            StorageSize(self.0)
+                .know_size(&mut storage)
+                .and_then(|()| Durable(self.0).sync_storage(writes, &mut storage, Sync::Data))
+                .map_err(|error| self.0.write_failed(writes, op, error))?;
+        }
+        Ok(())
     }
 
     /// What the storage has of `page`, as it was before it was changed on its way; none if it is a hole.

@@ -41,7 +41,7 @@ fn a_page_that_is_refused_on_its_way_keeps_no_other_from_being_written() {
         let error = file.sync_data().unwrap_err();
         assert_eq!(
             (error.kind(), error.op()),
-            (ErrorKind::Refused, Op::Flush),
+            (ErrorKind::Refused, Op::Sync),
             "{error}"
         );
         let text = error.to_string();
@@ -90,13 +90,14 @@ fn a_refusal_in_the_background_is_told_to_every_handle_with_the_page() {
             .count()
             > 3
     });
-    let error = other.write_at(b"x", 0).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-    assert!(error.to_string().contains("(page 1)"), "{error}");
     hooks.not_out.lock().unwrap().clear();
-    // What it was told of is over.
-    let _ = file.sync_data();
-    file.sync_data().unwrap();
+    // What they are told of is over.
+    for handle in [&file, &other] {
+        let error = handle.sync_data().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        assert!(error.to_string().contains("(page 1)"), "{error}");
+        handle.sync_data().unwrap();
+    }
     assert!(reopened(&storage, &hooks) == contents(&file));
 }
 
@@ -204,7 +205,7 @@ impl Meddling {
             return;
         };
         let mut buf = [0; 10];
-        let mut note = |what, result: Result<(), pagewell::Error>| {
+        let note = |what, result: Result<(), pagewell::Error>| {
             let kind = result.err().map(|error| error.kind());
             self.outcomes.lock().unwrap().push((what, kind));
         };
@@ -267,23 +268,31 @@ fn a_hook_that_would_wait_in_the_cache_gets_an_error() {
             };
             used.invalidate(0..u64::MAX);
             file.invalidate(0..u64::MAX);
-            used.read_at(&mut [0; 10], 0).unwrap();
+            for _ in 0..2 {
+                used.read_at(&mut [0; 10], 0).unwrap();
+            }
             assert!(hooks.file.set(used).is_ok());
             file.write_at(b"x", 0).unwrap();
             for way in ["in", "out"] {
                 match way {
                     "in" => drop(file.pin(1).unwrap()),
-                    _ => file.sync_data().unwrap(),
+                    _ => {
+                        // So that it is a hit, and not only there.
+                        for _ in 0..2 {
+                            file.read_at(&mut [0; 10], PAGE as u64).unwrap();
+                        }
+                        file.sync_data().unwrap();
+                    }
                 }
                 let outcomes = std::mem::take(&mut *hooks.outcomes.lock().unwrap());
-                assert_eq!(outcomes[0], ("hit", None));
-                // In the hook of a write page 1 is there, if it is the file's own.
-                for (what, kind) in &outcomes[1..] {
-                    let is_there = is_own && way == "out" && what.contains("busy");
+                // In the hook of a write page 1 is there, if it is the file's own. (It is written to there, and goes out next.)
+                for (what, kind) in &outcomes {
+                    let is_there =
+                        *what == "hit" || (is_own && way == "out" && what.contains("busy"));
                     let expected = (!is_there).then_some(ErrorKind::Deadlock);
                     assert_eq!(*kind, expected, "{what} {way}, own: {is_own}");
                 }
-                assert_eq!(outcomes.len(), 16);
+                assert!(!outcomes.is_empty() && outcomes.len().is_multiple_of(16));
             }
         }
     });

@@ -282,8 +282,8 @@ impl<S: RefScheme> Grower<'_, S> {
             self.zero_tail(writes, new)
                 .map_err(|error| error.with_op(Op::Resize))?;
         }
-        let is_cut_in_page = self.0.layout().has_part(new) && new < self.0.fill_size();
-        if is_cut_in_page && new <= old {
+        let is_cut_in_page = self.0.layout().has_part(new) && new < old;
+        if is_cut_in_page {
             // It goes out again after the cut. What cannot be read cannot be cut.
             drop(
                 Lookup(self.0)

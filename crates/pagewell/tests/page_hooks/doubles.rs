@@ -9,15 +9,12 @@ use pagewell::io::{Backend, MemoryBackend};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, OutgoingPage, PageHooks, Writeback};
 use pagewell_testkit::rng::mix;
 
-/// Changes all bytes of a page by a stream that its number gives. Sectors of zeros stay: they were never written.
+/// Changes all bytes of a page by a stream that its number gives.
 #[derive(Default)]
 pub(crate) struct Keyed {
     pub(crate) nr_out: AtomicUsize,
     pub(crate) nr_in: AtomicUsize,
 }
-
-/// What a device writes as a whole.
-const SECTOR: usize = 512;
 
 fn stream(page: u64, at: usize) -> u8 {
     let word = mix(mix(page) ^ (at / 8) as u64);
@@ -48,13 +45,7 @@ impl PageHooks for Keyed {
     fn after_read(&self, page: u64, bytes: &mut [u8]) -> io::Result<()> {
         // ORDERING: Relaxed; a statistic.
         self.nr_in.fetch_add(1, Ordering::Relaxed);
-        for (nr, sector) in bytes.chunks_mut(SECTOR).enumerate() {
-            if sector.iter().any(|byte| *byte != 0) {
-                for (at, byte) in sector.iter_mut().enumerate() {
-                    *byte ^= stream(page, nr * SECTOR + at);
-                }
-            }
-        }
+        apply_stream(page, bytes);
         Ok(())
     }
 }

@@ -72,7 +72,7 @@ impl<S: RefScheme> File<S> {
         if others.len() == 1 || !is_home {
             return others.len();
         }
-        let mut prefetcher = Prefetcher::to_run(self.mapping());
+        let mut prefetcher = Prefetcher::new(self.mapping());
         let mut nr = 0;
         for &at in others {
             let request = &requests[at];

@@ -36,8 +36,8 @@ use crate::base::page::PageNr;
 ///
 /// `before_write` is called by whoever writes the file back: a thread of the cache, or one of the program that asks for just that (see
 /// [`OpenOptions::before_write`](crate::OpenOptions::before_write)); by one thread at a time for a file, with the writeback lock of the file held. `after_read` and `hole` are called by
-/// the thread that has missed a page, and for what is read ahead, prefetched or awaited by threads of the cache that are there for that; by any number of threads at
-/// the same time, of which those of the cache are at most eight for a file. A hook that blocks keeps those who want the page, and the threads
+/// the thread that has missed a page, if it reads that alone, and by threads of the cache that are there for that if pages are read together, ahead, prefetched or awaited; by any number of threads
+/// at the same time, of which those of the cache are at most eight for a file. A hook that blocks keeps those who want the page, and the threads
 /// that it was called by; no other file waits for it.
 ///
 /// A page is claimed while `after_read` runs, and who waits for it sleeps. So a hook must not use any cache in a way that may wait: a call that would is refused with

@@ -9,8 +9,9 @@
 //!
 //! Keeping. A flight visits its file ([`crate::mapping::visitor`]): whoever drops the last share waits until it has landed.
 //!
-//! Hooks on bytes. They turn pages back before these are published, which may take long, or block. So if the completion runs on a thread of the engine, it
-//! gives the flight, with all that it has, to a thread that is there for that ([`Engines::restore`](crate::base::engines::Engines::restore)).
+//! Hooks on bytes. They turn pages back before these are published, which may take long, or block. The completion runs on a thread that all files need, of the engine or of a
+//! storage, or on one that has other flights to complete. So it gives the flight, with all that it has, to a thread that is there for that
+//! ([`Engines::restore`](crate::base::engines::Engines::restore)).
 //!
 //! Wakers. A completion may run on the engine's thread. So the wakers of tasks are called at its end, when it has let go of the file:
 //! a task that is run by its waker may drop the file's last handle.
@@ -73,16 +74,6 @@ struct Flight<S: RefScheme> {
     batch: Option<Batch<'static, S>>,
     visitor: Visitor<S>,
     report: Option<Arc<Report>>,
-    landing: Landing,
-}
-
-/// Which thread turns the pages back, if the file has hooks on bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Landing {
-    /// The one that completes the request: the reader's, which waits for it.
-    Here,
-    /// One that is there for that. The one that completes the request is an engine's, and all files need it.
-    Apart,
 }
 
 impl<S: RefScheme> fmt::Debug for Flight<S> {
@@ -123,7 +114,7 @@ impl<S: RefScheme> Flights<'_, S> {
         self,
         page: PageNr,
         want: usize,
-        (report, landing): (Option<Arc<Report>>, Landing),
+        report: Option<Arc<Report>>,
     ) -> Result<Departure, Error> {
         let Some(visitor) = Visitor::of(self.0) else {
             return Ok(Departure::NotNow);
@@ -154,7 +145,6 @@ impl<S: RefScheme> Flights<'_, S> {
             batch: Some(batch),
             visitor,
             report,
-            landing,
         };
         // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the visitor's mapping has a share of; the completion
         // owns both, and lets go of neither before it is called. (b) The frames are no pages yet: their slots are claimed, and name none.
@@ -167,7 +157,7 @@ impl<S: RefScheme> Flights<'_, S> {
 impl<S: RefScheme> Completion for Flight<S> {
     fn complete(self: Box<Self>, result: io::Result<usize>) {
         let mapping = self.visitor.mapping();
-        if self.landing == Landing::Here || mapping.hooks().is_none() || result.is_err() {
+        if mapping.hooks().is_none() || result.is_err() {
             return self.land(result);
         }
         let key = std::sync::Arc::as_ptr(mapping.backend()).addr();
@@ -184,7 +174,6 @@ impl<S: RefScheme> Flight<S> {
                 batch,
                 visitor,
                 report,
-                landing: _,
             } = *self;
             if let Some(batch) = batch {
                 land(batch, result, report.as_deref(), visitor.mapping());

@@ -9,13 +9,12 @@ use pagewell_sync::Arc;
 use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::mapping::record::Mapping;
-use crate::read::flight::{Departure, Flights, Landing};
+use crate::read::flight::{Departure, Flights};
 
 /// Prepares the reading of pages that are missing.
 #[derive(Debug)]
 pub(crate) struct Prefetcher<'m, S: RefScheme> {
     mapping: &'m Arc<Mapping<S>>,
-    landing: Landing,
     jobs: Vec<Job>,
     /// How many pages may be begun yet.
     nr_left: u64,
@@ -29,19 +28,10 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
-            landing: Landing::Apart,
             jobs: Vec::new(),
             nr_left: (mapping.most_frames() as u64 / 8 / u64::from(mapping.order().frames()))
                 .max(1),
             nr_begun: 0,
-        }
-    }
-
-    /// The same, for a caller that [runs](Self::run) it.
-    pub(crate) fn to_run(mapping: &'m Arc<Mapping<S>>) -> Self {
-        Self {
-            landing: Landing::Here,
-            ..Self::new(mapping)
         }
     }
 
@@ -58,7 +48,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
                 continue;
             }
             let want = (end - page).min(self.nr_left) as usize;
-            let nr = match Flights(self.mapping).prepare(page, want, (None, self.landing)) {
+            let nr = match Flights(self.mapping).prepare(page, want, None) {
                 Ok(Departure::Ready(job, nr)) => {
                     self.jobs.push(job);
                     self.nr_begun += nr;
@@ -92,7 +82,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Reads all, by this thread's own doing, and returns when they are there, or have failed.
+    /// Reads all, by this thread's own doing, and returns when they are there, or have failed; or, of a file with hooks on its bytes, are being turned back, until when
+    /// their slots are claimed.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.shared().engines.engine().run(&mut self.jobs);

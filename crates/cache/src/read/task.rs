@@ -16,7 +16,7 @@ use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::file_index::WATCHES;
 use crate::mapping::record::Mapping;
-use crate::read::flight::{Departure, Flights, Landing, Report};
+use crate::read::flight::{Departure, Flights, Report};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
@@ -134,8 +134,7 @@ impl Waiting {
         };
         self.nr_fills += 1;
         let report = Arc::new(Report::default());
-        let told = (Some(Arc::clone(&report)), Landing::Apart);
-        match Flights(mapping).prepare(page, want, told)? {
+        match Flights(mapping).prepare(page, want, Some(Arc::clone(&report)))? {
             Departure::Ready(job, _) => {
                 self.report = Some(report);
                 mapping.shared().engines.engine().submit(job);

@@ -9,7 +9,9 @@ use pagewell_sync::bytes::RacySource;
 
 use crate::base::error::{Cause, Failure};
 use crate::base::page::PageNr;
-use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
+use crate::base::page_hooks::Hooks;
+#[cfg(not(loom))]
+use crate::base::page_hooks::{OutgoingPage, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
 use crate::dirty::hook::InHook;
 use crate::dirty::reserve::Chunk;

@@ -12,7 +12,7 @@ use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::flight::is_deep;
+use crate::writeback::depth::is_deep;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
 

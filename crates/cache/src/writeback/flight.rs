@@ -29,7 +29,6 @@ mod imp {
     use std::sync::Arc;
 
     use pagewell_frame::refcount::RefScheme;
-    use pagewell_io::Transfers;
     use pagewell_io::engine::{Job, Lane, Request, Span};
     use pagewell_sync::{Mutex, lock};
 
@@ -65,13 +64,6 @@ mod imp {
         was_known: bool,
         fill_size: u64,
         has_hook: bool,
-    }
-
-    /// Whether the storage of `mapping` does many writes at once.
-    pub(in crate::writeback) fn is_deep<S: RefScheme>(mapping: &Mapping<S>) -> bool {
-        let backend = mapping.backend();
-        matches!(backend.file_transfers(), Some(Transfers::Direct { .. }))
-            || backend.deferred().is_some()
     }
 
     impl<'m, S: RefScheme> Flight<'m, S> {
@@ -242,10 +234,6 @@ mod imp {
     /// A model has no engine.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme>(Infallible, PhantomData<&'m S>);
 
-    pub(in crate::writeback) fn is_deep<S: RefScheme>(_: &Mapping<S>) -> bool {
-        false
-    }
-
     impl<'m, S: RefScheme> Flight<'m, S> {
         pub(in crate::writeback) fn begin(_: &'m Mapping<S>, _: &mut Storage) -> io::Result<Self> {
             Err(io::Error::other("a model has no engine"))
@@ -277,4 +265,4 @@ mod imp {
     }
 }
 
-pub(super) use imp::{Flight, is_deep};
+pub(super) use imp::Flight;

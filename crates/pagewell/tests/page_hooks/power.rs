@@ -211,7 +211,7 @@ fn history(rng: &mut Rng) -> Result<(), String> {
 fn what_was_synced_survives_and_nothing_else_appears() {
     let seed = Seed::of_run();
     bounded_by(Duration::from_secs(150), "histories", move || {
-        for part in 0..600 {
+        for part in 0..200 {
             let mut rng = seed.part(part);
             if let Err(why) = history(&mut rng) {
                 panic!("part {part}: {why}");

@@ -198,6 +198,9 @@ impl<S: RefScheme> Grower<'_, S> {
 
     /// Before the file becomes longer: nothing that the storage has after its end may become a part of it ([`crate::writeback::tail`]). The lock of the size is held.
     pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
+        if self.0.hooks().is_none() {
+            return Ok(());
+        }
         while let Some(at) = writes.loose_end() {
             // Kept, so that it is not evicted at once.
             let _page = Lookup(self.0)
@@ -227,6 +230,9 @@ impl<S: RefScheme> Grower<'_, S> {
 
     /// After a cut: the page with the end goes out again, with zeros after it. The lock of the size is held.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
+        if self.0.hooks().is_none() {
+            return Ok(());
+        }
         let Some(at) = writes.loose_end() else {
             return Ok(());
         };
@@ -313,7 +319,9 @@ impl<S: RefScheme> Grower<'_, S> {
                 // Shown once the cut is certain, and before fills take the bytes cut off for zeros.
                 if new < old {
                     // What is cut off of the last page is in the storage until it is written again.
-                    writes.set_loose_end(is_cut_in_page.then_some(new));
+                    if self.0.hooks().is_some() {
+                        writes.set_loose_end(is_cut_in_page.then_some(new));
+                    }
                     self.0.store_size(new);
                 }
             })

@@ -203,7 +203,9 @@ mod imp {
                         // S1: what is before it and not given yet is in the cache, and is not read from the storage.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
-                        if let Some(writes) = self.mapping.writes_if_any() {
+                        if let Some(writes) = self.mapping.writes_if_any()
+                            && self.mapping.layout().is_of_pages()
+                        {
                             let stored = run.stored();
                             writes.note_whole_pages(stored.start, stored.end);
                         }

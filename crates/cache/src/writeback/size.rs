@@ -110,7 +110,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 // Of a file in whole pages the end is told later.
                 storage.is_size_known = !layout.is_of_pages() || (was_known && end <= has);
                 storage.may_have_dirty = had_dirty;
-                if let Some(writes) = self.0.writes_if_any() {
+                if let Some(writes) = self.0.writes_if_any()
+                    && layout.is_of_pages()
+                {
                     writes.note_whole_pages(start, layout.pages_end(end));
                 }
                 Ok(())

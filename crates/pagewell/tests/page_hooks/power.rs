@@ -242,6 +242,50 @@ fn histories_notice_a_sync_that_does_nothing() {
     assert!(is_noticed);
 }
 
+/// The bytes that tell the size were those of a page that was cut off. If the storage keeps the growth and not the cut, they must not be a part of a page.
+#[test]
+fn a_page_that_was_cut_off_is_there_as_a_whole_or_not_at_all() {
+    let seed = Seed::of_run();
+    let (mut nr_old, mut nr_holes) = (0, 0);
+    for part in 0..300 {
+        let mut rng = seed.part(part);
+        let device = device(rng.next_u64());
+        let hooks = Arc::new(Checked::default());
+        let program = Program::start(&device, &hooks, &mut rng);
+        for page in 0..4 {
+            let bytes = [1; PAGE - TRAILER];
+            program.file.write_at(&bytes, page * PAGE as u64).unwrap();
+        }
+        program.file.set_size(4 * PAGE as u64).unwrap();
+        program.file.sync_data().unwrap();
+        device.power_off_after(rng.below(9));
+        let change = || {
+            program.file.set_size(PAGE as u64 + 900)?;
+            program.file.set_size(3 * PAGE as u64 + 5)?;
+            program.file.set_size(6 * PAGE as u64)?;
+            program.file.flush(0..u64::MAX)
+        };
+        let _ = change();
+        let after = device.crash(rng.next_u64());
+        program.die();
+        let program = Program::start(&after, &hooks, &mut rng);
+        for page in 2..program.file.size().div_ceil(PAGE as u64) {
+            // Nobody has written these since they were durable.
+            let pin = program.file.pin(page).unwrap();
+            let first = pin[0];
+            assert!(
+                pin[..pin.len().min(PAGE - TRAILER)]
+                    .iter()
+                    .all(|byte| *byte == first)
+            );
+            nr_old += u64::from(first == 1);
+            nr_holes += u64::from(first == 0);
+        }
+        program.die();
+    }
+    assert!(nr_old != 0 && nr_holes != 0);
+}
+
 /// With a checksum a page of which the device has kept a part is an error that names it; it was written since the last sync. No page gives wrong bytes.
 #[test]
 fn a_page_that_the_device_has_kept_in_part_is_an_error_and_never_wrong_bytes() {

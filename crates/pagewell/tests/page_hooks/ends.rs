@@ -172,6 +172,62 @@ fn a_write_that_fails_while_the_end_is_made_right_loses_nothing() {
     assert!(reopened(&storage, &hooks) == model);
 }
 
+/// A part of a page past the end would be the size of a shorter file. So whenever the process is killed, or a write falls short, the storage has the size of a file that is at
+/// least as long as the last one that was synced.
+#[test]
+fn pages_are_written_only_where_the_storage_has_room_for_all_of_them() {
+    use pagewell::io::{Backend, Fault, FaultBackend, Operation};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let (storage, hooks) = (memory(), Arc::new(Keyed::default()));
+    let least = Arc::new(AtomicU64::new(0));
+    let script = {
+        let (storage, least) = (Arc::clone(&storage), Arc::clone(&least));
+        let nr = std::sync::Mutex::new(0_u64);
+        move |operation: &Operation| {
+            let stored = storage.size().unwrap();
+            let (page, rest) = (PAGE as u64, stored % PAGE as u64);
+            let size = if rest == 0 {
+                stored
+            } else {
+                (stored / page - 1) * page + rest
+            };
+            assert!(
+                size >= least.load(Ordering::SeqCst),
+                "{operation:?} of {size} bytes"
+            );
+            if let Operation::Write { pos, len } = operation {
+                assert!(pos + *len as u64 <= stored, "{operation:?} to {stored}");
+                let mut nr = nr.lock().unwrap();
+                *nr += 1;
+                if nr.is_multiple_of(5) {
+                    let error = std::io::Error::other("short");
+                    return Fault::ShortThenFail {
+                        written: 100,
+                        error,
+                    };
+                }
+            }
+            Fault::None
+        }
+    };
+    let backend = Arc::new(FaultBackend::with_script(Arc::clone(&storage), script));
+    let file = open(&cache(64), &backend, &manual(&hooks));
+    let mut model = Vec::new();
+    for (nr, len) in [100, 4000, 4092, 1, 9000, 4096, 3, 4093, 12_000, 8191]
+        .into_iter()
+        .enumerate()
+    {
+        file.append(&content(nr as u64 + 1, len)).unwrap();
+        model.extend(content(nr as u64 + 1, len));
+        // Once more, if it was to fail.
+        if file.sync_data().is_err() {
+            file.sync_data().unwrap();
+        }
+        least.store(file.size(), Ordering::SeqCst);
+        assert!(reopened(&storage, &hooks) == model);
+    }
+}
+
 #[test]
 fn a_cut_within_a_page_that_cannot_be_read_is_refused_and_changes_nothing() {
     let (storage, hooks) = (memory(), Arc::new(crate::doubles::Checked::default()));

@@ -225,7 +225,11 @@ impl Meddling {
         note("barrier", file.barrier());
         note("discard", file.discard(0..1));
         note("refresh", file.refresh().map(drop));
-        note("prefetch", file.prefetch(&[0..u64::MAX]).map(drop));
+        note(
+            "prefetch",
+            file.prefetch(std::slice::from_ref(&(0..u64::MAX)))
+                .map(drop),
+        );
     }
 }
 
@@ -332,7 +336,7 @@ fn the_last_handle_may_go_in_a_hook() {
                 // The flight that calls the hook visits the file that the hook drops.
                 let handle = hooks.0.lock().unwrap()[0].clone();
                 handle
-                    .prefetch(&[8 * PAGE as u64..16 * PAGE as u64])
+                    .prefetch(std::slice::from_ref(&(8 * PAGE as u64..16 * PAGE as u64)))
                     .unwrap();
                 drop(handle);
             } else {

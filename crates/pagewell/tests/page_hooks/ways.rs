@@ -108,7 +108,9 @@ fn batches_futures_and_what_is_prefetched_are_turned_back_and_refused() {
                 is_corrupt(block_on(file.pin_async(17)).map(drop), 17);
                 file.invalidate(0..u64::MAX);
                 // What nobody waits for.
-                _ = file.prefetch(&[0..NR_PAGES * PAGE as u64]).unwrap();
+                _ = file
+                    .prefetch(std::slice::from_ref(&(0..NR_PAGES * PAGE as u64)))
+                    .unwrap();
                 for page in 0..NR_PAGES {
                     match file.pin(page) {
                         Err(error) => is_corrupt::<()>(Err(error), 17),
@@ -152,7 +154,9 @@ fn a_hook_that_blocks_keeps_no_other_file() {
             // More of them than may be called for one file.
             for page in 0..40 {
                 let at = 4 * page * PAGE as u64;
-                _ = stuck.prefetch(&[at..at + PAGE as u64]).unwrap();
+                _ = stuck
+                    .prefetch(std::slice::from_ref(&(at..at + PAGE as u64)))
+                    .unwrap();
             }
             until("hooks have come to the gate", || gate.nr_arrived() >= 8);
             let good = Arc::new(Closures(

@@ -115,7 +115,7 @@ mod imp {
             self.runs[nr] = Some(run);
             let results = Arc::clone(&self.results);
             let done = move |result| lock(&results).push((nr, result));
-            // SAFETY: (a) the frames of `spans` are kept by the references of the run, which is in `runs` until `settle` has found
+            // SAFETY: (a) the memory of `spans` is that of frames, which the references of the run keep, or of a chunk of the reserve, which the run has; it is in `runs` until `settle` has found
             // its result, so until `done` was called; or until this is dropped, and then `lane` goes first, whose drop waits for all of its
             // requests. Neither is leaked. (In a child that was forked meanwhile the lane does not wait: the requests are those of the
             // parent, and so is the memory that the kernel reads.)

@@ -63,6 +63,7 @@ pub use api::options::OpenOptions;
 pub use api::quiet::Quiet;
 pub use base::error::{Error, ErrorKind, Op};
 pub use base::page::MAX_FILE_BYTES;
+pub use base::page_hooks::{OutgoingPage, PageHooks};
 pub use dirty::options::{BeforeWrite, Writeback};
 pub use index::token::{Token, TokenState};
 pub use mapping::user::FileUser;

@@ -8,6 +8,7 @@ use crate::dirty::options::{Access, Handle, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::files::state::Files;
+use crate::mapping::record::How;
 use crate::read::reader::{ReadPath, Reader};
 use crate::spaces::frames::CacheFrames;
 use crate::spaces::mapped::MappedFile;
@@ -58,7 +59,7 @@ impl ModelCache {
             backend,
             path,
             PageSize::SMALLEST,
-            (access, None),
+            How::of(access),
         );
         let (mapping, _) = opened.expect("a small file");
         ModelFile { mapping }

@@ -35,7 +35,7 @@ use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::files::state::Files;
 use crate::index::token::Token;
-use crate::mapping::record::Mapping;
+use crate::mapping::record::{How, Mapping};
 use crate::read::look_at::Looked;
 use crate::read::lookup::Lookup;
 use crate::read::reader::{FastRead, ReadPath, Reader};
@@ -90,7 +90,7 @@ fn open_for<S: RefScheme>(
     access: Access,
 ) -> Opened<S> {
     let (backend, path) = (Arc::new(backend), "model".into());
-    Opened::of_backend(files, backend, path, PageSize::SMALLEST, (access, None))
+    Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access))
         .expect("a small file")
         .0
 }

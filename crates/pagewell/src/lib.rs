@@ -40,8 +40,9 @@
 pub use pagewell_cache::{
     Advice, Append, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error,
     ErrorKind, File, FileStats, Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions,
-    OwnedPageGuard, PageGuard, PageGuardMut, PinPage, PublishedPage, Quiet, ReadAt, ReadMany,
-    ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch, WriteAt, Writeback,
+    OutgoingPage, OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PinPage, PublishedPage,
+    Quiet, ReadAt, ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch,
+    WriteAt, Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

@@ -18,10 +18,12 @@ use crate::files::clean::is_background;
 use crate::files::opened::{Opened, Opening};
 use crate::files::registry::Origin;
 use crate::files::state::Files;
+use crate::mapping::record::How;
 use crate::mapping::refresh::refresh;
 use crate::spaces::frames::CacheFrames;
 use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
+use crate::write::growth::Grower;
 
 /// The identity of the file at `path`, if there is one.
 fn id_of(path: &Path) -> Option<FileId> {
@@ -255,7 +257,11 @@ impl<S: RefScheme> Cache<S> {
             .group
             .as_ref()
             .map(|Group(member)| Arc::clone(member));
-        let how = (access, group);
+        let how = How {
+            access,
+            group,
+            hooks: options.hooks.clone(),
+        };
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
@@ -267,8 +273,9 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let file = self.handle(mapping.clone(), path, options)?;
-        if origin == Origin::Open {
-            refresh(&mapping, Op::Open)?;
+        match origin {
+            Origin::Open => drop(refresh(&mapping, Op::Open)?),
+            Origin::Made => Grower(&*mapping).settle_at_open(),
         }
         Ok(file)
     }
@@ -334,6 +341,15 @@ impl<S: RefScheme> Cache<S> {
             };
             let detail = format!("{of}, not in '{}'", named.name());
             return mismatch(ErrorKind::OptionsMismatch, detail);
+        }
+        if let Some(named) = &options.hooks
+            && !mapping.hooks().is_some_and(|hooks| hooks.are(named))
+        {
+            let detail = match mapping.hooks() {
+                Some(_) => "it has other hooks on its bytes",
+                None => "it is open without hooks on its bytes",
+            };
+            return mismatch(ErrorKind::OptionsMismatch, detail.into());
         }
         if let Some(transfers) = mapping.backend().file_transfers()
             && !options

@@ -114,7 +114,11 @@ impl<S: RefScheme> File<S> {
 
     /// The file's state for writes, if this handle may be used for writing.
     pub(super) fn writes(&self, op: Op) -> Result<&Writes, Error> {
-        self.mapping.check_home(op)?;
+        match op {
+            // What makes a write wait asks whether it may.
+            Op::Write => self.mapping.check_process(op)?,
+            _ => self.mapping.check_home(op)?,
+        }
         match self.access {
             Handle::Write => self.mapping.writes(op),
             Handle::Read => Err(self.mapping.error(ErrorKind::ReadOnly, op)),

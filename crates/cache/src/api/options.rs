@@ -5,13 +5,14 @@ use std::sync::Arc;
 use pagewell_io::{Direct, FileOptions};
 
 use crate::api::group::Group;
+use crate::base::page_hooks::{Hooks, PageHooks};
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
 /// How a file is opened.
 ///
 /// A file that is open in the cache already, if only because a pin or an area of a memory space keeps it open, stays as it is:
 /// what the options do not name is the file's. If they name another page size than the file's, opening fails with
-/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, another mode of writeback, another group, or other transfers,
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, other hooks on bytes, another mode of writeback, another group, or other transfers,
 /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
@@ -20,6 +21,7 @@ pub struct OpenOptions {
     pub(super) file: FileOptions,
     pub(super) group: Option<Group>,
     pub(super) direct: Option<Direct>,
+    pub(super) hooks: Option<Hooks>,
 }
 
 impl OpenOptions {
@@ -59,6 +61,63 @@ impl OpenOptions {
     pub fn direct(mut self, direct: Direct) -> Self {
         self.direct = Some(direct);
         self.file = self.file.direct(direct);
+        self
+    }
+
+    /// The hooks on the bytes of the file's pages: what becomes of a page on its way to the storage and back ([`PageHooks`]), for checksums or encryption. Default:
+    /// those of the open file, or else none.
+    ///
+    /// The file is stored in whole pages then: of `n` bytes in pages of `P` bytes it is stored in `k = n.div_ceil(P)` pages, and in `n % P` more bytes that mean
+    /// nothing. So it can be read well only with hooks that fit, with the same page size, and through a cache. A storage of 1 to `P - 1` bytes is no such file, which is
+    /// [`Corrupt`](crate::ErrorKind::Corrupt). Nothing in the file says that it was written so; a file that was written without hooks is read as
+    /// whatever they make of it.
+    ///
+    /// Readers name the hooks too. A file that is open for writing takes memory of the cache for pages on their way: a 64th of the cache, at most 1 MiB, and at least a page.
+    ///
+    /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// use std::sync::Arc;
+    ///
+    /// use pagewell::io::MemoryBackend;
+    /// use pagewell::{Cache, OpenOptions, OutgoingPage, PageHooks};
+    ///
+    /// /// Stores each byte with all bits the other way round. (A page of ones would be stored as zeros, which is refused.)
+    /// struct Inverted;
+    ///
+    /// impl PageHooks for Inverted {
+    ///     fn before_write(&self, pages: &mut [OutgoingPage<'_>]) -> std::io::Result<()> {
+    ///         for page in pages {
+    ///             page.bytes_mut().iter_mut().for_each(|byte| *byte = !*byte);
+    ///         }
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn after_read(&self, _page: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+    ///         bytes.iter_mut().for_each(|byte| *byte = !*byte);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+    /// let cache = Cache::builder().capacity(16 << 20).build()?;
+    /// let options = OpenOptions::new().write().page_hooks(Arc::new(Inverted));
+    /// let file = cache.open_backend_with(Arc::clone(&storage), "inverted", &options)?;
+    /// file.append(b"seven b")?;
+    /// file.sync_data()?;
+    /// let mut stored = Vec::new();
+    /// storage.modify(|bytes| stored.clone_from(bytes));
+    /// assert_eq!((stored.len(), stored[0]), (4096 + 7, !b's'));
+    /// let mut buf = [0; 7];
+    /// file.invalidate(0..7);
+    /// file.read_at(&mut buf, 0)?;
+    /// assert_eq!(&buf, b"seven b");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn page_hooks(mut self, hooks: Arc<dyn PageHooks>) -> Self {
+        self.hooks = Some(Hooks(hooks));
         self
     }
 

@@ -11,19 +11,26 @@ mod imp {
     use pagewell_io::engine::{Chosen, Engine, Refusal, Settings, WorkerEngine, WorkerSettings};
     use pagewell_sync::parking::{self, Courier};
 
-    /// The engine of a cache, once it is made, and what it is made with; and threads that make calls for tasks, which may not wait.
+    /// The engine of a cache, once it is made, and what it is made with; threads that make calls for tasks, which may not wait; and threads that
+    /// have the hooks on bytes turn pages back which the engine has read.
     ///
-    /// These threads are not the engine's: they wait for transfers.
+    /// These threads are not the engine's. Callers wait for transfers. Restorers wait for hooks alone, and so are none of the callers, which may all be waiting for
+    /// pages that are to be turned back.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
         chosen: OnceLock<Chosen>,
         callers: OnceLock<WorkerEngine>,
+        restorers: OnceLock<WorkerEngine>,
     }
 
     /// How many threads make calls for tasks, and how many those of one file: as many as a group commit is of.
     const CALLERS: usize = 128;
     const CALLERS_OF_FILE: usize = 64;
+
+    /// How many threads call hooks on bytes for pages that were read, and how many those of one file: so many files may have hooks that block before others wait.
+    const RESTORERS: usize = 64;
+    const RESTORERS_OF_FILE: usize = 8;
 
     /// Calls the wakers of tasks by the threads of a cache.
     pub(crate) struct ByCallers(pub(crate) Arc<Engines>);
@@ -80,6 +87,18 @@ mod imp {
                 })
             });
             callers.call(key, call);
+        }
+
+        /// Has a thread make a call of the hooks of a file, with this key. It waits for nothing else.
+        pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
+            let restorers = self.restorers.get_or_init(|| {
+                WorkerEngine::new(WorkerSettings {
+                    threads: RESTORERS,
+                    per_storage: RESTORERS_OF_FILE,
+                    ..WorkerSettings::default()
+                })
+            });
+            restorers.call(key, call);
         }
 
         /// The engine.

@@ -36,6 +36,10 @@ pub enum ErrorKind {
     /// What the page says leads nowhere: the closure of a view ([`File::view`](crate::File::view)) has left with `Torn`, though
     /// the page did not change; or it has looked more often than any way through a page takes.
     Malformed,
+    /// What the storage has is not what was written, as far as the program's hooks on bytes can tell
+    /// ([`PageHooks::after_read`](crate::PageHooks::after_read)); the error names the page, and nothing of it was shown. Or the storage has a size that no file
+    /// with such hooks has.
+    Corrupt,
     /// The page has as many references as it can count (2^30).
     TooManyPins,
     /// The system has no memory left.
@@ -82,6 +86,7 @@ impl ErrorKind {
             Self::Truncated | Self::Io => libc::EIO,
             Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
             Self::Malformed => libc::EUCLEAN,
+            Self::Corrupt => libc::EBADMSG,
             Self::Unavailable => libc::EOPNOTSUPP,
             Self::TooManyPins => libc::EOVERFLOW,
             Self::ReadOnly | Self::Forked => libc::EBADF,
@@ -106,6 +111,7 @@ impl ErrorKind {
             Self::Truncated => "the file has become shorter since it was opened",
             Self::OutOfFrames => "no memory of the cache can be freed",
             Self::Malformed => "what the page says leads nowhere",
+            Self::Corrupt => "the storage has not what was written",
             Self::TooManyPins => "the page has as many references as it can count",
             Self::OutOfMemory => "out of memory",
             Self::ReadOnly => "the file is open for reading only",
@@ -180,6 +186,8 @@ impl Op {
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
     pub(crate) error: io::Error,
+    /// The page that is in the way, if it is known.
+    pub(crate) page: Option<u64>,
 }
 
 /// Whose failure it is. Handles are told of the failures of each separately.
@@ -202,7 +210,11 @@ impl From<io::Error> for Failure {
     /// The storage's.
     fn from(error: io::Error) -> Self {
         let cause = Cause::Storage;
-        Self { cause, error }
+        Self {
+            cause,
+            error,
+            page: None,
+        }
     }
 }
 
@@ -264,11 +276,15 @@ impl Error {
     /// A failure to write pages back.
     #[cold]
     pub(crate) fn from_failure(op: Op, failure: Failure) -> Self {
-        let Failure { cause, error } = failure;
-        match cause {
+        let Failure { cause, error, page } = failure;
+        let error = match cause {
             Cause::Storage => Self::from_io(op, error),
             Cause::Pins => Self::new(ErrorKind::TooManyPins, op).with_source(error),
             Cause::Hook => Self::new(ErrorKind::Refused, op).with_source(error),
+        };
+        match page {
+            Some(page) => error.with_page(page),
+            None => error,
         }
     }
 
@@ -447,7 +463,7 @@ impl From<Error> for io::Error {
                 | ErrorKind::OutOfRange,
                 None,
             ) => io::ErrorKind::InvalidInput,
-            (ErrorKind::Malformed, None) => io::ErrorKind::InvalidData,
+            (ErrorKind::Malformed | ErrorKind::Corrupt, None) => io::ErrorKind::InvalidData,
             (ErrorKind::FileTooLarge, None) => io::ErrorKind::FileTooLarge,
             (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
             (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,

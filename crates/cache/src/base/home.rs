@@ -10,6 +10,7 @@
 //! process, which takes a system call.
 
 use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::page_hooks::is_in_page_hook;
 
 #[cfg(not(loom))]
 mod imp {
@@ -84,11 +85,18 @@ pub(crate) use imp::Home;
 impl Home {
     /// An error where this process is not the one that made the cache, but a child of it.
     #[inline]
-    pub(crate) fn check(&self, op: Op) -> Result<(), Error> {
+    pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         if self.is_here() {
             return Ok(());
         }
         Err(self.forked(op))
+    }
+
+    /// As [`check_process`](Self::check_process), for a call that may wait: an error too where this thread is in a hook on the bytes of a page.
+    #[inline]
+    pub(crate) fn check(&self, op: Op) -> Result<(), Error> {
+        self.check_process(op)?;
+        check_may_wait(op)
     }
 
     #[cold]
@@ -99,4 +107,22 @@ impl Home {
             self.process()
         ))
     }
+}
+
+/// An error where this thread is in a hook on the bytes of a page: others wait for that page, so the hook must wait for nothing.
+///
+/// # Errors
+///
+/// [`Deadlock`](ErrorKind::Deadlock).
+#[inline]
+pub(crate) fn check_may_wait(op: Op) -> Result<(), Error> {
+    if is_in_page_hook() {
+        return Err(in_page_hook(op));
+    }
+    Ok(())
+}
+
+#[cold]
+fn in_page_hook(op: Op) -> Error {
+    Error::new(ErrorKind::Deadlock, op).with_detail("which is in a hook on the bytes of a page")
 }

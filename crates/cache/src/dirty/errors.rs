@@ -23,7 +23,7 @@ pub(crate) struct Seen([AtomicU64; Cause::ALL.len()]);
 #[repr(align(128))] // Every call of a handle that can tell loads the number.
 struct Sequence {
     nr: AtomicU64,
-    last: Mutex<Option<Noted>>,
+    last: Mutex<Option<(Noted, Option<u64>)>>,
 }
 
 /// An error that can be told again and again.
@@ -56,19 +56,20 @@ impl Sequence {
         self.nr.load(Ordering::Acquire)
     }
 
-    fn note(&self, error: &io::Error) {
-        *lock(&self.last) = Some(Noted::new(error));
+    fn note(&self, error: &io::Error, page: Option<u64>) {
+        *lock(&self.last) = Some((Noted::new(error), page));
         // ORDERING: Release; see `nr`.
         self.nr.fetch_add(1, Ordering::Release);
     }
 
-    fn take(&self, seen: &AtomicU64) -> Option<io::Error> {
+    fn take(&self, seen: &AtomicU64) -> Option<(io::Error, Option<u64>)> {
         let nr = self.nr();
         // ORDERING: Relaxed; the read-modify-write makes one of the handle's callers report it, and never goes back.
         if seen.fetch_max(nr, Ordering::Relaxed) >= nr {
             return None;
         }
-        lock(&self.last).as_ref().map(Noted::error)
+        let last = lock(&self.last);
+        last.as_ref().map(|(noted, page)| (noted.error(), *page))
     }
 }
 
@@ -81,7 +82,7 @@ impl Errors {
     }
 
     pub(crate) fn note(&self, failure: &Failure) {
-        self.0[failure.cause as usize].note(&failure.error);
+        self.0[failure.cause as usize].note(&failure.error, failure.page);
     }
 
     /// Marks the failures of `cause` as told.
@@ -92,8 +93,8 @@ impl Errors {
     /// The last failure of a cause of which there was one that is not in `seen`, which is brought up to date for that cause.
     pub(crate) fn take(&self, seen: &Seen) -> Option<Failure> {
         Cause::ALL.into_iter().find_map(|cause| {
-            let error = self.0[cause as usize].take(&seen.0[cause as usize])?;
-            Some(Failure { cause, error })
+            let (error, page) = self.0[cause as usize].take(&seen.0[cause as usize])?;
+            Some(Failure { cause, error, page })
         })
     }
 }

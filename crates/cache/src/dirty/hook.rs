@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 
+use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::order::HookEntered;
 
 thread_local! {
@@ -61,13 +62,14 @@ impl<'w> InHook<'w> {
         }
     }
 
+    /// Whether this thread is in a hook, of whatever file and kind.
     pub(crate) fn is_so() -> bool {
-        NR_HOOKS.get() != 0
+        NR_HOOKS.get() != 0 || is_in_page_hook()
     }
 
     /// Whether this thread is in a hook of the file that has `mark`: then it holds the file's writeback lock.
     pub(crate) fn is_of(mark: &ThreadMark) -> bool {
-        Self::is_so() && mark.is_set()
+        NR_HOOKS.get() != 0 && mark.is_set()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]),
 //! the known state of its storage ([`storage`]), how much that is given between syncs ([`pace`]), errors ([`errors`]), syncs that
-//! several threads share ([`commits`]), the oldest log sequence number ([`oldest`]), options ([`options`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
+//! several threads share ([`commits`]), the oldest log sequence number ([`oldest`]), options ([`options`]), memory for pages on their way ([`reserve`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
 //! frames ([`pressure`]), and the calls for the threads of the cache ([`calls`]). And which thread is in a hook ([`hook`]), or
 //! has locks of a file ([`order`]).
 //!
@@ -24,6 +24,7 @@ pub(crate) mod order;
 pub(crate) mod pace;
 pub(crate) mod page_set;
 pub(crate) mod pressure;
+pub(crate) mod reserve;
 pub(crate) mod service;
 pub(crate) mod storage;
 pub(crate) mod writes;

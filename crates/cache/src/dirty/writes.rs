@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_frame::Order;
-use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
 #[cfg(not(loom))]
@@ -29,6 +29,7 @@ use crate::dirty::oldest::Oldest;
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 use crate::dirty::page_set::{PageSet, PageSets, Which};
 use crate::dirty::pressure::{Pressure, Share, Since};
+use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
 
@@ -49,6 +50,10 @@ pub(crate) struct Writes {
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
+    /// Memory for pages on their way, if the file has hooks on its bytes.
+    pub(crate) reserve: Option<Reserve>,
+    /// From which byte on its page may have bytes in the storage that are not the file's ([`loose_end`](Self::loose_end)).
+    loose_end: Padded<AtomicU64>,
     pub(crate) groups: Groups,
     /// The thread that is in the file's hook.
     pub(crate) in_hook: Padded<ThreadMark>,
@@ -68,6 +73,9 @@ pub(crate) struct Writes {
     /// What its write-back is doing.
     pub(crate) service: Padded<Service>,
 }
+
+/// No page has bytes past the file's end.
+const NO_LOOSE_END: u64 = u64::MAX;
 
 /// The storage is being cut.
 #[derive(Debug)]
@@ -125,6 +133,8 @@ impl Writes {
             errors: Errors::default(),
             mode: mode.unwrap_or_default(),
             before_write,
+            reserve: None,
+            loose_end: Padded(AtomicU64::new(NO_LOOSE_END)),
             groups: Groups::default(),
             in_hook: Padded::default(),
             is_cutting: Padded(AtomicBool::new(false)),
@@ -154,6 +164,32 @@ impl Writes {
             }
             (None, Some(_)) => Some("it has no hook".into()),
             _ => None,
+        }
+    }
+
+    /// The end of the file, if the storage may have other bytes than zeros after it in the page with the end: of a file that is stored in whole pages, after a cut,
+    /// and after an opening. They must not become the file's when it grows ([`crate::writeback::tail`]).
+    pub(crate) fn loose_end(&self) -> Option<u64> {
+        // ORDERING: Relaxed; it is set with the lock of the file's size, which whoever makes the file longer has. Who sees too late that it is
+        // cleared looks once more with the writeback lock, under which it changes.
+        let end = self.loose_end.load(Ordering::Relaxed);
+        (end != NO_LOOSE_END).then_some(end)
+    }
+
+    /// Changes the [`loose_end`](Self::loose_end). The writeback lock is held, or nobody else has this yet.
+    pub(crate) fn set_loose_end(&self, end: Option<u64>) {
+        // ORDERING: Relaxed; as in `loose_end`.
+        self.loose_end
+            .store(end.unwrap_or(NO_LOOSE_END), Ordering::Relaxed);
+    }
+
+    /// The storage was given whole pages, those from byte `start` up to `end`, with zeros after the end of the file. The writeback lock is held.
+    pub(crate) fn note_whole_pages(&self, start: u64, end: u64) {
+        if self
+            .loose_end()
+            .is_some_and(|at| (start..end).contains(&at))
+        {
+            self.set_loose_end(None);
         }
     }
 

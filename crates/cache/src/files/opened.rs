@@ -50,17 +50,16 @@ use std::sync::Arc;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::{Backend, FileId};
 
-use crate::base::accounts::Member;
 use crate::base::error::Error;
 use crate::base::page::PageSize;
+use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::hook::InHook;
-use crate::dirty::options::Access;
 use crate::dirty::writes::Writes;
 use crate::files::registry::{Begin, Begun, Origin};
 use crate::files::share::Share;
 use crate::files::state::Files;
 use crate::mapping::keeper::Keeper;
-use crate::mapping::record::Mapping;
+use crate::mapping::record::{How, Mapping};
 use crate::mapping::remove::Remover;
 use crate::mapping::users::Users;
 use crate::writeback::flush::Flusher;
@@ -85,7 +84,7 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// A share of the file that `backend` holds, which is called `path` in errors; and whether it was open already. If it was,
-    /// the backend is dropped, and the page size, `access` and the group are those of the first opening. This may evict.
+    /// the backend is dropped, and the page size and `how` are those of the first opening. This may evict.
     ///
     /// # Errors
     ///
@@ -95,14 +94,13 @@ impl<S: RefScheme> Opened<S> {
         backend: Arc<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
-        (access, group): (Access, Option<Arc<Member>>),
+        how: How,
     ) -> Result<(Self, Origin), Error> {
         let id = backend.id();
         let (share, origin) = files.registry.open_or_make(id, |number| {
             let keeper: Arc<dyn Keeper> = Arc::<Files<S>>::clone(files);
             let shared = Arc::clone(&files.shared);
             let known_by = (id, number);
-            let how = (access, group);
             Mapping::new((shared, keeper), backend, path, page_size, known_by, how)
         })?;
         Ok((Self::new(share), origin))
@@ -219,7 +217,8 @@ impl<S: RefScheme> Drop for Opened<S> {
             return;
         }
         let users = mapping.users();
-        if InHook::is_so() && mapping.writes_if_any().is_some() {
+        // A file that is only read has visitors too, and hooks on its bytes may run in these.
+        if InHook::is_so() && (mapping.writes_if_any().is_some() || is_in_page_hook()) {
             if !users.remove_share_unless_last() {
                 // The thread gets our share.
                 self.close_later();

@@ -1,5 +1,7 @@
 //! The record of an open file: its index, its size, its storage, and the operations that need only these.
 
+use std::fmt;
+use std::io;
 #[cfg(not(loom))]
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -21,13 +23,17 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::base::accounts::{Member, NO_MAX};
 use crate::base::error::{Error, ErrorKind, Failure, Op};
+use crate::base::home::check_may_wait;
+use crate::base::layout::Layout;
 use crate::base::page::{MAX_FILE_BYTES, PageNr, PageSize};
+use crate::base::page_hooks::Hooks;
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::base::spot::Spot;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
 use crate::dirty::order::InOrder;
+use crate::dirty::reserve::Reserve;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::index::claim::Claim;
@@ -86,6 +92,10 @@ pub(crate) struct Mapping<S: RefScheme> {
     users: pagewell_sync::Arc<Users>,
     /// The group that its pages are charged to.
     group: Option<Arc<Member>>,
+    /// What is done to its pages on their way to the storage and back.
+    hooks: Option<Hooks>,
+    /// What the budget is charged with for the record and for what belongs to it.
+    pub(super) charged: usize,
     shared: Arc<Shared<S>>,
 }
 
@@ -142,6 +152,68 @@ impl Drop for Entry {
     fn drop(&mut self) {
         self.keeper.forget(self.id, self.number);
     }
+}
+
+/// How a file is open.
+pub(crate) struct How {
+    pub(crate) access: Access,
+    pub(crate) group: Option<Arc<Member>>,
+    pub(crate) hooks: Option<Hooks>,
+}
+
+impl How {
+    /// With this access, in no group, and without hooks on its bytes.
+    #[cfg(any(test, loom))]
+    pub(crate) fn of(access: Access) -> Self {
+        Self {
+            access,
+            group: None,
+            hooks: None,
+        }
+    }
+}
+
+/// The size of the file that `backend` has with this layout.
+fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
+    let stored = backend.size()?;
+    layout
+        .size(stored)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NoSuchSize(stored)))
+}
+
+/// How the size of a file with these hooks, if any, is told by that of its storage.
+fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
+    match hooks {
+        None => Layout::Plain,
+        Some(_) => Layout::Pages(page_size as u64),
+    }
+}
+
+/// A size that the storage of no file in whole pages has.
+#[derive(Debug)]
+struct NoSuchSize(u64);
+
+impl fmt::Display for NoSuchSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a storage of {} bytes, less than a page, is that of no file with hooks on its bytes",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoSuchSize {}
+
+/// An error of asking for the size of a file.
+fn size_error(op: Op, error: io::Error) -> Error {
+    if error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<NoSuchSize>())
+    {
+        return Error::new(ErrorKind::Corrupt, op).with_source(error);
+    }
+    Error::from_io(op, error)
 }
 
 /// Whether a group may have enough pages of this order: a few besides leaves; without them no page could ever be replaced.
@@ -210,12 +282,17 @@ impl<S: RefScheme> Mapping<S> {
         path: PathBuf,
         page_size: PageSize,
         (id, number): (FileId, u64),
-        (access, group): (Access, Option<Arc<Member>>),
+        how: How,
     ) -> Result<Self, Error> {
+        let How {
+            access,
+            group,
+            hooks,
+        } = how;
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
-        let size = backend
-            .size()
-            .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
+        let layout = layout_of(hooks.as_ref(), page_size.bytes());
+        let size = told_size(&*backend, layout)
+            .map_err(|error| size_error(Op::Open, error).with_path(&path))?;
         if size > MAX_FILE_BYTES {
             return Err(fail(ErrorKind::FileTooLarge)
                 .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}")));
@@ -242,18 +319,29 @@ impl<S: RefScheme> Mapping<S> {
         let nr_pages = reach.div_ceil(page_size.bytes() as u64);
         let no_addresses = || fail(ErrorKind::OutOfMemory);
         let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
-        let writes = match access {
+        let mut writes = match access {
             Access::Read => None,
             Access::Write(options) => {
                 let writes = Writes::new(nr_pages, number, group.clone(), options);
                 Some(Box::new(writes.ok_or_else(no_addresses)?))
             }
         };
+        let mut charged = Self::RECORD_BYTES;
+        if let (Some(writes), Some(_)) = (&mut writes, &hooks) {
+            let cache_bytes = shared.supply.pool().nr_frames() * FRAME_BYTES;
+            let reserve = Reserve::new(page_size.bytes(), cache_bytes);
+            charged += reserve.nr_bytes();
+            writes.reserve = Some(reserve);
+            if layout.has_part(size) {
+                // Who wrote it may have lost its power before it told the size.
+                writes.set_loose_end(Some(size));
+            }
+        }
         let sets = writes.as_ref().map(|writes| writes.memory_of_sets());
         let index = Index::new(nr_pages, shared.supply.pool().view(), sets.cloned())
             .ok_or_else(no_addresses)?;
         Charges(&shared.supply)
-            .charge(Self::RECORD_BYTES)
+            .charge(charged)
             .map_err(|reason| fail(ErrorKind::OutOfFrames).with_detail(reason.to_string()))?;
         let hit = Hit {
             page_size: page_size.bytes(),
@@ -278,17 +366,50 @@ impl<S: RefScheme> Mapping<S> {
             users: pagewell_sync::Arc::default(),
             entry: Entry { keeper, number, id },
             group,
+            hooks,
+            charged,
             shared,
         })
     }
 
-    /// Whether this process is the one that made the cache.
+    /// Whether this process is the one that made the cache. Hits of writes ask no more; what makes them wait asks whether it may.
+    #[inline]
+    pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
+        self.shared
+            .home
+            .check_process(op)
+            .map_err(|error| error.with_path(&self.path))
+    }
+
+    /// Whether this process is the one that made the cache, and this thread may wait for others.
     #[inline]
     pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
         self.shared
             .home
             .check(op)
             .map_err(|error| error.with_path(&self.path))
+    }
+
+    /// What is done to its pages on their way to the storage and back.
+    #[inline]
+    pub(crate) fn hooks(&self) -> Option<&Hooks> {
+        self.hooks.as_ref()
+    }
+
+    /// How its size is told by that of its storage.
+    pub(crate) fn layout(&self) -> Layout {
+        layout_of(self.hooks.as_ref(), self.page_size())
+    }
+
+    /// Asks the storage for the file's size.
+    pub(crate) fn ask_size(&self) -> io::Result<u64> {
+        told_size(&*self.backend, self.layout())
+    }
+
+    /// As [`ask_size`](Self::ask_size), for the operation `op`.
+    pub(crate) fn asked_size(&self, op: Op) -> Result<u64, Error> {
+        self.ask_size()
+            .map_err(|error| size_error(op, error).with_path(&self.path))
     }
 
     /// The state of the mapping for writes, if it may be written to.
@@ -529,6 +650,7 @@ impl<S: RefScheme> Mapping<S> {
     ///
     /// If it is.
     pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
+        check_may_wait(op).map_err(|error| error.with_path(&self.path))?;
         if InHook::is_of(&writes.in_hook) {
             return Err(self
                 .error(ErrorKind::Deadlock, op)

@@ -14,10 +14,7 @@ pub(crate) fn refresh<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Result<u64,
         return Ok(mapping.size());
     }
     let _resize = FileLock::of(mapping, &mapping.growth.resize);
-    let new = mapping
-        .backend()
-        .size()
-        .map_err(|error| Error::from_io(op, error).with_path(mapping.path()))?;
+    let new = mapping.asked_size(op)?;
     let reach = mapping.reach();
     if new > reach {
         return Err(mapping

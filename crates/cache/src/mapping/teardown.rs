@@ -34,6 +34,6 @@ impl<S: RefScheme> Drop for Mapping<S> {
         }
         let supply = self.supply();
         supply.leaf_stock.drain(&supply.claims);
-        Charges(supply).uncharge(Self::RECORD_BYTES);
+        Charges(supply).uncharge(self.charged);
     }
 }

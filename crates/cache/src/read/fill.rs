@@ -2,7 +2,7 @@
 //!
 //! Protocol. Charge the page to the file's group ([`crate::supply::groups`]), and get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
 //! it once: the others wait for the claim to end. Allocate a frame, which may evict: only the thread that fills the page does
-//! so. Read into the frame, zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
+//! so. Read into the frame, have the hooks on bytes turn it back if there are any ([`crate::base::page_hooks`]), zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
 //! caller wants too are claimed, given frames, and read in the same transfer, as far as that needs no waiting (C3 of
 //! [`crate::index::claim`]).
 //!
@@ -13,13 +13,17 @@
 //! themselves. A failed transfer of several pages is repeated for the first page alone, so that an
 //! unreadable page does not make its neighbours unreadable.
 
+use std::io;
+
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::home::check_may_wait;
 use crate::base::page::PageNr;
+use crate::base::page_hooks::{Hooks, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
 use crate::dirty::writes::Writes;
 use crate::index::claim::Claim;
@@ -95,6 +99,34 @@ pub(super) enum Landed {
     Pages(usize),
     /// None, since another thread is cutting the file, or has just cut it.
     Cut,
+}
+
+/// Turns pages back into what they were before the hooks on bytes changed them.
+struct Restorer<'m> {
+    hooks: &'m Hooks,
+    /// The hook gets a page that nobody else sees: other threads may still be looking at the frame, and find out afterwards that it was none of theirs.
+    page: Vec<u8>,
+}
+
+impl<'m> Restorer<'m> {
+    fn new(hooks: &'m Hooks) -> Self {
+        Self {
+            hooks,
+            page: Vec::new(),
+        }
+    }
+
+    /// Turns `bytes`, which were read as page number `page`, back; unless they are a hole, which they stay.
+    fn restore(&mut self, page: PageNr, bytes: RacyBytes<'_>) -> io::Result<()> {
+        self.page.resize(bytes.len(), 0);
+        bytes.copy_to(0, &mut self.page);
+        if is_zeros(&self.page) {
+            return call_page_hook(|| self.hooks.0.hole(page));
+        }
+        call_page_hook(|| self.hooks.0.after_read(page, &mut self.page))?;
+        bytes.copy_from(0, &self.page);
+        Ok(())
+    }
 }
 
 /// Reads missing pages of a file.
@@ -199,6 +231,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
 
     /// Whether the file has `page`, as far as fills know.
     fn check(self, page: PageNr) -> Result<(), Error> {
+        check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
         if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
             || page >= self.0.index().capacity()
         {
@@ -342,11 +375,11 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.page * self.filler.0.page_size() as u64
     }
 
-    /// The memory to read into. A storage that wants whole blocks gets whole pages: what it reads past the end of the file is overwritten
-    /// with zeros.
+    /// The memory to read into. A storage that wants whole blocks gets whole pages, and so does one that has whole pages: what it reads past the end of the
+    /// file is overwritten with zeros.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
-        let is_aligned = self.filler.0.backend().alignment() > 1;
-        self.all().map(move |pending| match is_aligned {
+        let is_whole = self.filler.0.hooks().is_some() || self.filler.0.backend().alignment() > 1;
+        self.all().map(move |pending| match is_whole {
             true => pending.frame.bytes(),
             false => pending.frame.bytes().slice(0, pending.len),
         })
@@ -365,20 +398,40 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     /// What has become of it, as `read` bytes were read. Pages are whole from now on: bytes past the end of the file read as zeros, whatever
-    /// the frames had before.
+    /// the frames had before; and as they were before the hooks on bytes changed them.
     ///
     /// # Errors
     ///
-    /// [`Truncated`](ErrorKind::Truncated) if there is nothing to read.
+    /// [`Truncated`](ErrorKind::Truncated) if there is nothing to read. [`Corrupt`](ErrorKind::Corrupt) if the hooks refuse the first page.
     pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
         let mut nr_read = 0;
-        for pending in self.all() {
-            if read < pending.len {
+        let mut restorer = self.filler.0.hooks().map(Restorer::new);
+        for (pending, page) in self.all().zip(self.page..) {
+            let bytes = pending.frame.bytes();
+            let wanted = match &restorer {
+                None => pending.len,
+                Some(_) => bytes.len(),
+            };
+            if read < wanted {
                 break;
             }
-            read -= pending.len;
+            read -= wanted;
+            if let Some(restorer) = &mut restorer
+                && let Err(error) = restorer.restore(page, bytes)
+            {
+                if nr_read != 0 {
+                    // Who wants that page finds out.
+                    break;
+                }
+                self.filler.0.supply().counters.add(Event::FailedFill, 1);
+                return Err(self
+                    .filler
+                    .0
+                    .error(ErrorKind::Corrupt, Op::Read)
+                    .with_page(page)
+                    .with_source(error));
+            }
             nr_read += 1;
-            let bytes = pending.frame.bytes();
             if pending.len < bytes.len() {
                 bytes.zero(pending.len, bytes.len() - pending.len);
             }

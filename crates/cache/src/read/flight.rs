@@ -9,6 +9,10 @@
 //!
 //! Keeping. A flight visits its file ([`crate::mapping::visitor`]): whoever drops the last share waits until it has landed.
 //!
+//! Hooks on bytes. They turn pages back before these are published, which may take long, or block. The completion runs on a thread that all files need, of the engine or of a
+//! storage, or on one that has other flights to complete. So it gives the flight, with all that it has, to a thread that is there for that
+//! ([`Engines::restore`](crate::base::engines::Engines::restore)).
+//!
 //! Wakers. A completion may run on the engine's thread. So the wakers of tasks are called at its end, when it has let go of the file:
 //! a task that is run by its waker may drop the file's last handle.
 //!
@@ -152,6 +156,19 @@ impl<S: RefScheme> Flights<'_, S> {
 
 impl<S: RefScheme> Completion for Flight<S> {
     fn complete(self: Box<Self>, result: io::Result<usize>) {
+        let mapping = self.visitor.mapping();
+        if mapping.hooks().is_none() || result.is_err() {
+            return self.land(result);
+        }
+        let key = std::sync::Arc::as_ptr(mapping.backend()).addr();
+        let engines = std::sync::Arc::clone(&mapping.shared().engines);
+        engines.restore(key, Box::new(move || self.land(result)));
+    }
+}
+
+impl<S: RefScheme> Flight<S> {
+    /// The end of the flight.
+    fn land(self: Box<Self>, result: io::Result<usize>) {
         keep_wakers(move || {
             let Self {
                 batch,

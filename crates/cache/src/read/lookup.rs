@@ -19,6 +19,7 @@ use pagewell_sync::atomic::Ordering;
 use pagewell_sync::thread::Backoff;
 
 use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::home::check_may_wait;
 use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::file_index::{Seen, WATCHES};
@@ -67,6 +68,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
                         continue;
                     }
                     State::Busy => {
+                        check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
                         seen.wait_while_busy(self.0.claims());
                         continue;
                     }

@@ -82,7 +82,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Reads all, by this thread's own doing, and returns when they are there, or have failed.
+    /// Reads all, by this thread's own doing, and returns when they are there, or have failed; or, of a file with hooks on its bytes, are being turned back, until when
+    /// their slots are claimed.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.shared().engines.engine().run(&mut self.jobs);

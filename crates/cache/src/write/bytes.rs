@@ -72,6 +72,9 @@ impl<S: RefScheme> Writer<'_, S> {
             Ok(lock) => lock,
             Err(error) => return (0, Err(error)),
         };
+        if let Err(error) = Grower(self.0).settle_end(writes, Op::Write) {
+            return (0, Err(error));
+        }
         let old = self.0.size();
         if pos > old
             && let Err(error) = Grower(self.0).zero_tail(writes, pos)

@@ -37,10 +37,12 @@ use crate::dirty::service::Step;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::Remover;
+use crate::read::lookup::Lookup;
 use crate::write::lock_wait::wait_after;
 use crate::write::page::{Bound, PageWriter};
 use crate::writeback::barrier::Barriers;
 use crate::writeback::size::StorageSize;
+use crate::writeback::tail::{Tail, TailKeeper};
 
 /// The treatment of whole pages that were written when a later one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +165,7 @@ impl<S: RefScheme> Grower<'_, S> {
         } else {
             self.0.lock_size_within_share(writes, Op::Write)?
         };
+        self.settle_end(writes, Op::Write)?;
         let pos = self.0.size();
         let end = self.checked_end(pos, buf.len())?;
         // All or nothing: pages placed past the end are dropped.
@@ -191,6 +194,55 @@ impl<S: RefScheme> Grower<'_, S> {
                     self.0.reach()
                 ))
         })
+    }
+
+    /// Before the file becomes longer: nothing that the storage has after its end may become a part of it ([`crate::writeback::tail`]). The lock of the size is held.
+    pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
+        if self.0.hooks().is_none() {
+            return Ok(());
+        }
+        while let Some(at) = writes.loose_end() {
+            // Kept, so that it is not evicted at once.
+            let _page = Lookup(self.0)
+                .get(at >> self.0.page_shift(), || 1)
+                .map_err(|error| error.with_op(op))?;
+            match TailKeeper(self.0).settle(writes, at, op)? {
+                Tail::Settled => break,
+                // It was invalidated.
+                Tail::Missing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`settle_end`](Self::settle_end), for who opens the file: what an earlier program has left after the end must not be there when this one makes it longer. If
+    /// it fails, whoever makes the file longer tries again, and is told.
+    #[cfg(not(loom))]
+    pub(crate) fn settle_at_open(self) {
+        if let Some(writes) = self.0.writes_if_any()
+            && writes.loose_end().is_some()
+            && let Ok(_resize) = self.0.lock_size(writes, Op::Open)
+        {
+            let is_settled = TailKeeper(self.0).settle_at_open(writes, Op::Open);
+            let _ = is_settled.and_then(|()| self.settle_end(writes, Op::Open));
+        }
+    }
+
+    /// After a cut: the page with the end goes out again, with zeros after it. The lock of the size is held.
+    fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
+        if self.0.hooks().is_none() {
+            return Ok(());
+        }
+        let Some(at) = writes.loose_end() else {
+            return Ok(());
+        };
+        let off = at as usize & (self.0.page_size() - 1);
+        let zeros = vec![0; self.0.page_size() - off];
+        let edit = Edit::bytes(off, &zeros, 0);
+        // The file cannot be cut: the lock of its size is held.
+        let page = at >> self.0.page_shift();
+        let _ = PageWriter(self.0).write_page(writes, page, edit, Bound::Growing)?;
+        Ok(())
     }
 
     /// Zeros the bytes between the end of the file and `pos` in the page with the end; fills see the bytes in other
@@ -232,8 +284,18 @@ impl<S: RefScheme> Grower<'_, S> {
         let _resize = self.0.lock_size(writes, Op::Resize)?;
         let old = self.0.size();
         if new > old {
+            self.settle_end(writes, Op::Resize)?;
             self.zero_tail(writes, new)
                 .map_err(|error| error.with_op(Op::Resize))?;
+        }
+        let is_cut_in_page = self.0.layout().has_part(new) && new < old;
+        if is_cut_in_page {
+            // It goes out again after the cut. What cannot be read cannot be cut.
+            drop(
+                Lookup(self.0)
+                    .get(new >> self.0.page_shift(), || 1)
+                    .map_err(|error| error.with_op(Op::Resize))?,
+            );
         }
         // With this lock no page is on its way to the storage, where it would make the file longer again.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
@@ -256,6 +318,10 @@ impl<S: RefScheme> Grower<'_, S> {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
                 // Shown once the cut is certain, and before fills take the bytes cut off for zeros.
                 if new < old {
+                    // What is cut off of the last page is in the storage until it is written again.
+                    if self.0.hooks().is_some() {
+                        writes.set_loose_end(is_cut_in_page.then_some(new));
+                    }
                     self.0.store_size(new);
                 }
             })
@@ -279,6 +345,10 @@ impl<S: RefScheme> Grower<'_, S> {
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);
+            }
+            if set.is_ok() && new <= old {
+                self.rewrite_end(writes)
+                    .map_err(|error| error.with_op(Op::Resize))?;
             }
         }
         set.map_err(|not_set| {

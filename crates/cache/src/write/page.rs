@@ -39,6 +39,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::base::edit::{Change, Edit, copy_around};
 use crate::base::error::{Error, ErrorKind, Op};
+use crate::base::home::check_may_wait;
 use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::base::slot::State;
@@ -160,7 +161,10 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             match self.try_write_page(writes, page, edit, how, &mut spare)? {
                 Attempt::Done => return Ok(Wrote::Done),
                 Attempt::Cut => return Ok(Wrote::Cut),
-                Attempt::Raced => self.0.wait_for_change(page, &mut backoff),
+                Attempt::Raced => {
+                    check_may_wait(Op::Write).map_err(|error| error.with_path(self.0.path()))?;
+                    self.0.wait_for_change(page, &mut backoff);
+                }
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
                 Attempt::Locked(lock) if bound == Bound::Within => {
                     wait_while_locked(self.0, writes, page, lock)?;

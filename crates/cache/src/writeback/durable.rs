@@ -12,7 +12,7 @@ use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::flight::is_deep;
+use crate::writeback::depth::is_deep;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
 
@@ -79,6 +79,7 @@ impl<S: RefScheme> Durable<'_, S> {
         let _ = given;
         settle.after = Some(PageState::synced);
         storage.is_synced = true;
+        storage.is_cut = false;
         storage.may_have_dirty = false;
         storage.is_doubtful = was_doubtful;
         Ok(())

@@ -29,10 +29,10 @@ mod imp {
     use std::sync::Arc;
 
     use pagewell_frame::refcount::RefScheme;
-    use pagewell_io::Transfers;
     use pagewell_io::engine::{Job, Lane, Request, Span};
     use pagewell_sync::{Mutex, lock};
 
+    use crate::dirty::reserve::Reserve;
     use crate::dirty::service::Step;
     use crate::dirty::storage::Storage;
     use crate::mapping::record::Mapping;
@@ -60,14 +60,10 @@ mod imp {
         /// What was known before the first run.
         had_dirty: bool,
         has_failed: bool,
+        /// Of a file in whole pages: whether its size was known before the first run, and which it was.
+        was_known: bool,
+        fill_size: u64,
         has_hook: bool,
-    }
-
-    /// Whether the storage of `mapping` does many writes at once.
-    pub(in crate::writeback) fn is_deep<S: RefScheme>(mapping: &Mapping<S>) -> bool {
-        let backend = mapping.backend();
-        matches!(backend.file_transfers(), Some(Transfers::Direct { .. }))
-            || backend.deferred().is_some()
     }
 
     impl<'m, S: RefScheme> Flight<'m, S> {
@@ -76,7 +72,11 @@ mod imp {
             mapping: &'m Mapping<S>,
             storage: &mut Storage,
         ) -> io::Result<Self> {
-            StorageSize(mapping).know_size(storage)?;
+            let is_of_pages = mapping.layout().is_of_pages();
+            if !is_of_pages {
+                StorageSize(mapping).know_size(storage)?;
+            }
+            let was_known = storage.is_size_known;
             storage.is_synced = false;
             storage.is_size_known = false;
             Ok(Self {
@@ -86,6 +86,8 @@ mod imp {
                 results: Results::default(),
                 had_dirty: std::mem::replace(&mut storage.may_have_dirty, true),
                 has_failed: false,
+                was_known,
+                fill_size: mapping.fill_size(),
                 has_hook: mapping
                     .writes_if_any()
                     .is_some_and(|writes| writes.before_write.is_some()),
@@ -113,7 +115,7 @@ mod imp {
             self.runs[nr] = Some(run);
             let results = Arc::clone(&self.results);
             let done = move |result| lock(&results).push((nr, result));
-            // SAFETY: (a) the frames of `spans` are kept by the references of the run, which is in `runs` until `settle` has found
+            // SAFETY: (a) the memory of `spans` is that of frames, which the references of the run keep, or of a chunk of the reserve, which the run has; it is in `runs` until `settle` has found
             // its result, so until `done` was called; or until this is dropped, and then `lane` goes first, whose drop waits for all of its
             // requests. Neither is leaked. (In a child that was forked meanwhile the lane does not wait: the requests are those of the
             // parent, and so is the memory that the kernel reads.)
@@ -147,12 +149,34 @@ mod imp {
                 settled(nr_pages, Err(io::Error::other("the request was lost")));
             }
             if !self.has_failed {
-                storage.is_size_known = true;
                 storage.may_have_dirty = self.had_dirty;
+            }
+            if self.mapping.layout().is_of_pages() {
+                // Requests change no size: the storage is as long as the pages take. Whoever has the flight made tells it the end of the file.
+                let is_same = self.fill_size == self.mapping.fill_size();
+                storage.is_size_known = self.was_known && is_same && !self.has_failed;
+            } else if !self.has_failed {
+                storage.is_size_known = true;
             } else if let Ok(size) = self.mapping.backend().size() {
                 let fill_size = self.mapping.fill_size().max(size);
                 self.mapping.store_fill_size(fill_size);
                 storage.is_size_known = true;
+            }
+        }
+
+        /// Waits for a run, if all of the memory for pages on their way is taken: by these.
+        pub(in crate::writeback) fn make_room(
+            &mut self,
+            settled: &mut impl FnMut(usize, io::Result<()>),
+        ) {
+            let reserve = self
+                .mapping
+                .writes_if_any()
+                .and_then(|writes| writes.reserve.as_ref());
+            // For all, if a hook may read the file before the next is given.
+            let nr = if self.has_hook { usize::MAX } else { 1 };
+            while reserve.is_some_and(Reserve::is_used_up) && self.lane.nr_in_flight() != 0 {
+                self.wait(nr, settled);
             }
         }
 
@@ -179,6 +203,12 @@ mod imp {
                         // S1: what is before it and not given yet is in the cache, and is not read from the storage.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
+                        if let Some(writes) = self.mapping.writes_if_any()
+                            && self.mapping.layout().is_of_pages()
+                        {
+                            let stored = run.stored();
+                            writes.note_whole_pages(stored.start, stored.end);
+                        }
                         run.is_given = true;
                     }
                     Err(_) => self.has_failed = true,
@@ -206,10 +236,6 @@ mod imp {
     /// A model has no engine.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme>(Infallible, PhantomData<&'m S>);
 
-    pub(in crate::writeback) fn is_deep<S: RefScheme>(_: &Mapping<S>) -> bool {
-        false
-    }
-
     impl<'m, S: RefScheme> Flight<'m, S> {
         pub(in crate::writeback) fn begin(_: &'m Mapping<S>, _: &mut Storage) -> io::Result<Self> {
             Err(io::Error::other("a model has no engine"))
@@ -219,6 +245,13 @@ mod imp {
             &mut self,
             _: &mut Storage,
             _: Run<'m, S>,
+            _: &mut impl FnMut(usize, io::Result<()>),
+        ) {
+            match self.0 {}
+        }
+
+        pub(in crate::writeback) fn make_room(
+            &mut self,
             _: &mut impl FnMut(usize, io::Result<()>),
         ) {
             match self.0 {}
@@ -234,4 +267,4 @@ mod imp {
     }
 }
 
-pub(super) use imp::{Flight, is_deep};
+pub(super) use imp::Flight;

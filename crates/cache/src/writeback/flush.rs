@@ -31,6 +31,16 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.flush_locked(writes, &mut storage, pages, Next::Nothing)
     }
 
+    /// Gives `page` to the storage, if it is dirty and not held.
+    pub(super) fn flush_page(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        page: PageNr,
+    ) -> Result<usize, Error> {
+        self.flush_locked(writes, storage, page..page + 1, Next::Nothing)
+    }
+
     /// Gives the dirty pages to the storage, except those that are held, for a sync that will come some time.
     pub(crate) fn flush_in_background(self) -> Result<(), Error> {
         let writes = self.0.writes(Op::Flush)?;

@@ -8,13 +8,15 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
+use crate::base::page_hooks::Hooks;
 use crate::base::page_state::{Group, PageState};
 use crate::dirty::commits::Sync;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
+use crate::writeback::depth::is_deep;
 use crate::writeback::durable::Durable;
-use crate::writeback::flight::{Flight, is_deep};
+use crate::writeback::flight::Flight;
 use crate::writeback::most_pages;
 use crate::writeback::run::{Outgoing, Run};
 use crate::writeback::size::StorageSize;
@@ -53,6 +55,43 @@ impl FirstFailure<'_> {
     }
 }
 
+/// The runs of a file with hooks on its bytes.
+#[derive(Default)]
+struct Changes {
+    /// Up to this page each goes alone: the hook has refused these together.
+    alone_up_to: PageNr,
+}
+
+impl Changes {
+    /// How many pages from `first` on may go together.
+    fn most_pages<S: RefScheme>(
+        &self,
+        mapping: &Mapping<S>,
+        writes: &Writes,
+        first: PageNr,
+    ) -> usize {
+        let most = most_pages(mapping.page_size());
+        match &writes.reserve {
+            None => most,
+            Some(_) if first < self.alone_up_to => 1,
+            Some(reserve) => most.min(reserve.most_pages()),
+        }
+    }
+
+    /// Has the hook change the bytes of `run`. If it refuses several pages, the first is tried alone, and the others are left for later.
+    fn change<S: RefScheme>(&mut self, hooks: &Hooks, run: &mut Run<'_, S>) -> Result<(), Failure> {
+        match run.change_bytes(hooks) {
+            Err(_) if run.nr_pages() > 1 => {
+                let first = run.outgoing.first().map_or(0, |outgoing| outgoing.page);
+                self.alone_up_to = first + run.nr_pages() as u64;
+                run.keep_first();
+                run.change_bytes(hooks)
+            }
+            changed => changed,
+        }
+    }
+}
+
 /// Gives pages to the storage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
@@ -74,13 +113,27 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             failure: None,
         };
         // A writer that makes the file longer all the time does not keep this from ending.
-        let end = self.0.nr_pages().min(pages.end);
+        let mut end = self.0.nr_pages().min(pages.end);
+        // Before anything is on its way: a change of size waits for that.
+        if self.0.hooks().is_some()
+            && writes.dirty(group).next(from, end).is_some()
+            && failures
+                .note(StorageSize(self.0).reach_pages(storage, end))
+                .is_none()
+        {
+            // Only these have a place.
+            end = end.min(self.0.fill_size().div_ceil(self.0.page_size() as u64));
+        }
+        let end = end;
         let is_deep = is_deep(self.0);
         let mut flight: Option<Flight<'m, S>> = None;
         // What the storage was given last, and has not begun with.
         let mut last: Option<Range<u64>> = None;
+        let mut changes = Changes::default();
         while let Some(first) = writes.dirty(group).next(from, end) {
-            let (mut run, gathered) = self.gather(writes, storage, first..end, group, is_deep);
+            let most = changes.most_pages(self.0, writes, first);
+            let (mut run, gathered) =
+                self.gather(writes, storage, (first..end, most), group, is_deep);
             let asked = run.ask_hook();
             // Go on after the last page that is given, or after the one that is refused.
             let nr_given = run.nr_pages() as u64;
@@ -93,6 +146,23 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             failures.note(asked);
             if nr_given == 0 {
                 continue;
+            }
+            if let Some(hooks) = self.0.hooks() {
+                if let Some(flight) = &mut flight {
+                    flight.make_room(&mut |nr_pages, result| {
+                        if failures.note(result).is_some() {
+                            nr_taken += nr_pages;
+                        }
+                    });
+                }
+                let changed = changes.change(hooks, &mut run);
+                if (run.nr_pages() as u64) < nr_given {
+                    from = first + 1;
+                }
+                if failures.note(changed).is_none() {
+                    // Dropped, its pages are dirty again.
+                    continue;
+                }
             }
             // One run alone is given by this thread: nothing is faster.
             let has_more = || writes.dirty(group).next(from, end).is_some();
@@ -110,7 +180,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 if let Some(last) = last.take().filter(|_| next == Next::Sync) {
                     settled(0, Durable(self.0).begin_sync(writes, storage, last));
                 }
-                let (nr_pages, bytes) = (run.nr_pages(), run.start()..run.end());
+                let (nr_pages, bytes) = (run.nr_pages(), run.stored());
                 let given = self.give(storage, &mut run);
                 // What was not taken is dirty again before anything is made durable.
                 drop(run);
@@ -133,6 +203,10 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 }
             });
         }
+        if self.0.hooks().is_some() {
+            // The end of the file, which the whole pages do not tell.
+            failures.note(StorageSize(self.0).know_size(storage));
+        }
         match failures.failure {
             None => Ok(nr_taken),
             Some(failure) => Err(self.0.write_failed(writes, Op::Flush, failure)),
@@ -144,15 +218,16 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         self,
         writes: &'m Writes,
         storage: &mut Storage,
-        pages: Range<PageNr>,
+        (pages, most): (Range<PageNr>, usize),
         group: Group,
         is_deep: bool,
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
-        for page in pages.take(most_pages(self.0.page_size())) {
-            // The tail of a file that is transferred directly is no whole block: it would have all of its run copied.
-            if is_deep && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
+        // A part of a page is no whole block: of a file that is transferred directly it would have all of its run copied.
+        let has_parts = is_deep && !self.0.layout().is_of_pages();
+        for page in pages.take(most) {
+            if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
                 break;
             }
             match self.take_dirty(writes, storage, page, group) {
@@ -193,8 +268,11 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         // The slot's reference keeps the frame. The count is full only if a program pins the page without end.
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             let error = io::Error::other(format!("page {page} cannot be given to the storage"));
-            let cause = Cause::Pins;
-            return Err(Failure { cause, error });
+            return Err(Failure {
+                cause: Cause::Pins,
+                error,
+                page: None,
+            });
         };
         let after = before.written();
         self.0.note_state(writes, page, before, after);

@@ -1,8 +1,8 @@
 //! Writing back: giving dirty pages to the storage, and making sure that it keeps them.
 //!
 //! Owns. The protocol of one file's writeback: the states of pages on their way ([`states`]), giving them to the storage
-//! ([`give`], [`run`]), several at once ([`flight`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
-//! flushes and syncs ([`flush`]), and dropping unwritten bytes ([`discard`]).
+//! ([`give`], [`run`]), several at once ([`flight`], [`depth`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
+//! the end of a file in whole pages ([`tail`]), flushes and syncs ([`flush`]), and dropping unwritten bytes ([`discard`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the program's hook. The room above (`files`) decides when to write back, and on which
 //! thread.
@@ -18,7 +18,7 @@
 //! With the file's writeback lock held, for a run of neighbouring dirty pages:
 //! 1. Claim each page's slot; its state becomes *written*; take a reference to its frame, so that a writer
 //!    moves the page instead of changing its bytes; end the claim.
-//! 2. Ask the program's hook; give all of them to the storage in one request. If there are several runs, and the storage does much at
+//! 2. Ask the program's hook; if there are hooks on bytes, have them change a copy in memory of the file's reserve ([`crate::dirty::reserve`]), which goes out instead. Give all of them to the storage in one request. If there are several runs, and the storage does much at
 //!    once, up to 32 requests are on their way ([`flight`]).
 //! 3. When the request is done, drop the references. If the storage failed or panicked, claim each slot again; the state becomes *dirty*
 //!    again.
@@ -39,6 +39,7 @@
 //! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability.rs`; `pagewell crash-test`.
 
 pub(crate) mod barrier;
+mod depth;
 pub(crate) mod discard;
 pub(crate) mod durable;
 mod flight;
@@ -47,6 +48,7 @@ mod give;
 mod run;
 pub(crate) mod size;
 mod states;
+pub(crate) mod tail;
 
 /// The most bytes of a request to the storage, if a page is not larger.
 const MOST_BYTES: usize = 1 << 20;

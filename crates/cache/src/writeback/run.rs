@@ -1,17 +1,41 @@
 //! A run: neighbouring pages on their way to the storage.
 
+use std::io;
+use std::ops::Range;
+
 use pagewell_frame::FrameRef;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
 use crate::base::error::{Cause, Failure};
 use crate::base::page::PageNr;
+use crate::base::page_hooks::Hooks;
+#[cfg(not(loom))]
+use crate::base::page_hooks::{OutgoingPage, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
 use crate::dirty::hook::InHook;
+use crate::dirty::reserve::Chunk;
 use crate::dirty::service::Step;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::states::States;
+
+/// What is said of a hook by which a page that is not zeros is stored as zeros.
+#[derive(Debug)]
+struct StoredAsZeros;
+
+impl std::fmt::Display for StoredAsZeros {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the hook would store zeros for a page that is not zeros, which would be read as a hole")
+    }
+}
+
+impl std::error::Error for StoredAsZeros {}
+
+/// The error of such a hook.
+pub(super) fn stored_as_zeros() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, StoredAsZeros)
+}
 
 /// A page on its way to the storage.
 pub(super) struct Outgoing<'m, S: RefScheme> {
@@ -27,6 +51,8 @@ pub(super) struct Run<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
     pub(super) outgoing: Vec<Outgoing<'m, S>>,
+    /// What goes out instead of the pages' own bytes, if the file has hooks on its bytes: all of them, whole.
+    changed: Option<Chunk<'m>>,
     pub(super) is_given: bool,
 }
 
@@ -45,6 +71,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
             mapping,
             writes,
             outgoing: Vec::new(),
+            changed: None,
             is_given: false,
         }
     }
@@ -70,8 +97,17 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.start() + lens.sum::<u64>()
     }
 
+    /// The bytes of the storage that it is given to, if it is as its pages are: of a file in whole pages these are whole.
+    pub(super) fn stored(&self) -> Range<u64> {
+        self.start()..self.mapping.layout().pages_end(self.end())
+    }
+
     /// Its bytes, which do not change: a writer moves a page that has references.
     pub(super) fn sources(&self) -> Vec<RacySource<'_>> {
+        if let Some(memory) = self.changed.as_ref().and_then(Chunk::memory) {
+            let len = self.outgoing.len() * self.mapping.page_size();
+            return vec![memory.bytes().slice(0, len).into()];
+        }
         self.outgoing
             .iter()
             .map(|outgoing| outgoing.reference.bytes().slice(0, outgoing.len))
@@ -93,11 +129,80 @@ impl<'m, S: RefScheme> Run<'m, S> {
             drop(step);
             if let Err(error) = answer {
                 self.take_back(nr);
-                let cause = Cause::Hook;
-                return Err(Failure { cause, error });
+                return Err(Failure {
+                    cause: Cause::Hook,
+                    error,
+                    page: None,
+                });
             }
         }
         Ok(())
+    }
+
+    /// Has the hooks on bytes change a copy of its pages, in memory of the reserve. After an error nothing of it may be given.
+    #[cfg(not(loom))]
+    pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
+        let first = self.outgoing.first().map(|outgoing| outgoing.page);
+        let refused = |error| Failure {
+            cause: Cause::Hook,
+            error,
+            page: first,
+        };
+        let taken = self
+            .writes
+            .reserve
+            .as_ref()
+            .and_then(|reserve| reserve.take());
+        let Some(mut chunk) = taken else {
+            // The caller has seen to it that there is one.
+            return Err(io::Error::other("the reserve for pages on their way is used up").into());
+        };
+        let page_size = self.mapping.page_size();
+        let memory = chunk.memory_mut().map(|memory| memory.bytes_mut());
+        let mut copies = memory.unwrap_or_default().chunks_exact_mut(page_size);
+        let mut pages = Vec::with_capacity(self.outgoing.len());
+        let mut were_zeros = Vec::with_capacity(self.outgoing.len());
+        for outgoing in &self.outgoing {
+            let Some(copy) = copies.next() else {
+                return Err(io::Error::other("a run of more pages than the reserve is for").into());
+            };
+            let (used, rest) = copy.split_at_mut(outgoing.len);
+            outgoing.reference.bytes().copy_to(0, used);
+            rest.fill(0);
+            were_zeros.push(is_zeros(used));
+            let [_, lsn] = outgoing.reference.meta().private();
+            pages.push(OutgoingPage::new(outgoing.page, lsn, outgoing.len, copy));
+        }
+        let step = self
+            .writes
+            .service
+            .begin_step(&self.mapping.shared().pressure, Step::Hook);
+        let changed = call_page_hook(|| hooks.0.before_write(&mut pages));
+        drop(step);
+        changed.map_err(refused)?;
+        for (page, was_zeros) in pages.iter().zip(were_zeros) {
+            if !was_zeros && is_zeros(page.bytes()) {
+                return Err(Failure {
+                    cause: Cause::Hook,
+                    error: stored_as_zeros(),
+                    page: Some(page.page()),
+                });
+            }
+        }
+        drop(pages);
+        self.changed = Some(chunk);
+        Ok(())
+    }
+
+    /// A model has no hooks.
+    #[cfg(loom)]
+    pub(super) fn change_bytes(&mut self, _: &Hooks) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Keeps the first page, and takes the others out: they are dirty again.
+    pub(super) fn keep_first(&mut self) {
+        self.take_back(1.min(self.outgoing.len()));
     }
 
     /// Takes the pages from number `first` of the run on out: they are dirty again.

@@ -13,7 +13,22 @@
 //! If the size is not known, the storage may have more than fills go by: bytes that were cut off. It is cut before it is given
 //! anything, and no failure of that makes fills go by these bytes again.
 //!
-//! Proved by: `crates/pagewell/tests/durability.rs`.
+//! # Files in whole pages
+//!
+//! A file with hooks on its bytes is stored in whole pages, and the storage's size tells the file's ([`crate::base::layout`]). So the storage has to be longer before a page is
+//! written past its end, and is told the end of the file afterwards: a part of a page past the end would make the storage's size that of a *shorter* file.
+//! - P1: a page is written only where the storage has room for all of it. Before the first page of a flush the storage gets the size of all pages that may follow
+//!   ([`reach_pages`](StorageSize::reach_pages)); after the last, the size that tells the end of the file ([`know_size`](StorageSize::know_size)). In between the size is *not known*, but
+//!   is that of a longer file: more pages, of which those that were not written are holes.
+//! - P2: where a new page comes to be, the storage has zeros, whatever of the earlier changes survives a loss of power. The bytes past the last whole page, which only tell the
+//!   size, would otherwise be those of a page that was cut off, and a part of a page once the storage grows. So a cut is first one to whole pages; and a cut is made durable before
+//!   the storage grows again. (A file that is opened for writing is looked at, too: [`super::tail`].)
+//! - P3: what was cut off of the last page is in the storage until the page is written again, which the cut sees to; fills do not look at it, and the file grows past it only when it is
+//!   gone ([`super::tail`]).
+//!
+//! Each of these sizes in between is that of a file at least as long as the last one that was made durable, unless the file was cut; then as long as what the cut leaves, at least.
+//!
+//! Proved by: `crates/pagewell/tests/durability.rs`, `crates/pagewell/tests/page_hooks.rs`.
 
 use std::any::Any;
 use std::io;
@@ -22,9 +37,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
+use crate::base::page::PageNr;
+use crate::dirty::commits::Sync;
 use crate::dirty::service::{InStep, Step};
 use crate::dirty::storage::Storage;
 use crate::mapping::record::Mapping;
+use crate::writeback::durable::Durable;
 
 /// The storage has failed to set its size.
 #[derive(Debug)]
@@ -74,22 +92,35 @@ impl<S: RefScheme> StorageSize<'_, S> {
         start: u64,
         end: u64,
     ) -> io::Result<()> {
-        self.know_size(storage)?;
+        let layout = self.0.layout();
+        // Of a file in whole pages the pages are there already.
+        if !layout.is_of_pages() {
+            self.know_size(storage)?;
+        }
+        let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.is_synced = false;
-        storage.is_size_known = false;
         storage.pace.note_request(end - start);
         // Stays so unless the call succeeds, also if it panics.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
-                self.0.store_fill_size(self.0.fill_size().max(end));
-                storage.is_size_known = true;
+                let has = self.0.fill_size();
+                self.0.store_fill_size(has.max(end));
+                // Of a file in whole pages the end is told later.
+                storage.is_size_known = !layout.is_of_pages() || (was_known && end <= has);
                 storage.may_have_dirty = had_dirty;
+                if let Some(writes) = self.0.writes_if_any()
+                    && layout.is_of_pages()
+                {
+                    writes.note_whole_pages(start, layout.pages_end(end));
+                }
                 Ok(())
             }
             Err(error) => {
-                if let Ok(size) = self.0.backend().size() {
+                if layout.is_of_pages() {
+                    // It is as long as the pages take, and fills go by what was there before.
+                } else if let Ok(size) = self.0.backend().size() {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
                 }
@@ -118,10 +149,17 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let _cutting = writes
             .filter(|_| size < self.0.fill_size())
             .map(|writes| writes.cutting(&self.0.claims().waits));
+        let layout = self.0.layout();
+        if layout.pages_end(size) > layout.pages_end(self.0.fill_size()) {
+            self.settle_cut(storage).map_err(|error| SizeNotSet {
+                may_be_set: false,
+                why: Failure::Error(error),
+            })?;
+        }
         storage.is_synced = false;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         let _step = self.begin_step(Step::Resize);
-        let why = match caught(|| self.0.backend().set_size(size)) {
+        let why = match caught(|| self.set_stored(storage, size)) {
             Ok(()) => {
                 when_set();
                 self.0.store_fill_size(size);
@@ -132,12 +170,15 @@ impl<S: RefScheme> StorageSize<'_, S> {
         };
         let (now, why) = match why {
             Failure::Panic(_) => (None, why),
-            Failure::Error(_) => match caught(|| self.0.backend().size()) {
+            Failure::Error(_) => match caught(|| self.0.ask_size()) {
                 Ok(now) => (Some(now), why),
                 Err(Failure::Error(_)) => (None, why),
                 Err(panic) => (None, panic),
             },
         };
+        // A file in whole pages that was cut in part: the rest can be done at any time, and what is gone is gone.
+        let has_lost = |now: &u64| layout.is_of_pages() && size < *now && *now < self.0.fill_size();
+        let now = now.filter(|now| !has_lost(now));
         let may_be_set = now.is_none_or(|now| now == size);
         if may_be_set {
             when_set();
@@ -174,10 +215,52 @@ impl<S: RefScheme> StorageSize<'_, S> {
         if !storage.is_size_known {
             storage.is_synced = false;
             let _step = self.begin_step(Step::Resize);
-            self.0.backend().set_size(self.0.fill_size())?;
+            self.set_stored(storage, self.0.fill_size())?;
             storage.is_size_known = true;
         }
         Ok(())
+    }
+
+    /// Makes the storage of a file in whole pages as long as its first `end` pages take, if it is shorter (P1). Nothing of the file is on its way.
+    pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
+        let wanted = end * self.0.page_size() as u64;
+        if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
+            return self.know_size(storage);
+        }
+        self.settle_cut(storage)?;
+        storage.is_synced = false;
+        storage.is_size_known = false;
+        storage.pages_end = storage.pages_end.max(wanted);
+        let _step = self.begin_step(Step::Resize);
+        self.0.backend().set_size(wanted)
+    }
+
+    /// Before a file in whole pages gets more of them: makes an earlier cut durable (P2).
+    fn settle_cut(self, storage: &mut Storage) -> io::Result<()> {
+        match self.0.writes_if_any() {
+            Some(writes) if storage.is_cut => {
+                Durable(self.0).sync_storage(writes, storage, Sync::Data)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the storage the size of a file of `size` bytes. Of a file in whole pages that has to be one with as many pages, or fewer, or no cut may have
+    /// to be made durable.
+    fn set_stored(self, storage: &mut Storage, size: u64) -> io::Result<()> {
+        let layout = self.0.layout();
+        if layout.is_of_pages() {
+            let pages_end = layout.pages_end(size);
+            let has = layout.pages_end(self.0.fill_size());
+            if storage.pages_end.max(has) > pages_end {
+                // Nothing of the pages that go may be left past the last page.
+                storage.pages_end = storage.pages_end.max(has);
+                storage.is_cut = true;
+                self.0.backend().set_size(pages_end)?;
+            }
+            storage.pages_end = pages_end;
+        }
+        self.0.backend().set_size(layout.stored(size))
     }
 
     /// Makes sure that the storage has the file at its size: at least `size`, which the file had a moment ago.

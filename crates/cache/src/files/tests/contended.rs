@@ -13,6 +13,7 @@ use crate::dirty::options::Access;
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::index::file_index::WATCHES;
+use crate::mapping::record::How;
 use crate::read::lookup::Lookup;
 
 /// Two writers of one page slept, and woke each other, for nearly each of their writes.
@@ -27,7 +28,7 @@ fn who_meets_a_claim_looks_a_few_times_before_it_sleeps() {
             storage,
             "file".into(),
             page_size,
-            (Access::Read, None),
+            How::of(Access::Read),
         );
         let (file, _) = opened.unwrap();
         drop(Lookup(&*file).get(0, || 1).unwrap());

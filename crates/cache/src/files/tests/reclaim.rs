@@ -15,7 +15,7 @@ use crate::files::clean::Cleaner;
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::files::state::Files;
-use crate::mapping::record::Mapping;
+use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
 use crate::read::raw::guards_reference;
 use crate::supply::alloc::Allocator;
@@ -84,7 +84,7 @@ fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
 fn open_backend(files: &Arc<Files<LockBit>>, backend: impl Backend) -> Opened<LockBit> {
     let backend = Arc::new(backend);
     let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
-    Opened::of_backend(files, backend, path, page_size, (Access::Read, None))
+    Opened::of_backend(files, backend, path, page_size, How::of(Access::Read))
         .unwrap()
         .0
 }
@@ -310,7 +310,7 @@ impl Stuck {
             backend,
             "dirty".into(),
             PageSize::SMALLEST,
-            (access, None),
+            How::of(access),
         );
         let dirty = opened.unwrap().0;
         let write = |pages: Range<u64>| {

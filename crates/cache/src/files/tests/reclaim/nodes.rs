@@ -11,7 +11,7 @@ use crate::dirty::options::{Access, WriteOptions, Writeback};
 use crate::files::opened::Opened;
 use crate::files::state::Files;
 use crate::index::leaf::Leaf;
-use crate::mapping::record::Mapping;
+use crate::mapping::record::{How, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 use crate::spaces::frames::CacheFrames;
 use crate::supply::alloc::Allocator;
@@ -270,7 +270,7 @@ fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBi
     };
     let (backend, path) = (Arc::new(backend), "dirty".into());
     let access = Access::Write(options);
-    let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, (access, None));
+    let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access));
     let mapping = opened.unwrap().0;
     // The first page brings the leaf with it, which may be anywhere.
     Writer(&mapping).write_bytes(&[1; 4096], 0, 0).unwrap();

@@ -11,7 +11,7 @@ use crate::files::opened::Opened;
 use crate::files::setup::files_with;
 use crate::files::state::Files;
 use crate::index::leaf::Leaf;
-use crate::mapping::record::Mapping;
+use crate::mapping::record::{How, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 use crate::supply::counters::Event;
 use crate::supply::policy::Eviction;
@@ -42,7 +42,7 @@ fn open(files: &Arc<Files<LockBit>>, nr_pages: u64, page_size: usize) -> Opened<
         backend,
         "zeros".into(),
         page_size,
-        (Access::Read, None),
+        How::of(Access::Read),
     )
     .unwrap()
     .0

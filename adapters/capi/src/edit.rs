@@ -90,7 +90,7 @@ pub unsafe extern "C" fn pw_edit_begin(
             return Err(Failure::unknown("flags", flags));
         }
         let counted = used_counted::<OpenFile>(file as u64)?;
-        let file = counted.file()?;
+        let file = counted.file();
         let guard = match flags {
             PW_EDIT_TRY => file.try_pin_mut(page_number)?,
             _ => file.pin_mut(page_number)?,

@@ -37,6 +37,11 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
+/// Whether tests may ask for panics: then each call goes the long way.
+pub(crate) const fn is_test() -> bool {
+    cfg!(feature = "test-panics")
+}
+
 #[cold]
 #[inline(never)]
 fn panicked(payload: Box<dyn std::any::Any + Send>) -> c_int {

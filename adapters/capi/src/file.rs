@@ -6,12 +6,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use library::io::{Direct, Transfers};
 use library::{BeforeWrite, File, OpenOptions, Writeback};
 
-use crate::arguments::{answer, answer_sized, needed, path, signed};
+use crate::arguments::{answer, answer_sized, needed, path as checked_path, signed};
 use crate::cache::{OpenCache, OpenGroup, pw_cache, pw_group};
 use crate::entry::{call, call_with};
 use crate::error::pw_error::*;
@@ -31,14 +32,49 @@ pub struct pw_open_options {
     _opaque: (),
 }
 
-/// None only while it is being closed.
-pub(crate) struct OpenFile(Option<File>);
+/// The file, always but while it is being closed, by whoever is alone with it; and after a close that has panicked.
+pub(crate) struct OpenFile(ManuallyDrop<File>, Presence);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Here,
+    Gone,
+}
 
 impl OpenFile {
+    pub(crate) fn new(file: File) -> Self {
+        Self(ManuallyDrop::new(file), Presence::Here)
+    }
+
+    /// Only for who has found the handle open: then the file is here.
     #[inline(always)]
-    pub(crate) fn file(&self) -> Result<&File> {
-        // Who closes it is alone, and puts it back if that fails.
-        self.0.as_ref().ok_or(Failure::Outcome(PW_ERROR_HANDLE))
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+
+    /// Closes it; nothing if it has gone.
+    fn close(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.1, Presence::Gone) == Presence::Gone {
+            return Ok(());
+        }
+        // SAFETY: it is here, and is not used from now on, as it has gone; until it is put back.
+        let file = unsafe { ManuallyDrop::take(&mut self.0) };
+        match file.close() {
+            Ok(()) => Ok(()),
+            Err((file, error)) => {
+                *self = Self::new(file);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if self.1 == Presence::Here {
+            // SAFETY: it is here, and nothing is used after this.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
     }
 }
 
@@ -301,7 +337,7 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_open(
     cache: *mut pw_cache,
-    path_: *const c_char,
+    path: *const c_char,
     flags: c_int,
     options: *const pw_open_options,
     file: *mut *mut pw_file,
@@ -310,7 +346,7 @@ pub unsafe extern "C" fn pw_open(
         needed(file)?;
         let cache = used_counted::<OpenCache>(cache as u64)?;
         // SAFETY: the caller's duty: null, or a text.
-        let path = unsafe { path(path_) }?;
+        let path = unsafe { checked_path(path) }?;
         let opening = if options.is_null() {
             Opening::default()
         } else {
@@ -319,7 +355,7 @@ pub unsafe extern "C" fn pw_open(
             opening.clone()
         };
         let opened = cache.0.open_with(path, &open_options(flags, opening)?)?;
-        let handle = add(OpenFile(Some(opened)))?;
+        let handle = add(OpenFile::new(opened))?;
         // SAFETY: the caller's duty: null, or good for writes.
         unsafe { answer(file, handle as *mut _) }
     })
@@ -338,7 +374,7 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
     call_with::<OpenFile>(file as u64, || {
         needed(other)?;
         let file = used_counted::<OpenFile>(file as u64)?;
-        let handle = add(OpenFile(Some(file.file()?.clone())))?;
+        let handle = add(OpenFile::new(file.file().clone()))?;
         // SAFETY: the caller's duty: null, or good for writes.
         unsafe { answer(other, handle as *mut _) }
     })
@@ -364,12 +400,7 @@ pub unsafe extern "C" fn pw_close(file: *mut pw_file) -> c_int {
                 "pages are pinned by the file's handle".into(),
             ));
         }
-        if let Some(file) = taken.object().0.take()
-            && let Err((file, error)) = file.close()
-        {
-            taken.object().0 = Some(file);
-            return Err(error.into());
-        }
+        taken.object().close()?;
         drop(taken.end());
         Ok(())
     })
@@ -412,7 +443,7 @@ pub unsafe extern "C" fn pw_file_info(
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let used = used_counted::<OpenFile>(file as u64)?;
-        let file = used.file()?;
+        let file = used.file();
         let stats = file.stats();
         let value = pw_file_info {
             size: signed(file.size()),
@@ -441,9 +472,7 @@ pub unsafe extern "C" fn pw_file_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let now = crate::handles::used::<OpenFile>(file as u64)?
-            .file()?
-            .size();
+        let now = crate::handles::used::<OpenFile>(file as u64)?.file().size();
         // SAFETY: the caller's duty: null, or good for writes.
         unsafe { answer(size, signed(now)) }
     })
@@ -460,7 +489,7 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_refresh(file: *mut pw_file, size: *mut i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let now = used_counted::<OpenFile>(file as u64)?.file()?.refresh()?;
+        let now = used_counted::<OpenFile>(file as u64)?.file().refresh()?;
         if size.is_null() {
             return Ok(());
         }

@@ -14,7 +14,7 @@
 //! # Invariants
 //!
 //! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only its taker makes it live, and only who has swapped live for ending touches the pin.
-//! - I2. The first list of a thread is that thread's alone, by its number, which is handed on through a mutex; threads without a number have one under a mutex.
+//! - I2. The first list of a thread is that thread's alone, by the number of its line, which is handed on through a mutex; threads without a line have one under a mutex.
 //!   The second list is pushed to, one slot at a time, and taken as a whole: so a slot that comes back meanwhile does no harm.
 //!
 //! # Ordering edges
@@ -32,11 +32,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use library::{OwnedPageGuard, PageGuard};
-use pagewell_sync::shard::{Padded, own_number};
+use pagewell_sync::shard::Padded;
 
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::is_forked;
+use crate::handles::{NR_LINES, is_forked, own_line};
 
 /// A pinned page: ::pw_pin. Of the program's own memory, which it may copy and move; all copies are one and the same pin.
 #[repr(C)]
@@ -103,7 +103,7 @@ struct Lists {
     from_others: AtomicU32,
 }
 
-const NR_THREADS: usize = 1024;
+const NR_THREADS: usize = NR_LINES;
 static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const {
     Padded(Lists {
         mine: AtomicU32::new(0),
@@ -116,9 +116,9 @@ static OF_NOBODY: Mutex<()> = Mutex::new(());
 /// The number of this thread's lists, and the right to use them.
 #[inline(always)]
 fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
-    match own_number() {
-        Some(number) if number < NR_THREADS => (number, None),
-        _ => (
+    match own_line() {
+        Some(line) => (line.number(), None),
+        None => (
             NR_THREADS,
             Some(OF_NOBODY.lock().unwrap_or_else(PoisonError::into_inner)),
         ),

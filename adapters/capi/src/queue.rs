@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use library::OwnedPageGuard;
 
-use crate::arguments::{answer, buffer, bytes, needed, offset, signed};
+use crate::arguments::{answer, buffer, bytes, needed, offset as checked_offset, signed};
 use crate::entry::{call, call_with};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
@@ -483,7 +483,6 @@ impl Submission {
         call_with::<OpenFile>(self.file as u64, || {
             let queue = used_counted::<Queue>(self.queue as u64)?;
             let file = used_counted::<OpenFile>(self.file as u64)?;
-            file.file()?;
             let callback = self
                 .callback
                 .ok_or_else(|| Failure::argument("the callback is null"))?;
@@ -542,7 +541,7 @@ pub unsafe extern "C" fn pw_submit_read(
     file: *mut pw_file,
     buf: *mut c_void,
     size: usize,
-    offset_: i64,
+    offset: i64,
     callback: pw_callback,
     user: *mut c_void,
     request: *mut u64,
@@ -550,19 +549,14 @@ pub unsafe extern "C" fn pw_submit_read(
     let fill = |program: &mut Program| {
         // SAFETY: only checked here.
         unsafe { buffer(buf, size) }?;
-        (program.buf, program.size, program.offset) = (buf, size, offset_);
+        (program.buf, program.size, program.offset) = (buf, size, offset);
         Ok(())
     };
     let work = |file: Counted<OpenFile>| {
-        let (vec, offset) = (zeros(size)?, offset(offset_)?);
+        let (vec, offset) = (zeros(size)?, checked_offset(offset)?);
         let work: Work = Box::pin(async move {
-            match file.file() {
-                Ok(file) => {
-                    let (vec, result) = file.read_at_async(vec, offset).await;
-                    Outcome::Read(vec, result.map_err(Failure::from))
-                }
-                Err(failure) => Outcome::Read(Vec::new(), Err(failure)),
-            }
+            let (vec, result) = file.file().read_at_async(vec, offset).await;
+            Outcome::Read(vec, result.map_err(Failure::from))
         });
         Ok(work)
     };
@@ -592,27 +586,29 @@ pub unsafe extern "C" fn pw_submit_write(
     file: *mut pw_file,
     buf: *const c_void,
     size: usize,
-    offset_: i64,
+    offset: i64,
     callback: pw_callback,
     user: *mut c_void,
     request: *mut u64,
 ) -> c_int {
     let fill = |program: &mut Program| {
-        (program.size, program.offset) = (size, offset_);
+        (program.size, program.offset) = (size, offset);
         Ok(())
     };
     let work = |file: Counted<OpenFile>| {
         // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
-        let (vec, offset) = (copied(unsafe { bytes(buf, size) }?)?, offset(offset_)?);
+        let (vec, offset) = (
+            copied(unsafe { bytes(buf, size) }?)?,
+            checked_offset(offset)?,
+        );
         let work: Work = Box::pin(async move {
-            Outcome::Written(match file.file() {
-                Ok(file) => file
+            Outcome::Written(
+                file.file()
                     .write_at_async(vec, offset)
                     .await
                     .1
                     .map_err(Failure::from),
-                Err(failure) => Err(failure),
-            })
+            )
         });
         Ok(work)
     };
@@ -654,14 +650,11 @@ pub unsafe extern "C" fn pw_submit_append(
         // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
         let vec = copied(unsafe { bytes(buf, size) }?)?;
         let work: Work = Box::pin(async move {
-            Outcome::Appended(match file.file() {
-                Ok(file) => {
-                    let result = file.append_async(vec).await.1;
-                    result
-                        .map(|place| (signed(place.start), size))
-                        .map_err(Failure::from)
-                }
-                Err(failure) => Err(failure),
+            Outcome::Appended({
+                let result = file.file().append_async(vec).await.1;
+                result
+                    .map(|place| (signed(place.start), size))
+                    .map_err(Failure::from)
             })
         });
         Ok(work)
@@ -696,10 +689,7 @@ pub unsafe extern "C" fn pw_submit_sync_data(
 ) -> c_int {
     let work = |file: Counted<OpenFile>| {
         let work: Work = Box::pin(async move {
-            Outcome::Synced(match file.file() {
-                Ok(file) => file.sync_data_async().await.map_err(Failure::from),
-                Err(failure) => Err(failure),
-            })
+            Outcome::Synced(file.file().sync_data_async().await.map_err(Failure::from))
         });
         Ok(work)
     };
@@ -738,10 +728,12 @@ pub unsafe extern "C" fn pw_submit_pin(
     };
     let work = |file: Counted<OpenFile>| {
         let work: Work = Box::pin(async move {
-            Outcome::Pinned(match file.file() {
-                Ok(file) => file.pin_async(page_number).await.map_err(Failure::from),
-                Err(failure) => Err(failure),
-            })
+            Outcome::Pinned(
+                file.file()
+                    .pin_async(page_number)
+                    .await
+                    .map_err(Failure::from),
+            )
         });
         Ok(work)
     };

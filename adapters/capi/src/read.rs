@@ -11,13 +11,14 @@ use std::sync::atomic::{Ordering, fence};
 use library::{Advice, PageGuard, ReadRequest, Token, TokenState};
 
 use crate::arguments::{
-    answer, buffer, items, items_to_read, needed, offset, range, structure, structure_to_read,
+    answer, buffer, items, items_to_read, needed, offset as checked_offset, range, structure,
+    structure_to_read,
 };
-use crate::entry::{call, call_with};
+use crate::entry::{call, call_with, is_test};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
-use crate::handles::used;
+use crate::handles::{used, used_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
 /// Reads bytes of a file. Reads of cached pages write nothing that threads share, and take no lock.
@@ -38,16 +39,45 @@ pub unsafe extern "C" fn pw_read(
     file: *mut pw_file,
     buf: *mut c_void,
     size: usize,
-    offset_: i64,
+    offset: i64,
+    nr_read: *mut usize,
+) -> c_int {
+    // A hit: no more than an announcement, and nothing that could panic.
+    if size != 0 && size <= SHORT && offset >= 0 && !buf.is_null() && !nr_read.is_null() {
+        // SAFETY: the caller's duty: good for writes of `size` bytes, and this call's alone.
+        let short = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), size) };
+        let is_hit = used_shortly(file as u64, |file: &OpenFile| {
+            file.file().try_read_at(short, offset as u64)
+        });
+        if is_hit == Some(true) && !is_test() {
+            // SAFETY: the caller's duty: good for writes.
+            unsafe { nr_read.write_unaligned(size) };
+            return PW_OK as c_int;
+        }
+    }
+    // SAFETY: the same duties.
+    unsafe { read_any(file, buf, size, offset, nr_read) }
+}
+
+/// Reads up to this are tried as a hit first.
+const SHORT: usize = 64;
+
+/// [`pw_read`] of any length, a hit or not.
+#[inline(never)]
+unsafe fn read_any(
+    file: *mut pw_file,
+    buf: *mut c_void,
+    size: usize,
+    offset: i64,
     nr_read: *mut usize,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         needed(nr_read)?;
         // SAFETY: the caller's duty: null, or good for writes of `size` bytes, and this call's alone.
         let buf = unsafe { buffer(buf, size) }?;
-        let offset = offset(offset_)?;
+        let offset = checked_offset(offset)?;
         let file = used::<OpenFile>(file as u64)?;
-        let nr = file.file()?.read_at(buf, offset)?;
+        let nr = file.file().read_at(buf, offset)?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(nr_read, nr) }
     })
@@ -109,11 +139,11 @@ pub unsafe extern "C" fn pw_read_many(
         // SAFETY: the caller's duty: null, or good for reads and writes of `count` of them, and this call's alone.
         let requests = unsafe { items(requests, count) }?;
         let file = used::<OpenFile>(file as u64)?;
-        let file = file.file()?;
+        let file = file.file();
         for request in &*requests {
             // SAFETY: not used yet; only checked.
             unsafe { buffer(request.buf, request.size) }?;
-            offset(request.offset)?;
+            checked_offset(request.offset)?;
         }
         if overlap(requests) {
             return Err(Failure::argument("two buffers overlap"));
@@ -123,7 +153,7 @@ pub unsafe extern "C" fn pw_read_many(
         for request in &*requests {
             // SAFETY: the caller's duty: good for writes of `size` bytes; and no two of them overlap.
             let buf = unsafe { buffer(request.buf, request.size) }?;
-            reads.push(ReadRequest::new(offset(request.offset)?, buf));
+            reads.push(ReadRequest::new(checked_offset(request.offset)?, buf));
         }
         file.read_many(&mut reads);
         for (request, read) in requests.iter_mut().zip(reads) {
@@ -156,7 +186,7 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
         needed(page)?;
         let handle = file as u64;
         let file = used::<OpenFile>(handle)?;
-        let guard = file.file()?.pin(page_number)?;
+        let guard = file.file().pin(page_number)?;
         // SAFETY: only the lifetime changes. The guard borrows from the file, which is not closed as long as the slot has the guard: a closer finds it.
         let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
         // SAFETY: (a) it is of this file, with which this call is under way.
@@ -228,7 +258,7 @@ impl pw_view {
         // ORDERING: Acquire; whatever the program has loaded of the page stays before the loads of its slot: the end of the protocol of an optimistic
         // read, as at the end of every look of the library.
         fence(Ordering::Acquire);
-        Ok(file.file()?.token_state(&self.token()))
+        Ok(file.file().token_state(&self.token()))
     }
 }
 
@@ -268,7 +298,7 @@ pub unsafe extern "C" fn pw_view_begin(
         needed(view)?;
         let used = used::<OpenFile>(file as u64)?;
         let seen = used
-            .file()?
+            .file()
             .view(page_number, |v| Ok((v.as_ptr(), v.len(), v.token())))?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(view, pw_view::new(file, seen)) }
@@ -309,7 +339,7 @@ pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_copy(
     view: *const pw_view,
-    offset_: usize,
+    offset: usize,
     buf: *mut c_void,
     size: usize,
 ) -> c_int {
@@ -319,17 +349,15 @@ pub unsafe extern "C" fn pw_view_copy(
         // SAFETY: the caller's duty: null, or good for writes of `size` bytes, and this call's alone.
         let buf = unsafe { buffer(buf, size) }?;
         let token = view.token();
-        let is_within = offset_
-            .checked_add(size)
-            .is_some_and(|end| end <= view.size);
+        let is_within = offset.checked_add(size).is_some_and(|end| end <= view.size);
         if !is_within {
             return Err(Failure::argument("the bytes are not all in the view"));
         }
         // Before the page is looked up: one that has gone need not be read in for this.
         unchanged(view.state()?)?;
         let file = used::<OpenFile>(view.file as u64)?;
-        let file = file.file()?;
-        file.view(token.page(), |v| v.copy_to(offset_, buf))?;
+        let file = file.file();
+        file.view(token.page(), |v| v.copy_to(offset, buf))?;
         unchanged(view.state()?)
     })
 }
@@ -390,7 +418,7 @@ pub unsafe extern "C" fn pw_advise(
             5 => Advice::NotSoon,
             _ => return Err(Failure::unknown("advice", advice)),
         };
-        Ok(file.file()?.advise(range(offset, length)?, advice)?)
+        Ok(file.file().advise(range(offset, length)?, advice)?)
     })
 }
 
@@ -414,9 +442,7 @@ pub unsafe extern "C" fn pw_prefetch(
         // SAFETY: the caller's duty: null, or good for reads of `count` of them; nothing is written to them.
         let given = unsafe { items_to_read(ranges, count) }?;
         let ranges = given.iter().map(|given| range(given.offset, given.length));
-        let nr = file
-            .file()?
-            .prefetch(&ranges.collect::<Result<Vec<_>>>()?)?;
+        let nr = file.file().prefetch(&ranges.collect::<Result<Vec<_>>>()?)?;
         if nr_pages.is_null() {
             return Ok(());
         }
@@ -437,7 +463,7 @@ pub unsafe extern "C" fn pw_prefetch(
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let file = used::<OpenFile>(file as u64)?;
-        file.file()?.invalidate(range(offset, length)?);
+        file.file().invalidate(range(offset, length)?);
         Ok(())
     })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use library::File;
 
-use crate::arguments::{answer, bytes, needed, offset, range, signed};
+use crate::arguments::{answer, bytes, needed, offset as checked_offset, range, signed};
 use crate::entry::call_with;
 use crate::error::Result;
 use crate::file::{OpenFile, pw_file};
@@ -18,7 +18,7 @@ use crate::handles::used_counted;
 /// Makes a call with a file.
 fn with(file: *mut pw_file, work: impl FnOnce(&File) -> Result<()>) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        work(used_counted::<OpenFile>(file as u64)?.file()?)
+        work(used_counted::<OpenFile>(file as u64)?.file())
     })
 }
 
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn pw_write_lsn(
     file: *mut pw_file,
     buf: *const c_void,
     size: usize,
-    offset_: i64,
+    offset: i64,
     lsn: u64,
     nr_written: *mut usize,
 ) -> c_int {
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn pw_write_lsn(
         needed(nr_written)?;
         // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
         let buf = unsafe { bytes(buf, size) }?;
-        let nr = file.write_at_lsn(buf, offset(offset_)?, lsn)?;
+        let nr = file.write_at_lsn(buf, checked_offset(offset)?, lsn)?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(nr_written, nr) }
     })
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn pw_append_lsn(
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
-    with(file, |file| Ok(file.set_size(offset(size)?)?))
+    with(file, |file| Ok(file.set_size(checked_offset(size)?)?))
 }
 
 /// Gives dirty pages to the storage. They are not durable before a sync. Pages that are held are left out.

@@ -36,7 +36,8 @@
 mod hazards;
 mod table;
 
-pub(crate) use self::hazards::{is_forked, prepare};
+pub(crate) use self::hazards::{NR_LINES, is_forked, own_line, prepare};
 pub(crate) use self::table::{
     Counted, Free, Kind, Slot, Taken, add, mark_dead, tables, take, used, used_counted,
+    used_shortly,
 };

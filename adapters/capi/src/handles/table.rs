@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::hazards::{Announced, is_announced};
+use super::hazards::{Announced, is_announced, own_line};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 
@@ -252,6 +252,24 @@ pub(crate) fn used<T: Kind>(handle: u64) -> Result<Used<T>> {
     // announcement (E1), which lasts as long as the reference is used: both are in the answer, and it gives out references to itself only.
     let object = unsafe { &*object };
     Ok(Used::Announced(object, announced))
+}
+
+/// Does `work`, which neither waits nor panics, with the object of a handle; none, and nothing was done, where that takes more than an announcement: the handle is none, or
+/// the thread has no line, or is in a call.
+#[inline(always)]
+pub(crate) fn used_shortly<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> R) -> Option<R> {
+    let announced = Announced::on(own_line()?, handle)?;
+    let slot = slot_of::<T>(handle);
+    // ORDERING: Acquire, E3.
+    if slot.word.load(Ordering::Acquire) != handle || handle == 0 {
+        return None;
+    }
+    // ORDERING: Relaxed; it was stored before the word (E3).
+    let object = slot.object.load(Ordering::Relaxed);
+    // SAFETY: as in `used`; the announcement is dropped after the work.
+    let answer = work(unsafe { &*object });
+    drop(announced);
+    Some(answer)
 }
 
 /// The object of a handle, for any call.

@@ -150,6 +150,14 @@ impl<S: RefScheme> File<S> {
         }
     }
 
+    /// As [`read_at`](Self::read_at), if that is a hit, within one page and of up to 64 bytes: whether all of `buf` was read. If not, nothing is known of the
+    /// bytes, and `buf` may have any; then call `read_at`. It takes no lock, waits for nobody, and calls nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        matches!(Reader(&self.mapping).read_short(buf, offset), FastRead::Done)
+    }
+
     pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {
         self.mapping.mapping()
     }

@@ -91,6 +91,228 @@
 #define PW_OPEN_MANUAL 64
 
 /**
+ * What a call returns: 0, or one of these. The numbers are stable, and none is an `errno`; ::pw_last_errno has the system's.
+ *
+ * A later version may have others, and the same call may return them.
+ */
+enum pw_error {
+  /**
+   * Nothing has gone wrong.
+   */
+  PW_OK = 0,
+  /**
+   * The handle is not open: it is null, was closed or given back, is of another kind, or was never one. Nothing was done.
+   */
+  PW_ERROR_HANDLE = 5001,
+  /**
+   * A fault of the library: an assertion has failed inside of it. The handle of the call is dead: all that can be done with it is to close it.
+   */
+  PW_ERROR_PANIC = 5002,
+  /**
+   * An argument is out of its range: null where something is needed, a negative offset, an unknown flag. Nothing was done.
+   */
+  PW_ERROR_ARGUMENT = 5003,
+  /**
+   * The handle is in use, and was not closed: pages are pinned or edited by it, requests are on their way, or another thread is in a call with it.
+   */
+  PW_ERROR_BUSY = 5004,
+  /**
+   * Only the thread that has begun the edit can do this.
+   */
+  PW_ERROR_THREAD = 5005,
+  /**
+   * There are as many handles of this kind as there can be.
+   */
+  PW_ERROR_LIMIT = 5006,
+  /**
+   * The request was canceled: ::pw_queue_cancel.
+   */
+  PW_ERROR_CANCELED = 5007,
+  /**
+   * The page has changed since the view began, or was evicted. What was read of it does not count; begin again.
+   */
+  PW_ERROR_CHANGED = 5008,
+  /**
+   * Somebody is just about to change the page, or is writing it back. Validate again, or begin again.
+   */
+  PW_ERROR_CHANGING = 5009,
+  /**
+   * There is no such file.
+   */
+  PW_ERROR_NOT_FOUND = 5101,
+  /**
+   * The system does not allow it.
+   */
+  PW_ERROR_PERMISSION = 5102,
+  /**
+   * The path names a directory, a pipe, or something else that has no bytes at positions.
+   */
+  PW_ERROR_NOT_A_FILE = 5103,
+  /**
+   * A setting is out of its range; ::pw_last_error says which.
+   */
+  PW_ERROR_CONFIG = 5104,
+  /**
+   * The page size is not 4, 8, 16, 32 or 64 KiB.
+   */
+  PW_ERROR_PAGE_SIZE = 5105,
+  /**
+   * The file is open in the cache already, with another page size.
+   */
+  PW_ERROR_PAGE_SIZE_MISMATCH = 5106,
+  /**
+   * The file is open in the cache already, with other options; ::pw_last_error says which.
+   */
+  PW_ERROR_OPTIONS_MISMATCH = 5107,
+  /**
+   * The page begins at or past the end of the file.
+   */
+  PW_ERROR_OUT_OF_RANGE = 5108,
+  /**
+   * The file is, or would be, larger than the cache can index.
+   */
+  PW_ERROR_FILE_TOO_LARGE = 5109,
+  /**
+   * The file has become shorter behind the cache's back.
+   */
+  PW_ERROR_TRUNCATED = 5110,
+  /**
+   * No memory of the cache could be freed; ::pw_last_error says what holds it.
+   */
+  PW_ERROR_OUT_OF_FRAMES = 5111,
+  /**
+   * What the page says leads nowhere. (No function of this header returns it yet.)
+   */
+  PW_ERROR_MALFORMED = 5112,
+  /**
+   * The page has as many references as it can count: 2^30.
+   */
+  PW_ERROR_TOO_MANY_PINS = 5113,
+  /**
+   * The system has no memory left.
+   */
+  PW_ERROR_OUT_OF_MEMORY = 5114,
+  /**
+   * The file is open for reading only.
+   */
+  PW_ERROR_READ_ONLY = 5115,
+  /**
+   * Another process, or another cache, has the file open for writing.
+   */
+  PW_ERROR_OPEN_ELSEWHERE = 5116,
+  /**
+   * The file has as many dirty pages as it may have, and they cannot be written back; ::pw_last_error says why.
+   */
+  PW_ERROR_THROTTLED = 5117,
+  /**
+   * A page is kept from being written: ::pw_hold.
+   */
+  PW_ERROR_HELD = 5118,
+  /**
+   * The page is not held: it was released as often as it was held.
+   */
+  PW_ERROR_NOT_HELD = 5119,
+  /**
+   * A page is being edited.
+   */
+  PW_ERROR_LOCKED = 5120,
+  /**
+   * The call would wait for its own thread, which is in a hook of the file, or edits the page.
+   */
+  PW_ERROR_DEADLOCK = 5121,
+  /**
+   * The program's hook has refused a page.
+   */
+  PW_ERROR_REFUSED = 5122,
+  /**
+   * This process was forked from the one that has made the cache.
+   */
+  PW_ERROR_FORKED = 5123,
+  /**
+   * The system does not have what was asked for, and nothing may stand in for it; ::pw_last_error says why.
+   */
+  PW_ERROR_UNAVAILABLE = 5124,
+  /**
+   * The storage has failed: a full disk, say. ::pw_last_errno has the system's number.
+   */
+  PW_ERROR_IO = 5125,
+  /**
+   * Of a kind that this interface has no number for yet; ::pw_last_error has the text.
+   */
+  PW_ERROR_OTHER = 5199,
+};
+
+/**
+ * Whether the cache asks for huge pages for its memory: ::pw_cache_options_set_huge_pages.
+ */
+enum pw_huge_pages {
+  /**
+   * Where the system gives them to those who ask. The default.
+   */
+  PW_HUGE_PAGES_ADVISE = 0,
+  /**
+   * As the system is set up.
+   */
+  PW_HUGE_PAGES_SYSTEM = 1,
+  /**
+   * None.
+   */
+  PW_HUGE_PAGES_NEVER = 2,
+};
+
+/**
+ * What does many transfers at once: ::pw_cache_options_set_engine.
+ */
+enum pw_engine {
+  /**
+   * io_uring; where there is none, threads. The default.
+   */
+  PW_ENGINE_AUTO = 0,
+  /**
+   * io_uring, or ::PW_ERROR_UNAVAILABLE.
+   */
+  PW_ENGINE_URING = 1,
+  /**
+   * Threads of the cache.
+   */
+  PW_ENGINE_WORKER = 2,
+  /**
+   * Each thread does what it gives.
+   */
+  PW_ENGINE_SYNC = 3,
+};
+
+/**
+ * How bytes are going to be read: ::pw_advise.
+ */
+enum pw_advice {
+  /**
+   * In no particular way: streams are found out. The default.
+   */
+  PW_ADVICE_NORMAL = 0,
+  /**
+   * In order: twice as much is read ahead, from the first miss on.
+   */
+  PW_ADVICE_SEQUENTIAL = 1,
+  /**
+   * At random: nothing is read ahead.
+   */
+  PW_ADVICE_RANDOM = 2,
+  /**
+   * Once: what this handle reads for the first time stays as likely to be evicted as if it had not been read.
+   */
+  PW_ADVICE_ONCE = 3,
+  /**
+   * Soon: their reading begins now.
+   */
+  PW_ADVICE_SOON = 4,
+  /**
+   * Not soon: their pages are dropped, unless they have writes that the file does not have yet.
+   */
+  PW_ADVICE_NOT_SOON = 5,
+};
+
+/**
  * A cache: memory that holds pages of any number of files. A handle; what it points to is not an address.
  */
 struct pw_cache;
@@ -648,10 +870,12 @@ int pw_edit_commit(struct pw_edit *edit,
  */
 int pw_edit_cancel(struct pw_edit *edit);
 
+#if defined(PAGEWELL_TEST_PANICS)
 /**
  * Makes the next call of this thread panic. Not in the header: for tests.
  */
 void pw_test_panic(void);
+#endif
 
 /**
  * The text of an error code.
@@ -769,7 +993,7 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * Threads: any.
  */
 int pw_open(struct pw_cache *cache,
-            const char *path_,
+            const char *path,
             int flags,
             const struct pw_open_options *options,
             struct pw_file **file);
@@ -912,7 +1136,7 @@ int pw_submit_read(struct pw_queue *queue,
                    struct pw_file *file,
                    void *buf,
                    size_t size,
-                   int64_t offset_,
+                   int64_t offset,
                    pw_callback callback,
                    void *user,
                    uint64_t *request);
@@ -930,7 +1154,7 @@ int pw_submit_write(struct pw_queue *queue,
                     struct pw_file *file,
                     const void *buf,
                     size_t size,
-                    int64_t offset_,
+                    int64_t offset,
                     pw_callback callback,
                     void *user,
                     uint64_t *request);
@@ -1001,7 +1225,7 @@ int pw_submit_pin(struct pw_queue *queue,
 int pw_read(struct pw_file *file,
             void *buf,
             size_t size,
-            int64_t offset_,
+            int64_t offset,
             size_t *nr_read);
 
 /**
@@ -1097,7 +1321,7 @@ int pw_view_validate(const struct pw_view *view);
  * Threads: any, several with one view.
  */
 int pw_view_copy(const struct pw_view *view,
-                 size_t offset_,
+                 size_t offset,
                  void *buf,
                  size_t size);
 
@@ -1177,7 +1401,7 @@ int pw_write(struct pw_file *file,
 int pw_write_lsn(struct pw_file *file,
                  const void *buf,
                  size_t size,
-                 int64_t offset_,
+                 int64_t offset,
                  uint64_t lsn,
                  size_t *nr_written);
 

@@ -262,6 +262,44 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
     })
 }
 
+/// As [`keep`], of a pin that `pin` makes, for a thread whose list has a slot; none if it has not, or there is no such pin.
+///
+/// It moves the pin once: what is stored in parts and loaded as a whole, as by a move, the processor waits for.
+///
+/// # Safety
+///
+/// (a) The pin borrows from the file of `file`, with which the caller is in a call.
+#[inline(always)]
+pub(crate) unsafe fn keep_shortly(
+    file: u64,
+    page: u64,
+    pin: impl FnOnce() -> Option<PageGuard<'static>>,
+) -> Option<pw_page> {
+    let lists = &LISTS[own_line()?.number().min(NR_THREADS)].0;
+    // ORDERING: Relaxed; this thread's alone (I2).
+    let number = lists.mine.load(Ordering::Relaxed);
+    let slot = slot(number.into())?;
+    let guard = pin()?;
+    let (data, size) = (guard.as_ptr().cast(), guard.len());
+    // ORDERING: Relaxed, both; as above.
+    lists
+        .mine
+        .store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
+    // SAFETY: the slot was on this thread's list, so it is free, and this thread has taken it off (I1).
+    unsafe { (*slot.pinned.get()).write(Pinned::OfFile(guard)) };
+    // ORDERING: Relaxed, both; as in `keep`.
+    slot.file.store(file, Ordering::Relaxed);
+    let serial = slot.serial.load(Ordering::Relaxed) + LIVE;
+    // ORDERING: Release, E1.
+    slot.serial.store(serial, Ordering::Release);
+    Some(pw_page {
+        data,
+        size,
+        page,
+        opaque: [number.into(), serial],
+    })
+}
+
 /// Ends a pin, if the program's words are those of one.
 #[inline(always)]
 pub(crate) fn end(page: &mut pw_page) -> Result<()> {

@@ -182,6 +182,31 @@ pub unsafe extern "C" fn pw_read_many(
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c_int {
+    // A hit: no more than an announcement, and nothing that could panic.
+    if !page.is_null() && !is_test() {
+        let handle = file as u64;
+        let kept = used_shortly(handle, |file: &OpenFile| {
+            let pin = || {
+                let guard = file.file().try_pin(page_number)?;
+                // SAFETY: as in `pin_any`.
+                Some(unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) })
+            };
+            // SAFETY: (a) as in `pin_any`.
+            unsafe { pins::keep_shortly(handle, page_number, pin) }
+        });
+        if let Some(Some(kept)) = kept {
+            // SAFETY: the caller's duty: good for writes.
+            unsafe { page.write_unaligned(kept) };
+            return PW_OK as c_int;
+        }
+    }
+    // SAFETY: the same duties.
+    unsafe { pin_any(file, page_number, page) }
+}
+
+/// [`pw_pin`] of any page.
+#[inline(never)]
+unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         needed(page)?;
         let handle = file as u64;

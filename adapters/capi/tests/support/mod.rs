@@ -111,9 +111,10 @@ pub const CXX: [Compiler; 2] = [
 
 /// Those of `compilers` that there are; the others are said to be missing.
 pub fn present(compilers: &[Compiler]) -> Vec<Compiler> {
-    let (there, missing): (Vec<_>, Vec<_>) = compilers
+    let (there, missing): (Vec<Compiler>, Vec<Compiler>) = compilers
         .iter()
-        .partition(|compiler| have(compiler.program));
+        .copied()
+        .partition(|compiler: &Compiler| have(compiler.program));
     for compiler in missing {
         skipped(&format!("{} is not installed", compiler.program));
     }

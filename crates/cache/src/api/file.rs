@@ -310,6 +310,14 @@ impl<S: RefScheme> File<S> {
         }
     }
 
+    /// As [`pin`](Self::pin), if that writes nothing that threads share: of a page that is pinned again and again, and cached. None says nothing of the page; then call
+    /// `pin`. It takes no lock, and waits for nobody.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {
+        PageGuard::announced(&self.mapping, page)
+    }
+
     /// [`pin`](Self::pin), of pages of which pins are not announced, or not by this thread.
     #[inline(never)]
     fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {

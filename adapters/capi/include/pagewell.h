@@ -870,13 +870,6 @@ int pw_edit_commit(struct pw_edit *edit,
  */
 int pw_edit_cancel(struct pw_edit *edit);
 
-#if defined(PAGEWELL_TEST_PANICS)
-/**
- * Makes the next call of this thread panic. Not in the header: for tests.
- */
-void pw_test_panic(void);
-#endif
-
 /**
  * The text of an error code.
  *

@@ -42,7 +42,7 @@ pub fn run(command: &mut Command) -> Output {
 }
 
 /// The folder of `libpagewell.so` and `.a`, built as `arguments` say, in a target folder called so.
-fn built(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> PathBuf {
+fn built(name: &str, arguments: &[&str]) -> PathBuf {
     let target = here().join("target").join(name);
     let mut command = Command::new(env!("CARGO"));
     command
@@ -50,9 +50,6 @@ fn built(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> PathBuf 
         .args(["build", "--locked", "--lib", "--target-dir"])
         .arg(&target)
         .args(arguments);
-    for (name, value) in variables {
-        command.env(name, value);
-    }
     run(&mut command);
     target.join("debug")
 }
@@ -78,7 +75,7 @@ pub fn libraries() -> &'static Path {
 /// The libraries with panics that tests can ask for.
 pub fn libraries_that_panic() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| built("panics", &["--features", "test-panics"], &[]))
+    BUILT.get_or_init(|| built("panics", &["--features", "test-panics"]))
 }
 
 /// A compiler, and the language that it is asked for.
@@ -167,6 +164,7 @@ pub fn command(around: &[&str], program: &Path, arguments: &[&OsStr]) -> Command
             command
         }
     };
-    command.args(arguments);
+    // Cargo's, in which another build of the library may lie.
+    command.args(arguments).env_remove("LD_LIBRARY_PATH");
     command
 }

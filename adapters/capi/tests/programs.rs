@@ -10,16 +10,21 @@ use support::*;
 /// The tests in C that need nothing but a folder.
 const PROGRAMS: [&str; 3] = ["calls.c", "bad.c", "threads.c"];
 
-const VALGRIND: [&str; 8] = [
+const VALGRIND: [&str; 5] = [
     "valgrind",
     "--quiet",
     "--error-exitcode=99",
-    "--leak-check=full",
-    "--errors-for-leak-kinds=definite",
-    "--show-leak-kinds=definite",
     "--fair-sched=yes",
     "--",
 ];
+
+/// Valgrind 3.19 stands still when a thread waits in io_uring: it gets the engine of threads.
+fn with_engine<'c>(around: &[&str], command: &'c mut Command) -> &'c mut Command {
+    match around {
+        [] => command,
+        _ => command.env("PAGEWELL_TEST_WORKERS", "1"),
+    }
+}
 
 /// Compiles a test, and runs it in a folder of its own.
 fn run_test(compiler: Compiler, name: &str, libraries: &Path, more: &[&str], around: &[&str]) {

@@ -358,7 +358,7 @@ int main(int argc, char **argv) {
   no_handle_anywhere(NULL);
   no_handle_anywhere((void *)(uintptr_t)0x1234567890abcdef);
 
-  OK(pw_cache_new(NULL, &cache));
+  OK(new_cache(&cache));
   no_handle_anywhere(NULL);
   static const uintptr_t numbers[] = {1, 2, 64, 65535, 65536, 0x0400000000010001, UINTPTR_MAX, UINTPTR_MAX / 2};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

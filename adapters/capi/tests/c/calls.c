@@ -354,7 +354,7 @@ int main(int argc, char **argv) {
   CHECK(argc == 2);
   struct pw_cache *cache;
   options_and_caches(argv[1]);
-  OK(pw_cache_new(NULL, &cache));
+  OK(new_cache(&cache));
   reads(cache, argv[1]);
   writes(cache, argv[1]);
   requests(cache, argv[1]);

@@ -32,6 +32,17 @@
 
 #define OK(call) RETURNS(PW_OK, call)
 
+/* A cache with the defaults; with threads for an engine where the tests are run by a valgrind that stands still in calls of io_uring. */
+static inline int new_cache(struct pw_cache **cache) {
+  struct pw_cache_options *options;
+  OK(pw_cache_options_new(&options));
+  if (getenv("PAGEWELL_TEST_WORKERS") != NULL)
+    OK(pw_cache_options_set_engine(options, PW_ENGINE_WORKER));
+  int error = pw_cache_new(options, cache);
+  OK(pw_cache_options_free(options));
+  return error;
+}
+
 /* `folder/name`, in one of a few places. */
 static inline const char *path_in(const char *folder, const char *name) {
   static char paths[8][4200];

@@ -12,7 +12,7 @@ int main(int argc, char **argv) {
   char buf[10];
   size_t nr;
   CHECK(argc == 2);
-  OK(pw_cache_new(NULL, &cache));
+  OK(new_cache(&cache));
   OK(pw_open(cache, make_file(argv[1], "file", 10000), PW_OPEN_WRITE, NULL, &file));
   OK(pw_pin(file, 0, &page));
   OK(pw_write(file, "saved", 5, 0, &nr));

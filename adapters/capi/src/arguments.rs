@@ -204,6 +204,6 @@ pub(crate) unsafe fn answer_sized<T: Copy>(place: *mut T, size: usize, value: T)
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), place.cast::<u8>(), both)
     };
     // SAFETY: (a); the rest of it.
-    unsafe { place.cast::<u8>().add(both).write_bytes(0, size - both) };
+    unsafe { std::ptr::write_bytes(place.cast::<u8>().wrapping_add(both), 0, size - both) };
     Ok(())
 }

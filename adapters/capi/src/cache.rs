@@ -145,7 +145,7 @@ pub unsafe extern "C" fn pw_cache_options_new(options: *mut *mut pw_cache_option
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_cache_options_free(options: *mut pw_cache_options) -> c_int {
     call(|| {
-        drop(take::<CacheOptions>(options as u64)?.end());
+        let _options = take::<CacheOptions>(options as u64)?.end();
         Ok(())
     })
 }
@@ -384,7 +384,7 @@ pub unsafe extern "C" fn pw_cache_engine(
             // SAFETY: the caller's duty: good for writes of `size` bytes, of which these are less.
             unsafe { std::ptr::copy_nonoverlapping(reason.as_ptr(), why.cast(), nr) };
             // SAFETY: as above; `nr` is below `size`.
-            unsafe { why.add(nr).write(0) };
+            unsafe { why.wrapping_add(nr).write(0) };
         }
         // SAFETY: the caller's duty: null, or good for writes.
         unsafe { answer(engine, number as c_int) }

@@ -19,11 +19,8 @@ const VALGRIND: [&str; 5] = [
 ];
 
 /// Valgrind 3.19 stands still when a thread waits in io_uring: it gets the engine of threads.
-fn with_engine<'c>(around: &[&str], command: &'c mut Command) -> &'c mut Command {
-    match around {
-        [] => command,
-        _ => command.env("PAGEWELL_TEST_WORKERS", "1"),
-    }
+fn engine(around: &[&str]) -> Option<(&'static str, &'static str)> {
+    (!around.is_empty()).then_some(("PAGEWELL_TEST_WORKERS", "1"))
 }
 
 /// Compiles a test, and runs it in a folder of its own.
@@ -37,7 +34,8 @@ fn run_test(compiler: Compiler, name: &str, libraries: &Path, more: &[&str], aro
     compile(compiler, &source, libraries, more, &program);
     // What leaks in a child that a test ends is no leak.
     run(command(around, &program, &[folder.path().as_os_str()])
-        .env("ASAN_OPTIONS", "detect_leaks=0"));
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .envs(engine(around)));
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub(crate) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    // Only to fill static tables with.
+    #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const NEW: Self = Self {
         word: AtomicU64::new(0),
         object: AtomicPtr::new(ptr::null_mut()),

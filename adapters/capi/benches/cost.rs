@@ -21,7 +21,7 @@ fn read(file: &File, nr: u64, mask: u64) -> u64 {
     let mut buf = [0; 64];
     let mut wrong = 0;
     for i in 0..nr {
-        let result = file.read_at(&mut buf, i * 64 & mask);
+        let result = file.read_at(&mut buf, (i * 64) & mask);
         wrong += u64::from(!matches!(result, Ok(64)));
         black_box(&mut buf);
     }

@@ -1,6 +1,6 @@
 //! Compilers, tools, and the libraries that C programs are linked to.
 
-#![allow(dead_code)] // Each test file uses some of it.
+#![allow(dead_code, unreachable_pub)] // Each test file uses some of it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

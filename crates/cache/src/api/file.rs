@@ -155,7 +155,10 @@ impl<S: RefScheme> File<S> {
     #[inline(always)]
     #[must_use]
     pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
-        matches!(Reader(&self.mapping).read_short(buf, offset), FastRead::Done)
+        matches!(
+            Reader(&self.mapping).read_short(buf, offset),
+            FastRead::Done
+        )
     }
 
     pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {

@@ -154,6 +154,17 @@ impl<S: RefScheme> File<S> {
         }
     }
 
+    /// As [`read_at`](Self::read_at), if that is a hit, within one page and of up to 64 bytes: whether all of `buf` was read. If not, nothing is known of the
+    /// bytes, and `buf` may have any; then call `read_at`. It takes no lock, waits for nobody, and calls nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        matches!(
+            Reader(&self.mapping).read_short(buf, offset),
+            FastRead::Done
+        )
+    }
+
     pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {
         self.mapping.mapping()
     }
@@ -304,6 +315,14 @@ impl<S: RefScheme> File<S> {
             Some(guard) => Ok(guard),
             None => self.pin_by_count(page),
         }
+    }
+
+    /// As [`pin`](Self::pin), if that writes nothing that threads share: of a page that is pinned again and again, and cached. None says nothing of the page; then call
+    /// `pin`. It takes no lock, and waits for nobody.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {
+        PageGuard::announced(&self.mapping, page)
     }
 
     /// [`pin`](Self::pin), of pages of which pins are not announced, or not by this thread.

@@ -69,6 +69,16 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.is_empty()
     }
 
+    /// Where the bytes are: for an interface to programs that load them in ways of their own, such as one for C. The memory stays mapped as long
+    /// as a handle of the file does, whatever becomes of the page; other threads may write to it at any time. What was loaded is the page's if
+    /// the page is [unchanged](crate::File::is_unchanged) since its [`token`](Self::token), asked after an acquire fence.
+    #[cfg(not(loom))]
+    #[must_use]
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.bytes.as_ptr()
+    }
+
     /// Finds out whether the page has changed since the look began. What was read before is what the page had, if not.
     ///
     /// The closure need not call it for the view's sake. It does before it relies on what it has read, in ways of its own: as an

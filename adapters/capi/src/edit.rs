@@ -1,0 +1,216 @@
+//! Edits: pages that are pinned to be changed.
+//!
+//! - Owns: `pw_edit`.
+//! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
+//! - Promises: an edit ends once, in the thread that has begun it. While there is one, its file's handle is not closed.
+
+use std::ffi::{c_int, c_void};
+use std::mem::transmute;
+use std::ptr;
+use std::thread::ThreadId;
+
+use library::{PageGuardMut, PublishedPage};
+
+use crate::arguments::{answer, needed, structure};
+use crate::entry::call_with;
+use crate::error::pw_error::*;
+use crate::error::{Failure, Result};
+use crate::file::{OpenFile, pw_file};
+use crate::handles::{Counted, Taken, add, tables, take, used_counted};
+
+/// A page that is being edited: ::pw_edit_begin. Of the program's own memory, which it may copy and move; all copies are one and the same edit.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types)]
+pub struct pw_edit {
+    /// A copy of the page's bytes, to be changed. Null when the edit is over.
+    pub data: *mut c_void,
+    /// How many there are: the size of a page, or less in the last one of the file.
+    pub size: usize,
+    /// The number of the page.
+    pub page: u64,
+    /// Not for the program: which edit it is.
+    pub opaque: u64,
+}
+
+/// Fail with ::PW_ERROR_LOCKED if the page is being edited, instead of waiting: ::pw_edit_begin.
+pub const PW_EDIT_TRY: c_int = 1;
+
+enum Stage {
+    Editing(PageGuardMut<'static>),
+    /// Kept for its lock, which goes when it is dropped.
+    Published(#[allow(dead_code)] PublishedPage<'static>),
+    Over,
+}
+
+pub(crate) struct Edit {
+    /// Dropped first: it borrows from the file.
+    stage: Stage,
+    thread: ThreadId,
+    _file: Counted<OpenFile>,
+}
+
+tables! {
+    Edit: 6, "edit", 16384;
+}
+
+/// The edit of a program, if it is this thread's.
+fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
+    let mut taken = take::<Edit>(edit.opaque)?;
+    if taken.object().thread != std::thread::current().id() {
+        return Err(Failure::Ours(
+            PW_ERROR_THREAD,
+            format!("page {} is edited by another", edit.page).into(),
+        ));
+    }
+    Ok(taken)
+}
+
+/// Begins to edit a page: gives a copy of its bytes, which ::pw_edit_commit puts in its place. Until then readers see the old page, and other threads that want to write to
+/// it wait. The thread itself gets ::PW_ERROR_DEADLOCK where it would wait for its own edit.
+///
+/// `page_number`: the page, which is in the file. `flags`: 0 or ::PW_EDIT_TRY.
+///
+/// `edit`: is filled in; to be ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
+///
+/// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY, ::PW_ERROR_DEADLOCK if this thread edits the page already, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT after 16383 edits, and those of
+/// ::pw_pin.
+///
+/// Threads: any, several with one file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_edit_begin(
+    file: *mut pw_file,
+    page_number: u64,
+    flags: c_int,
+    edit: *mut pw_edit,
+) -> c_int {
+    call_with::<OpenFile>(file as u64, || {
+        needed(edit)?;
+        if flags & !PW_EDIT_TRY != 0 {
+            return Err(Failure::unknown("flags", flags));
+        }
+        let counted = used_counted::<OpenFile>(file as u64)?;
+        let file = counted.file();
+        let guard = match flags {
+            PW_EDIT_TRY => file.try_pin_mut(page_number)?,
+            _ => file.pin_mut(page_number)?,
+        };
+        // SAFETY: only the lifetime changes. The file is counted as in use until the guard is dropped, so it is not closed.
+        let guard = unsafe { transmute::<PageGuardMut<'_>, PageGuardMut<'static>>(guard) };
+        let handle = add(Edit {
+            stage: Stage::Editing(guard),
+            thread: std::thread::current().id(),
+            _file: counted,
+        })?;
+        // The bytes are where they stay only now. Nobody else knows the handle yet.
+        let mut taken = take::<Edit>(handle)?;
+        let Stage::Editing(guard) = &mut taken.object().stage else {
+            return Err(Failure::Outcome(PW_ERROR_HANDLE));
+        };
+        let begun = pw_edit {
+            data: guard.as_mut_ptr().cast(),
+            size: guard.len(),
+            page: page_number,
+            opaque: handle,
+        };
+        // SAFETY: the caller's duty: good for writes.
+        unsafe { answer(edit, begun) }
+    })
+}
+
+/// Puts the edited bytes in place of the page, and keeps the page locked: all readers see them, and other writers wait until ::pw_edit_commit. So who edits several
+/// pages says in which order readers get to see them. `data` is to be read only from now on.
+///
+/// `edit`: an edit that is not published yet. `lsn`: the log sequence number of the change, 0 for none.
+///
+/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if it is over, ::PW_ERROR_ARGUMENT if it is published already.
+///
+/// Threads: the one that has begun the edit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int {
+    // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
+    unsafe {
+        change(edit, |mut taken, _| {
+            let object = taken.object();
+            match std::mem::replace(&mut object.stage, Stage::Over) {
+                Stage::Editing(mut guard) => {
+                    guard.set_lsn(lsn);
+                    object.stage = Stage::Published(guard.publish());
+                    Ok(())
+                }
+                stage => {
+                    object.stage = stage;
+                    Err(Failure::argument("the edit is published already"))
+                }
+            }
+        })
+    }
+}
+
+/// Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and lets other writers in. The bytes are written as by ::pw_write: all readers see
+/// them now, and they are durable after a sync.
+///
+/// `edit`: is emptied. `lsn`: the log sequence number of the change, 0 for none; of no effect after ::pw_edit_publish.
+///
+/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if it is over, ::PW_ERROR_ARGUMENT.
+///
+/// Threads: the one that has begun the edit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
+    // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
+    unsafe {
+        change(edit, |mut taken, edit| {
+            if let Stage::Editing(guard) = &mut taken.object().stage {
+                guard.set_lsn(lsn);
+            }
+            drop(taken.end());
+            (edit.data, edit.size, edit.opaque) = (ptr::null_mut(), 0, 0);
+            Ok(())
+        })
+    }
+}
+
+/// Ends an edit, and leaves the page as it is.
+///
+/// `edit`: is emptied.
+///
+/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if it is over, ::PW_ERROR_ARGUMENT if it is published: that cannot be taken back.
+///
+/// Threads: the one that has begun the edit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_edit_cancel(edit: *mut pw_edit) -> c_int {
+    // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
+    unsafe {
+        change(edit, |mut taken, edit| {
+            if let Stage::Published(_) = taken.object().stage {
+                return Err(Failure::argument("the edit is published"));
+            }
+            let mut object = taken.end();
+            if let Stage::Editing(guard) = std::mem::replace(&mut object.stage, Stage::Over) {
+                guard.cancel();
+            }
+            (edit.data, edit.size, edit.opaque) = (ptr::null_mut(), 0, 0);
+            Ok(())
+        })
+    }
+}
+
+/// Makes a call with an edit.
+///
+/// # Safety
+///
+/// (a) `edit` is null, not aligned, or good for reads and writes by this call alone.
+unsafe fn change(
+    edit: *mut pw_edit,
+    work: impl FnOnce(TakenEdit, &mut pw_edit) -> Result<()>,
+) -> c_int {
+    // SAFETY: (a).
+    let edit = unsafe { structure(edit) };
+    let handle = edit.as_ref().map_or(0, |edit| edit.opaque);
+    call_with::<Edit>(handle, || {
+        let edit = edit?;
+        work(taken(edit)?, edit)
+    })
+}
+
+type TakenEdit = Taken<Edit>;

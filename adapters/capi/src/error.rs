@@ -1,0 +1,395 @@
+//! Errors: their numbers, their texts, and what a thread was told last.
+//!
+//! - Owns: `pw_error`, the last error of each thread.
+//! - Calls: nothing of this crate.
+//! - Promises: the numbers are stable; a text stays where it is until the next error of the same thread.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::error::Error as _;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt::Write as _;
+use std::io;
+
+use library::{Error, ErrorKind};
+
+/// Declares `pw_error` and its texts together.
+macro_rules! errors {
+    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// `pw_error`, for tests: name, number and text of each.
+        #[cfg(test)]
+        pub(crate) const ALL: &[(&str, pw_error, c_int, &CStr)] =
+            &[$((stringify!($name), pw_error::$name, $number, $text)),*];
+
+        const fn text_of(code: c_int) -> Option<&'static CStr> {
+            match code {
+                $($number => Some($text),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+/// What a call returns: 0, or one of these. The numbers are stable, and none is an `errno`; ::pw_last_errno has the system's.
+///
+/// A later version may have others, and the same call may return them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // A test finds the text of each.
+#[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+pub enum pw_error {
+    /// Nothing has gone wrong.
+    PW_OK = 0,
+
+    /// The handle is not open: it is null, was closed or given back, is of another kind, or was never one. Nothing was done.
+    PW_ERROR_HANDLE = 5001,
+    /// A fault of the library: an assertion has failed inside of it. The handle of the call is dead: all that can be done with it is to close it.
+    PW_ERROR_PANIC = 5002,
+    /// An argument is out of its range: null where something is needed, a negative offset, an unknown flag. Nothing was done.
+    PW_ERROR_ARGUMENT = 5003,
+    /// The handle is in use, and was not closed: pages are pinned or edited by it, requests are on their way, or another thread is in a call with it.
+    PW_ERROR_BUSY = 5004,
+    /// Only the thread that has begun the edit can do this.
+    PW_ERROR_THREAD = 5005,
+    /// There are as many handles of this kind as there can be.
+    PW_ERROR_LIMIT = 5006,
+    /// The request was canceled: ::pw_queue_cancel.
+    PW_ERROR_CANCELED = 5007,
+    /// The page has changed since the view began, or was evicted. What was read of it does not count; begin again.
+    PW_ERROR_CHANGED = 5008,
+    /// Somebody is just about to change the page, or is writing it back. Validate again, or begin again.
+    PW_ERROR_CHANGING = 5009,
+
+    /// There is no such file.
+    PW_ERROR_NOT_FOUND = 5101,
+    /// The system does not allow it.
+    PW_ERROR_PERMISSION = 5102,
+    /// The path names a directory, a pipe, or something else that has no bytes at positions.
+    PW_ERROR_NOT_A_FILE = 5103,
+    /// A setting is out of its range; ::pw_last_error says which.
+    PW_ERROR_CONFIG = 5104,
+    /// The page size is not 4, 8, 16, 32 or 64 KiB.
+    PW_ERROR_PAGE_SIZE = 5105,
+    /// The file is open in the cache already, with another page size.
+    PW_ERROR_PAGE_SIZE_MISMATCH = 5106,
+    /// The file is open in the cache already, with other options; ::pw_last_error says which.
+    PW_ERROR_OPTIONS_MISMATCH = 5107,
+    /// The page begins at or past the end of the file.
+    PW_ERROR_OUT_OF_RANGE = 5108,
+    /// The file is, or would be, larger than the cache can index.
+    PW_ERROR_FILE_TOO_LARGE = 5109,
+    /// The file has become shorter behind the cache's back.
+    PW_ERROR_TRUNCATED = 5110,
+    /// No memory of the cache could be freed; ::pw_last_error says what holds it.
+    PW_ERROR_OUT_OF_FRAMES = 5111,
+    /// What the page says leads nowhere. (No function of this header returns it yet.)
+    PW_ERROR_MALFORMED = 5112,
+    /// The page has as many references as it can count: 2^30.
+    PW_ERROR_TOO_MANY_PINS = 5113,
+    /// The system has no memory left.
+    PW_ERROR_OUT_OF_MEMORY = 5114,
+    /// The file is open for reading only.
+    PW_ERROR_READ_ONLY = 5115,
+    /// Another process, or another cache, has the file open for writing.
+    PW_ERROR_OPEN_ELSEWHERE = 5116,
+    /// The file has as many dirty pages as it may have, and they cannot be written back; ::pw_last_error says why.
+    PW_ERROR_THROTTLED = 5117,
+    /// A page is kept from being written: ::pw_hold.
+    PW_ERROR_HELD = 5118,
+    /// The page is not held: it was released as often as it was held.
+    PW_ERROR_NOT_HELD = 5119,
+    /// A page is being edited.
+    PW_ERROR_LOCKED = 5120,
+    /// The call would wait for its own thread, which is in a hook of the file, or edits the page.
+    PW_ERROR_DEADLOCK = 5121,
+    /// The program's hook has refused a page.
+    PW_ERROR_REFUSED = 5122,
+    /// This process was forked from the one that has made the cache.
+    PW_ERROR_FORKED = 5123,
+    /// The system does not have what was asked for, and nothing may stand in for it; ::pw_last_error says why.
+    PW_ERROR_UNAVAILABLE = 5124,
+    /// The storage has failed: a full disk, say. ::pw_last_errno has the system's number.
+    PW_ERROR_IO = 5125,
+    /// Of a kind that this interface has no number for yet; ::pw_last_error has the text.
+    PW_ERROR_OTHER = 5199,
+}
+
+use pw_error::*;
+
+errors! {
+    PW_OK = 0, c"no error";
+    PW_ERROR_HANDLE = 5001, c"not an open handle of this kind";
+    PW_ERROR_PANIC = 5002, c"a fault of the library; the handle can only be closed";
+    PW_ERROR_ARGUMENT = 5003, c"an argument is out of its range";
+    PW_ERROR_BUSY = 5004, c"the handle is in use";
+    PW_ERROR_THREAD = 5005, c"only the thread that has begun the edit can do this";
+    PW_ERROR_LIMIT = 5006, c"there are as many handles of this kind as there can be";
+    PW_ERROR_CANCELED = 5007, c"the request was canceled";
+    PW_ERROR_CHANGED = 5008, c"the page has changed since the view began";
+    PW_ERROR_CHANGING = 5009, c"somebody is about to change the page";
+    PW_ERROR_NOT_FOUND = 5101, c"no such file";
+    PW_ERROR_PERMISSION = 5102, c"permission denied";
+    PW_ERROR_NOT_A_FILE = 5103, c"not a regular file or block device";
+    PW_ERROR_CONFIG = 5104, c"a setting is out of range";
+    PW_ERROR_PAGE_SIZE = 5105, c"the page size must be 4, 8, 16, 32 or 64 KiB";
+    PW_ERROR_PAGE_SIZE_MISMATCH = 5106, c"the file is open already with another page size";
+    PW_ERROR_OPTIONS_MISMATCH = 5107, c"the file is open already with other options";
+    PW_ERROR_OUT_OF_RANGE = 5108, c"the page begins at or past the end of the file";
+    PW_ERROR_FILE_TOO_LARGE = 5109, c"the file is larger than the cache can index";
+    PW_ERROR_TRUNCATED = 5110, c"the file has become shorter since it was opened";
+    PW_ERROR_OUT_OF_FRAMES = 5111, c"no memory of the cache can be freed";
+    PW_ERROR_MALFORMED = 5112, c"what the page says leads nowhere";
+    PW_ERROR_TOO_MANY_PINS = 5113, c"the page has as many references as it can count";
+    PW_ERROR_OUT_OF_MEMORY = 5114, c"out of memory";
+    PW_ERROR_READ_ONLY = 5115, c"the file is open for reading only";
+    PW_ERROR_OPEN_ELSEWHERE = 5116, c"the file is open for writing elsewhere";
+    PW_ERROR_THROTTLED = 5117, c"the file has as many dirty pages as it may have";
+    PW_ERROR_HELD = 5118, c"a page is held back from being written";
+    PW_ERROR_NOT_HELD = 5119, c"the page is not held back";
+    PW_ERROR_LOCKED = 5120, c"a page is being edited";
+    PW_ERROR_DEADLOCK = 5121, c"the call would wait for its own thread";
+    PW_ERROR_REFUSED = 5122, c"the program's hook refused a page";
+    PW_ERROR_FORKED = 5123, c"this process was forked from the one that made the cache";
+    PW_ERROR_UNAVAILABLE = 5124, c"the system does not have what was asked for";
+    PW_ERROR_IO = 5125, c"the storage failed";
+    PW_ERROR_OTHER = 5199, c"an error of a kind that has no number yet";
+}
+
+/// The code of an error of the library.
+const fn code_of(kind: ErrorKind) -> pw_error {
+    match kind {
+        ErrorKind::NotFound => PW_ERROR_NOT_FOUND,
+        ErrorKind::PermissionDenied => PW_ERROR_PERMISSION,
+        ErrorKind::NotAFile => PW_ERROR_NOT_A_FILE,
+        ErrorKind::InvalidConfig => PW_ERROR_CONFIG,
+        ErrorKind::InvalidPageSize => PW_ERROR_PAGE_SIZE,
+        ErrorKind::PageSizeMismatch => PW_ERROR_PAGE_SIZE_MISMATCH,
+        ErrorKind::OptionsMismatch => PW_ERROR_OPTIONS_MISMATCH,
+        ErrorKind::OutOfRange => PW_ERROR_OUT_OF_RANGE,
+        ErrorKind::FileTooLarge => PW_ERROR_FILE_TOO_LARGE,
+        ErrorKind::Truncated => PW_ERROR_TRUNCATED,
+        ErrorKind::OutOfFrames => PW_ERROR_OUT_OF_FRAMES,
+        ErrorKind::Malformed => PW_ERROR_MALFORMED,
+        ErrorKind::TooManyPins => PW_ERROR_TOO_MANY_PINS,
+        ErrorKind::OutOfMemory => PW_ERROR_OUT_OF_MEMORY,
+        ErrorKind::ReadOnly => PW_ERROR_READ_ONLY,
+        ErrorKind::Busy => PW_ERROR_OPEN_ELSEWHERE,
+        ErrorKind::Throttled => PW_ERROR_THROTTLED,
+        ErrorKind::Held => PW_ERROR_HELD,
+        ErrorKind::NotHeld => PW_ERROR_NOT_HELD,
+        ErrorKind::Locked => PW_ERROR_LOCKED,
+        ErrorKind::Deadlock => PW_ERROR_DEADLOCK,
+        ErrorKind::Refused => PW_ERROR_REFUSED,
+        ErrorKind::Forked => PW_ERROR_FORKED,
+        ErrorKind::Unavailable => PW_ERROR_UNAVAILABLE,
+        ErrorKind::Io => PW_ERROR_IO,
+        _ => PW_ERROR_OTHER,
+    }
+}
+
+/// Why a call has failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library says so.
+    Library(Error),
+    /// This interface does, with a text.
+    Ours(pw_error, Cow<'static, str>),
+    /// The system refuses what this interface needs.
+    System(pw_error, &'static str, io::Error),
+    /// An outcome that is nobody's fault: the code says it all.
+    Outcome(pw_error),
+}
+
+/// What calls return.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl From<Error> for Failure {
+    #[cold]
+    fn from(error: Error) -> Self {
+        Self::Library(error)
+    }
+}
+
+impl Failure {
+    /// A failure of the argument called `name`.
+    #[cold]
+    pub(crate) fn argument(what: &'static str) -> Self {
+        Self::Ours(PW_ERROR_ARGUMENT, Cow::Borrowed(what))
+    }
+
+    /// An unknown value of an argument.
+    #[cold]
+    pub(crate) fn unknown(what: &str, value: c_int) -> Self {
+        Self::Ours(
+            PW_ERROR_ARGUMENT,
+            format!("{what}: there is no value {value}").into(),
+        )
+    }
+
+    pub(crate) fn code(&self) -> pw_error {
+        match self {
+            Self::Library(error) => code_of(error.kind()),
+            Self::Ours(code, _) | Self::System(code, ..) | Self::Outcome(code) => *code,
+        }
+    }
+
+    /// The system's number: that of the cause, or the closest.
+    pub(crate) fn errno(&self) -> c_int {
+        match self {
+            Self::Library(error) => {
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    let cause_io = cause.downcast_ref::<io::Error>();
+                    if let Some(number) = cause_io.and_then(io::Error::raw_os_error) {
+                        return number;
+                    }
+                    source = cause.source();
+                }
+                error.kind().errno()
+            }
+            Self::System(_, _, error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Ours(code, _) | Self::Outcome(code) => match code {
+                PW_ERROR_HANDLE => libc::EBADF,
+                PW_ERROR_BUSY | PW_ERROR_CHANGING => libc::EBUSY,
+                PW_ERROR_THREAD => libc::EPERM,
+                PW_ERROR_LIMIT => libc::EMFILE,
+                PW_ERROR_CANCELED => libc::ECANCELED,
+                PW_ERROR_CHANGED => libc::EAGAIN,
+                PW_ERROR_PANIC => libc::ENOTRECOVERABLE,
+                _ => libc::EINVAL,
+            },
+        }
+    }
+
+    /// One line: what failed, of which file, why, and the causes.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Library(error) => {
+                let mut text = error.to_string();
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    // A `String` takes whatever is written.
+                    let _ = write!(text, ": {cause}");
+                    source = cause.source();
+                }
+                text
+            }
+            Self::Ours(code, detail) => format!("{}: {detail}", in_words(*code)),
+            Self::System(code, what, error) => format!("{}: {what}: {error}", in_words(*code)),
+            Self::Outcome(code) => in_words(*code).into(),
+        }
+    }
+
+    /// Makes it this thread's last error, and returns its code.
+    #[cold]
+    pub(crate) fn tell(self) -> c_int {
+        let code = self.code();
+        match self {
+            // Those of validations are frequent, and have no text of their own.
+            Self::Outcome(_) => told(code, self.errno(), None),
+            _ => {
+                // The text has no zero but where a path or a message brings one.
+                let text = self.text().replace('\0', "\u{fffd}");
+                told(code, self.errno(), CString::new(text).ok());
+            }
+        }
+        code as c_int
+    }
+}
+
+fn in_words(code: pw_error) -> &'static str {
+    text_of(code as c_int)
+        .and_then(|text| text.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// What a thread was told last.
+struct Last {
+    code: c_int,
+    errno: c_int,
+    /// None: the code says it all.
+    text: Option<CString>,
+}
+
+thread_local! {
+    static LAST: RefCell<Last> = const { RefCell::new(Last { code: 0, errno: 0, text: None }) };
+}
+
+fn told(code: pw_error, errno: c_int, text: Option<CString>) {
+    // A thread that is ending, and has no variables any more, is told by the code alone.
+    let _ = LAST.try_with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = Last {
+                code: code as c_int,
+                errno,
+                text,
+            };
+        }
+    });
+}
+
+/// The text of an error code.
+///
+/// `code`: what a call has returned. For a number that is no code the text says so.
+///
+/// Returns: a text that is never null and stays for as long as the process runs.
+///
+/// Threads: any, at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn pw_strerror(code: c_int) -> *const c_char {
+    text_of(code).unwrap_or(c"not an error code").as_ptr()
+}
+
+/// What this thread was told last, in words: the operation, the path, what is wrong, and the causes, in one line.
+///
+/// Calls that succeed leave it as it is.
+///
+/// Returns: a text that is never null, and stays until the next error of this thread, or until the thread ends. "no error" if there was none.
+///
+/// Threads: any; each has its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn pw_last_error() -> *const c_char {
+    let text = LAST.try_with(|last| {
+        let last = last.try_borrow().ok()?;
+        let text = last.text.as_ref().map(|text| text.as_ptr());
+        text.or_else(|| text_of(last.code).map(CStr::as_ptr))
+    });
+    text.ok().flatten().unwrap_or(c"no error".as_ptr())
+}
+
+/// The code that this thread was told last; ::PW_OK if there was none. Calls that succeed leave it as it is.
+///
+/// Threads: any; each has its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn pw_last_code() -> c_int {
+    LAST.try_with(|last| last.try_borrow().map_or(0, |last| last.code))
+        .unwrap_or(0)
+}
+
+/// The `errno` behind ::pw_last_code: that of the system call that has failed, `ENOSPC` for a full disk say; or else the closest one. 0 if there was
+/// no error. Calls that succeed leave it as it is.
+///
+/// Threads: any; each has its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn pw_last_errno() -> c_int {
+    LAST.try_with(|last| last.try_borrow().map_or(0, |last| last.errno))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_has_its_number_and_a_text_of_its_own() {
+        let mut texts = std::collections::HashSet::new();
+        for (name, code, number, text) in ALL {
+            assert_eq!(*code as c_int, *number, "{name}");
+            assert!(texts.insert(text), "{name}: {text:?} twice");
+            // SAFETY: the text is static.
+            let told = unsafe { CStr::from_ptr(pw_strerror(*number)) };
+            assert_eq!(told, *text);
+            assert!(*number == 0 || *number > 4095, "{name} is in errno's range");
+        }
+    }
+}

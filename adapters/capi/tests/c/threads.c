@@ -1,0 +1,217 @@
+/* Several threads: closing against calls, pins that are given back elsewhere and twice, requests, hooks in hooks. */
+
+#include "check.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { THREADS = 4, ROUNDS = 50 };
+
+static struct pw_cache *cache;
+static const char *path;
+static _Atomic(struct pw_file *) current;
+static atomic_int is_over;
+static atomic_ulong hits;
+
+/* Uses whatever file is open, or was. */
+static void *use(void *unused) {
+  (void)unused;
+  char buf[64];
+  struct pw_page page;
+  struct pw_view view;
+  size_t nr;
+  for (int i = 0; !is_over; i++) {
+    struct pw_file *file = current;
+    int error = pw_read(file, buf, sizeof buf, (i * 64) % 9000, &nr);
+    CHECK(error == PW_OK || error == PW_ERROR_HANDLE || error == PW_ERROR_BUSY);
+    hits += error == PW_OK;
+    /* Outside of calls: where threads have to take turns, a closer finds none of them in one now and then. */
+    sched_yield();
+    error = pw_pin(file, 1, &page);
+    CHECK(error == PW_OK || error == PW_ERROR_HANDLE || error == PW_ERROR_BUSY);
+    if (error == PW_OK) {
+      CHECK(page.size == 4096 && *(const unsigned char *)page.data == 4096 % 251);
+      OK(pw_unpin(&page));
+    }
+    error = pw_view_begin(file, 0, &view);
+    CHECK(error == PW_OK || error == PW_ERROR_HANDLE || error == PW_ERROR_BUSY);
+    if (error == PW_OK) {
+      error = pw_view_copy(&view, 0, buf, 1);
+      CHECK(error == PW_OK || error == PW_ERROR_HANDLE || error == PW_ERROR_BUSY || error == PW_ERROR_CHANGED ||
+            error == PW_ERROR_CHANGING);
+    }
+  }
+  return NULL;
+}
+
+static void closing_against_calls(void) {
+  pthread_t threads[THREADS];
+  struct pw_file *file;
+  int nr_busy = 0;
+  OK(pw_open(cache, path, 0, NULL, &file));
+  current = file;
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, use, NULL) == 0);
+  int rounds = 0;
+  for (; rounds < ROUNDS || hits == 0; rounds++) {
+    struct pw_file *next;
+    OK(pw_open(cache, path, 0, NULL, &next));
+    current = next;
+    int error;
+    while ((error = pw_close(file)) == PW_ERROR_BUSY)
+      nr_busy++;
+    OK(error);
+    RETURNS(PW_ERROR_HANDLE, pw_close(file));
+    file = next;
+  }
+  is_over = 1;
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  OK(pw_close(file));
+  printf("closed %d times, %d times busy\n", rounds + 1, nr_busy);
+}
+
+static pthread_barrier_t both;
+static struct pw_page shared;
+static atomic_int given_back;
+
+static void *unpin(void *unused) {
+  (void)unused;
+  for (int i = 0; i < ROUNDS; i++) {
+    pthread_barrier_wait(&both);
+    struct pw_page copy = shared;
+    pthread_barrier_wait(&both);
+    int error = pw_unpin(&copy);
+    CHECK(error == PW_OK || error == PW_ERROR_HANDLE);
+    given_back += error == PW_OK;
+    pthread_barrier_wait(&both);
+  }
+  return NULL;
+}
+
+/* Two threads give one pin back at the same time: one of them does. */
+static void pins_given_back_twice(void) {
+  pthread_t threads[2];
+  struct pw_file *file;
+  OK(pw_open(cache, path, 0, NULL, &file));
+  CHECK(pthread_barrier_init(&both, NULL, 3) == 0);
+  for (int i = 0; i < 2; i++)
+    CHECK(pthread_create(&threads[i], NULL, unpin, NULL) == 0);
+  for (int i = 0; i < ROUNDS; i++) {
+    OK(pw_pin(file, 1, &shared));
+    given_back = 0;
+    pthread_barrier_wait(&both);
+    pthread_barrier_wait(&both);
+    pthread_barrier_wait(&both);
+    CHECK(given_back == 1);
+  }
+  for (int i = 0; i < 2; i++)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  OK(pw_close(file));
+}
+
+/* Many pins at once, given back in another order. */
+static void many_pins(void) {
+  enum { NR = 1000 };
+  static struct pw_page pages[NR];
+  struct pw_file *file;
+  OK(pw_open(cache, path, 0, NULL, &file));
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < NR; i++)
+      OK(pw_pin(file, (uint64_t)i % 3, &pages[i]));
+    RETURNS(PW_ERROR_BUSY, pw_close(file));
+    for (int i = 0; i < NR; i++)
+      OK(pw_unpin(&pages[(i * 7) % NR]));
+  }
+  OK(pw_close(file));
+}
+
+static atomic_int nr_done;
+
+static void again(const struct pw_completion *completion, void *user) {
+  OK(completion->error);
+  CHECK(completion->size == 100);
+  nr_done++;
+  (void)user;
+}
+
+static void *run(void *queue) {
+  while (!is_over) {
+    size_t nr;
+    OK(pw_queue_run((struct pw_queue *)queue, 3, 10, &nr));
+  }
+  return NULL;
+}
+
+static void queues_of_several_threads(void) {
+  static char bufs[ROUNDS * 10][100];
+  pthread_t threads[THREADS];
+  struct pw_queue *queue;
+  struct pw_file *file;
+  is_over = 0;
+  OK(pw_queue_new(&queue));
+  OK(pw_open(cache, path, 0, NULL, &file));
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, run, queue) == 0);
+  for (int i = 0; i < ROUNDS * 10; i++) {
+    if (i % 100 == 0)
+      OK(pw_invalidate(file, 0, 0));
+    OK(pw_submit_read(queue, file, bufs[i], 100, i % 9000, again, NULL, NULL));
+  }
+  while (nr_done < ROUNDS * 10)
+    sched_yield();
+  is_over = 1;
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < ROUNDS * 10; i++)
+    CHECK((unsigned char)bufs[i][99] == (i % 9000 + 99) % 251);
+  OK(pw_close(file));
+  OK(pw_queue_close(queue));
+}
+
+static struct pw_file *logged;
+static struct pw_file *hooked;
+
+/* Uses the other file, and asks for what would wait for itself. */
+static int log_first(void *user, uint64_t page, uint64_t lsn) {
+  char buf[4];
+  size_t nr;
+  (void)page, (void)lsn;
+  ++*(int *)user;
+  OK(pw_append(logged, "log.", 4, NULL));
+  OK(pw_sync_data(logged));
+  OK(pw_read(hooked, buf, 4, 0, &nr));
+  RETURNS(PW_ERROR_DEADLOCK, pw_sync_data(hooked));
+  RETURNS(PW_ERROR_BUSY, pw_close(hooked));
+  return 0;
+}
+
+static void hooks_that_call(const char *folder) {
+  struct pw_open_options *how;
+  int calls = 0;
+  size_t nr;
+  OK(pw_open(cache, path_in(folder, "log"), PW_OPEN_CREATE, NULL, &logged));
+  OK(pw_open_options_new(&how));
+  OK(pw_open_options_set_before_write(how, log_first, &calls, NULL));
+  OK(pw_open(cache, path_in(folder, "hooked"), PW_OPEN_CREATE | PW_OPEN_MANUAL, how, &hooked));
+  OK(pw_open_options_free(how));
+  OK(pw_write(hooked, "page", 4, 0, &nr));
+  OK(pw_sync_data(hooked));
+  CHECK(calls == 1);
+  OK(pw_close(hooked));
+  OK(pw_close(logged));
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  path = make_file(argv[1], "file", 10000);
+  OK(new_cache(&cache));
+  closing_against_calls();
+  pins_given_back_twice();
+  many_pins();
+  queues_of_several_threads();
+  hooks_that_call(argv[1]);
+  OK(pw_cache_close(cache));
+  return 0;
+}

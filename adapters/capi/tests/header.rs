@@ -1,0 +1,160 @@
+//! The header: it is what cbindgen makes, all of it is called by a test in C, and it can be read.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use support::*;
+
+fn header() -> String {
+    std::fs::read_to_string(here().join("include/pagewell.h")).expect("the header")
+}
+
+/// Its functions, with the comment of each.
+fn functions(header: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut comment = String::new();
+    for line in header.lines() {
+        if line.starts_with("/**") {
+            comment.clear();
+        }
+        if line.starts_with("/**") || line.starts_with(" *") {
+            comment.push_str(line);
+            comment.push('\n');
+        } else if let Some(start) = line.find("pw_")
+            && !line.starts_with([' ', '#', '}'])
+            && !line.starts_with("typedef")
+            && let Some(end) = line.find('(')
+            && start < end
+        {
+            // The last word before the parenthesis.
+            let name = line[..end].rsplit([' ', '*']).next().unwrap_or_default();
+            found.push((name.to_owned(), std::mem::take(&mut comment)));
+        }
+    }
+    found
+}
+
+#[test]
+fn it_is_what_cbindgen_makes() {
+    let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).expect("cbindgen.toml");
+    let made = cbindgen::Builder::new()
+        .with_crate(here())
+        .with_config(config)
+        .generate()
+        .expect("a header");
+    let mut bytes = Vec::new();
+    made.write(&mut bytes);
+    let made = String::from_utf8(bytes).expect("UTF-8");
+    if std::env::var_os("PAGEWELL_BLESS").is_some() {
+        std::fs::write(here().join("include/pagewell.h"), &made).expect("the header");
+    }
+    assert!(
+        made == header(),
+        "include/pagewell.h is not what cbindgen makes now: PAGEWELL_BLESS=1 cargo test --test header"
+    );
+}
+
+/// The functions of the header that no source calls.
+fn not_called(header: &str, sources: &str) -> Vec<String> {
+    let names = functions(header).into_iter().map(|(name, _)| name);
+    names
+        .filter(|name| !sources.contains(&format!("{name}(")))
+        .collect()
+}
+
+#[test]
+fn each_function_is_called_by_a_test_in_c() {
+    let header = header();
+    assert!(functions(&header).len() > 60, "{:?}", functions(&header));
+    let mut sources = String::new();
+    for name in ["calls.c", "bad.c"] {
+        sources += &std::fs::read_to_string(test_source(name)).expect("a test");
+    }
+    assert_eq!(not_called(&header, &sources), Vec::<String>::new());
+    // And it would be told.
+    let more = header + "int pw_nobody_calls(struct pw_file *file);\n";
+    assert_eq!(not_called(&more, &sources), ["pw_nobody_calls"]);
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares_and_nothing_else() {
+    if !have("nm") {
+        return skipped("nm is not installed");
+    }
+    let output = run(Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(libraries().join("libpagewell.so")));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let exported: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .collect();
+    let header = header();
+    let declared = functions(&header);
+    let declared: BTreeSet<_> = declared.iter().map(|(name, _)| name.as_str()).collect();
+    let others: Vec<_> = exported.difference(&declared).collect();
+    let missing: Vec<_> = declared.difference(&exported).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    // The compiler's own, where there are any.
+    assert!(
+        others.iter().all(|name| name.starts_with("rust_eh")),
+        "{others:?}"
+    );
+}
+
+#[test]
+fn each_function_says_what_it_does_its_errors_and_its_threads() {
+    for (name, comment) in functions(&header()) {
+        let lines: Vec<_> = comment.lines().collect();
+        assert!(lines.len() >= 3, "{name} has no comment");
+        assert!(
+            comment.contains("* Threads: "),
+            "{name} does not say which threads may call it"
+        );
+        let tells_no_error = [
+            "pw_version",
+            "pw_strerror",
+            "pw_last_error",
+            "pw_last_code",
+            "pw_last_errno",
+        ];
+        assert!(
+            comment.contains("* Errors: ") || tells_no_error.contains(&name.as_str()),
+            "{name} does not say its errors"
+        );
+    }
+}
+
+#[test]
+fn each_error_has_a_text_and_a_place_in_the_header() {
+    let header = header();
+    let codes: Vec<i32> = header
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("PW_ERROR_")?.split_once(" = "))
+        .filter_map(|(_, number)| number.trim_end_matches(',').parse().ok())
+        .collect();
+    assert!(codes.len() > 30, "{codes:?}");
+    for code in codes {
+        // SAFETY: it is a text.
+        let text = unsafe { std::ffi::CStr::from_ptr(pagewell::pw_strerror(code)) };
+        assert_ne!(text, c"not an error code", "{code}");
+    }
+}
+
+#[test]
+fn doxygen_has_nothing_to_say() {
+    if !have("doxygen") {
+        return skipped("doxygen is not installed");
+    }
+    let folder = folder();
+    let config = std::fs::read_to_string(here().join("Doxyfile")).expect("the Doxyfile");
+    let path = folder.path().join("Doxyfile");
+    let config = format!("{config}\nOUTPUT_DIRECTORY = {}\n", folder.path().display());
+    std::fs::write(&path, config).expect("a file");
+    let output = run(Command::new("doxygen").arg(&path).current_dir(here()));
+    let warnings = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(warnings.is_empty(), "{warnings}");
+    assert!(folder.path().join("html/pagewell_8h.html").exists());
+}

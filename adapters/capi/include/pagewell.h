@@ -237,6 +237,10 @@ enum pw_error {
    */
   PW_ERROR_IO = 5125,
   /**
+   * A page is not what the program's hook has written. (No function of this header sets such a hook yet.)
+   */
+  PW_ERROR_CORRUPT = 5126,
+  /**
    * Of a kind that this interface has no number for yet; ::pw_last_error has the text.
    */
   PW_ERROR_OTHER = 5199,

@@ -110,6 +110,8 @@ pub enum pw_error {
     PW_ERROR_UNAVAILABLE = 5124,
     /// The storage has failed: a full disk, say. ::pw_last_errno has the system's number.
     PW_ERROR_IO = 5125,
+    /// A page is not what the program's hook has written. (No function of this header sets such a hook yet.)
+    PW_ERROR_CORRUPT = 5126,
     /// Of a kind that this interface has no number for yet; ::pw_last_error has the text.
     PW_ERROR_OTHER = 5199,
 }
@@ -152,6 +154,7 @@ errors! {
     PW_ERROR_FORKED = 5123, c"this process was forked from the one that made the cache";
     PW_ERROR_UNAVAILABLE = 5124, c"the system does not have what was asked for";
     PW_ERROR_IO = 5125, c"the storage failed";
+    PW_ERROR_CORRUPT = 5126, c"a page is not what was written";
     PW_ERROR_OTHER = 5199, c"an error of a kind that has no number yet";
 }
 
@@ -183,6 +186,7 @@ const fn code_of(kind: ErrorKind) -> pw_error {
         ErrorKind::Forked => PW_ERROR_FORKED,
         ErrorKind::Unavailable => PW_ERROR_UNAVAILABLE,
         ErrorKind::Io => PW_ERROR_IO,
+        ErrorKind::Corrupt => PW_ERROR_CORRUPT,
         _ => PW_ERROR_OTHER,
     }
 }

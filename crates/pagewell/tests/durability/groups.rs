@@ -385,12 +385,9 @@ fn a_writer_that_waits_for_an_earlier_group_waits_for_nothing_else<S: RefScheme>
             gates[1].open();
             sync.join().unwrap().unwrap();
         });
-        assert_eq!(
-            stored(Arc::clone(&backend)),
-            [[1; PAGE], [2; PAGE]].concat()
-        );
+        // With the second group or after it.
         file.sync_data().unwrap();
-        assert_eq!(stored(backend), [[3; PAGE], [2; PAGE]].concat());
+        assert!(stored(backend) == [[3; PAGE], [2; PAGE]].concat());
     });
 }
 
@@ -421,7 +418,7 @@ fn a_writer_that_waits_for_an_earlier_group_is_told_that_the_storage_fails<S: Re
         is_broken.store(false, Ordering::Relaxed);
         file.write_at(&[3; PAGE], 0).unwrap();
         file.sync_data().unwrap();
-        assert_eq!(stored(backend), [[3; PAGE], [2; PAGE]].concat());
+        assert!(stored(backend) == [[3; PAGE], [2; PAGE]].concat());
     });
 }
 

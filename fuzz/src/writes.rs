@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use pagewell::baseline::CasLoop;
 use pagewell::refcount::{LockBit};
-use pagewell_crash::history::{Log, MOST_BYTES, Off, Path, Sectors, Sync, What};
+use pagewell_crash::history::{Engine, Log, MOST_BYTES, Off, Path, Sectors, Sync, Transfers, What};
 use pagewell_crash::{Broken, History, PAGE, Step, Way, run};
 
 /// The most steps of a history.
@@ -28,13 +28,21 @@ fuzz_target!(|bytes: &[u8]| {
 /// The history that `bytes` stand for: every sequence of bytes stands for one.
 fn decode(bytes: &[u8]) -> History {
     let mut bytes = Bytes { rest: bytes };
+    let (seed, page_order, device) = (bytes.u8(), bytes.u8(), bytes.u8());
     let mut history = History {
-        seed: u64::from(bytes.u8()),
-        page_order: u32::from(bytes.u8() % 3),
-        sectors: match bytes.u8() % 2 {
+        seed: u64::from(seed),
+        page_order: u32::from(page_order % 3),
+        sectors: match device % 2 {
             0 => Sectors::Torn,
             _ => Sectors::Whole,
         },
+        transfers: match device / 2 % 4 {
+            1 => Transfers::Direct(512),
+            2 => Transfers::Direct(4096),
+            _ => Transfers::Buffered,
+        },
+        // The one by which a history repeats exactly.
+        engine: Engine::Sync,
         log: match bytes.u8() % 3 {
             0 => Log::Ahead,
             _ => Log::None,

@@ -1,17 +1,17 @@
 //! Calls that do not wait.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Direct, Fault, FaultBackend, MemoryBackend};
 use pagewell::{Cache, ErrorKind, File, OpenOptions};
-use pagewell_testkit::wait::{Gate, bounded, until};
+use pagewell_testkit::wait::{Gate, block_on, bounded, until};
 use pagewell_testkit::{Rng, content, scratch};
 
 const PAGE: u64 = 4096;
@@ -19,28 +19,6 @@ const PAGE: u64 = 4096;
 fn cache(choice: Choice, bytes: u64) -> Cache {
     let builder = Cache::builder().capacity(bytes);
     builder.engine(Settings::new(choice)).build().unwrap()
-}
-
-/// Unparks a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// An executor of one thread and one task.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(answer) => return answer,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {

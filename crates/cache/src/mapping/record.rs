@@ -528,12 +528,19 @@ impl<S: RefScheme> Mapping<S> {
         &self.backend
     }
 
-    /// Whether pages are read ahead apart from misses: nobody below does it.
+    /// Whether the storage does many requests at once, and nothing by itself that it was not asked for: then pages are read ahead apart from misses, as nobody below
+    /// does it, and written back several runs at a time.
     #[cfg(not(loom))]
-    pub(crate) fn reads_ahead_apart(&self) -> bool {
+    pub(crate) fn is_deep(&self) -> bool {
         use pagewell_io::Transfers::Direct;
         matches!(self.backend.file_transfers(), Some(Direct { .. }))
             || self.backend.deferred().is_some()
+    }
+
+    /// A model has no engine.
+    #[cfg(loom)]
+    pub(crate) fn is_deep(&self) -> bool {
+        false
     }
 
     pub(crate) fn path(&self) -> &Path {

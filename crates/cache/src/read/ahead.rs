@@ -7,7 +7,7 @@
 //! There are two ways to read ahead. *Together*: the miss reads more pages than it needs, in one transfer; so a reader waits for a transfer now and then.
 //! *Apart*: the miss reads what it needs, while the engine reads what comes after; a page of that is *marked*, and who touches
 //! it, or waits for it, has the engine go on: then what was read ahead, and as much again, are under way together. So a reader that is slower than the storage waits for it once. The latter is for storages of which nobody else
-//! reads ahead: direct files, and those that complete later ([`Mapping::reads_ahead_apart`](crate::mapping::record::Mapping)).
+//! reads ahead: direct files, and those that complete later ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
 //! The state is a hint. It belongs to the handle; misses change it, and who first touches a marked page. Hits do not.
 

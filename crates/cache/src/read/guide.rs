@@ -37,7 +37,7 @@ impl<'h, S: RefScheme> OfHandle<'h, S> {
 
 impl<S: RefScheme> Guide for OfHandle<'_, S> {
     fn on_miss(&self, page: PageNr, wanted: usize) -> usize {
-        let way = match self.mapping.reads_ahead_apart() {
+        let way = match self.mapping.is_deep() {
             true => Way::Apart,
             false => Way::Together,
         };

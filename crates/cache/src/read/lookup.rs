@@ -141,28 +141,22 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         self.get(page, ahead)
     }
 
-    /// A reference to the frame of `page`, if it is there and nothing is in the way; for all else there is [`get`](Self::get).
+    /// As [`peek`](Self::peek), and notes that `page` was used. What cannot be had at once, for whatever reason, is for [`get`](Self::get).
     ///
     /// In line, as that is too long to be: an outcome that is passed on through memory twice costs as much as the reference.
     #[inline(always)]
     fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
         let seen = self.0.index().look(page)?;
-        let State::Present(frame) = seen.slot.state() else {
-            return None;
-        };
-        let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
-            return None;
-        };
-        // As in `try_get_seen`.
-        let end = self.0.size();
-        if !seen.is_unchanged() {
+        if !matches!(seen.slot.state(), State::Present(_)) {
             return None;
         }
+        let found = self.try_get_seen(seen).ok()??;
         self.mark_referenced(page, seen);
-        Some(Found { reference, end })
+        Some(found)
     }
 
     /// A reference to the frame that was `seen` in the slot, if it is still the page's.
+    #[inline]
     pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m, S>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.0.pool().try_get(frame) {

@@ -12,7 +12,6 @@ use crate::dirty::service::Step;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::depth::is_deep;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
 
@@ -49,7 +48,7 @@ impl<S: RefScheme> Durable<'_, S> {
         let given = storage.pace.begin_sync();
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
-        if is_due && !is_deep(self.0) {
+        if is_due && !self.0.is_deep() {
             // The program may have flushed much. Throttled writers see that each of these calls returns. (What was transferred directly is
             // with the device already.)
             self.begin_sync_of_written(writes, storage)?;

@@ -14,7 +14,6 @@ use crate::dirty::commits::Sync;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::depth::is_deep;
 use crate::writeback::durable::Durable;
 use crate::writeback::flight::Flight;
 use crate::writeback::most_pages;
@@ -125,7 +124,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             end = end.min(self.0.fill_size().div_ceil(self.0.page_size() as u64));
         }
         let end = end;
-        let is_deep = is_deep(self.0);
+        let is_deep = self.0.is_deep();
         let mut flight: Option<Flight<'m, S>> = None;
         // What the storage was given last, and has not begun with.
         let mut last: Option<Range<u64>> = None;

@@ -1,7 +1,7 @@
 //! Writing back: giving dirty pages to the storage, and making sure that it keeps them.
 //!
 //! Owns. The protocol of one file's writeback: the states of pages on their way ([`states`]), giving them to the storage
-//! ([`give`], [`run`]), several at once ([`flight`], [`depth`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
+//! ([`give`], [`run`]), several at once ([`flight`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
 //! the end of a file in whole pages ([`tail`]), flushes and syncs ([`flush`]), and dropping unwritten bytes ([`discard`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the program's hook. The room above (`files`) decides when to write back, and on which
@@ -39,7 +39,6 @@
 //! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability.rs`; `pagewell crash-test`.
 
 pub(crate) mod barrier;
-mod depth;
 pub(crate) mod discard;
 pub(crate) mod durable;
 mod flight;

@@ -1,43 +1,18 @@
 //! All ways in which pages are read.
 
-use std::future::Future;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 
 use pagewell::io::Direct;
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, PageHooks, ReadRequest};
-use pagewell_testkit::wait::{Gate, bounded, until};
+use pagewell_testkit::wait::{Gate, block_on, bounded, until};
 use pagewell_testkit::{content, scratch};
 
 use crate::doubles::{Checked, Closures, Keyed, TRAILER, cache, is_corrupt, manual, memory, open};
 use crate::support::PAGE;
-
-/// Unparks a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// An executor of one thread and one task.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(answer) => return answer,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
 
 const NR_PAGES: u64 = 48;
 

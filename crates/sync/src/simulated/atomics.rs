@@ -1,0 +1,118 @@
+//! Atomics of `std` at which another thread may have its turn.
+
+use std::sync::atomic::Ordering;
+
+use super::schedule::point;
+
+/// A fence, which is a point too.
+pub fn fence(order: Ordering) {
+    point();
+    std::sync::atomic::fence(order);
+}
+
+macro_rules! atomic {
+    ($name:ident, $value:ty, [$($change:ident),*]) => {
+        /// The atomic of `std`; every operation is a [`point`] at which another thread may have its turn.
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub struct $name(std::sync::atomic::$name);
+
+        #[allow(missing_docs)] // As those of `std`.
+        impl $name {
+            pub const fn new(value: $value) -> Self {
+                Self(std::sync::atomic::$name::new(value))
+            }
+
+            #[inline]
+            pub fn load(&self, order: Ordering) -> $value {
+                point();
+                self.0.load(order)
+            }
+
+            #[inline]
+            pub fn store(&self, value: $value, order: Ordering) {
+                point();
+                self.0.store(value, order);
+            }
+
+            #[inline]
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.swap(value, order)
+            }
+
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                point();
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            /// Never fails by chance: that would not follow from the seed.
+            #[inline]
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                point();
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            #[inline]
+            pub fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                mut change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                let mut now = self.load(fetch);
+                while let Some(new) = change(now) {
+                    match self.compare_exchange(now, new, set, fetch) {
+                        Ok(was) => return Ok(was),
+                        Err(was) => now = was,
+                    }
+                }
+                Err(now)
+            }
+
+            $(
+                #[inline]
+                pub fn $change(&self, value: $value, order: Ordering) -> $value {
+                    point();
+                    self.0.$change(value, order)
+                }
+            )*
+        }
+    };
+}
+
+atomic!(AtomicBool, bool, [fetch_and, fetch_or]);
+atomic!(
+    AtomicU32,
+    u32,
+    [
+        fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+    ]
+);
+atomic!(
+    AtomicU64,
+    u64,
+    [
+        fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+    ]
+);
+atomic!(
+    AtomicUsize,
+    usize,
+    [
+        fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+    ]
+);

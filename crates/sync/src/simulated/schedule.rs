@@ -1,0 +1,482 @@
+//! Who has the baton, who waits and for what, and what time it is. The text of the room has the rules.
+
+use std::cell::Cell;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::ops::{Add, Sub};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// The exit code of a process whose simulated threads all wait for each other, or never come to an end.
+pub const STUCK: i32 = 3;
+
+/// No thread of a simulation.
+pub(super) const NOBODY: usize = usize::MAX;
+
+/// A run with more switches does not end.
+const MOST_SWITCHES: u64 = 1_000_000;
+
+/// How threads take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// After how many operations on atomics and locks another thread may have its turn, on average; none if only where a thread waits.
+    pub stretch: Option<u32>,
+}
+
+/// What a run was: equal for equal seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Of every switch: who, to whom, why and when.
+    pub hash: u64,
+    /// How often the baton was passed on.
+    pub nr_switches: u64,
+    /// How many threads there were.
+    pub nr_threads: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Turn {
+    May,
+    /// Until what is at the address is told, or until this moment.
+    Waits(usize, Option<Duration>),
+    Over,
+}
+
+struct Thread {
+    turn: Turn,
+    is_late: bool,
+    baton: Arc<std::sync::Condvar>,
+}
+
+struct World {
+    rng: u64,
+    style: Style,
+    running: usize,
+    threads: Vec<Thread>,
+    now: Duration,
+    hash: DefaultHasher,
+    nr_switches: u64,
+    name: String,
+}
+
+static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
+static OVER: std::sync::Condvar = std::sync::Condvar::new();
+/// How many operations the running thread does before the next switch. Only who has the baton uses it.
+static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+thread_local! {
+    pub(super) static ME: Cell<usize> = const { Cell::new(NOBODY) };
+    /// Made first, so dropped last: what a thread's other variables do when they go is still in its turn.
+    static LEAVE: Leave = const { Leave };
+}
+
+struct Leave;
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let me = ME.replace(NOBODY);
+        if me != NOBODY {
+            with_world(|world| {
+                world.threads[me].turn = Turn::Over;
+                wake_in(world, joined(me), true);
+                match world.threads.iter().all(|thread| thread.turn == Turn::Over) {
+                    true => OVER.notify_all(),
+                    false => world.pass(me),
+                }
+            });
+        }
+    }
+}
+
+/// An address of nothing else, for who waits for the end of a thread.
+fn joined(thread: usize) -> usize {
+    usize::MAX - 1 - thread
+}
+
+fn world() -> std::sync::MutexGuard<'static, Option<World>> {
+    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with_world<R>(work: impl FnOnce(&mut World) -> R) -> R {
+    let mut world = world();
+    work(world.as_mut().expect("a simulation has a world"))
+}
+
+impl World {
+    /// SplitMix64.
+    fn random(&mut self, below: u64) -> u64 {
+        self.rng = self.rng.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.rng;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % below
+    }
+
+    /// Lets time pass, and says when the next switch comes without a wait.
+    fn draw(&mut self) {
+        let micros = match self.random(128) {
+            0 => 100_000,
+            _ => 20,
+        };
+        let passed = self.random(micros);
+        self.now += Duration::from_micros(passed);
+        let left = match self.style.stretch {
+            Some(stretch) => self.random(2 * u64::from(stretch) + 1),
+            None => u64::MAX,
+        };
+        // ORDERING: Relaxed; the baton orders who runs.
+        LEFT.store(left, Ordering::Relaxed);
+    }
+
+    /// Gives the baton to whoever may run, but rather not to `me`.
+    fn pass(&mut self, me: usize) {
+        self.nr_switches += 1;
+        if self.nr_switches > MOST_SWITCHES {
+            self.give_up("it does not come to an end");
+        }
+        self.draw();
+        let next = self.choose();
+        (me, next, self.now, self.threads[me].turn == Turn::May).hash(&mut self.hash);
+        self.running = next;
+        self.threads[next].baton.notify_all();
+    }
+
+    fn choose(&mut self) -> usize {
+        loop {
+            let now = self.now;
+            let mut next_moment: Option<Duration> = None;
+            let mut may = 0;
+            for thread in &mut self.threads {
+                if let Turn::Waits(_, Some(until)) = thread.turn {
+                    if until <= now {
+                        thread.turn = Turn::May;
+                        thread.is_late = true;
+                    } else {
+                        next_moment = Some(next_moment.map_or(until, |moment| moment.min(until)));
+                    }
+                }
+                may += u64::from(thread.turn == Turn::May);
+            }
+            if may != 0 {
+                let nth = self.random(may) as usize;
+                let mut of = self.threads.iter().enumerate();
+                let found = of
+                    .by_ref()
+                    .filter(|(_, thread)| thread.turn == Turn::May)
+                    .nth(nth);
+                return found.map_or(0, |(nr, _)| nr);
+            }
+            match next_moment {
+                Some(moment) => self.now = moment,
+                None => self.give_up("all threads wait for each other"),
+            }
+        }
+    }
+
+    /// Ends the process: threads that wait for each other cannot be ended.
+    fn give_up(&self, why: &str) -> ! {
+        eprintln!("{}: {why}, after {} switches", self.name, self.nr_switches);
+        std::process::exit(STUCK)
+    }
+}
+
+fn wake_in(world: &mut World, on: usize, all: bool) {
+    let waits = |thread: &Thread| matches!(thread.turn, Turn::Waits(at, _) if at == on);
+    let nr = world.threads.iter().filter(|thread| waits(thread)).count() as u64;
+    if nr == 0 {
+        return;
+    }
+    let chosen = if all { 0 } else { world.random(nr) };
+    for (nth, thread) in (0..).zip(world.threads.iter_mut().filter(|thread| waits(thread))) {
+        if all || nth == chosen {
+            thread.turn = Turn::May;
+            thread.is_late = false;
+        }
+    }
+}
+
+/// Passes the baton on, and waits until it comes back.
+fn pass(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usize) {
+    if let Some(world) = world.as_mut() {
+        world.pass(me);
+    }
+    await_baton(world, me);
+}
+
+fn await_baton(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usize) {
+    let baton = match world.as_ref() {
+        Some(world) => Arc::clone(&world.threads[me].baton),
+        None => return,
+    };
+    while world.as_ref().is_some_and(|world| world.running != me) {
+        world = baton.wait(world).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Whether this thread is one of a simulation.
+#[must_use]
+pub fn is_here() -> bool {
+    ME.get() != NOBODY
+}
+
+/// A point at which another thread may have its turn.
+#[inline]
+pub fn point() {
+    let me = ME.get();
+    if me == NOBODY {
+        return;
+    }
+    // ORDERING: Relaxed, both; the baton orders who runs.
+    let left = LEFT.load(Ordering::Relaxed);
+    match left {
+        0 => pass(world(), me),
+        _ => LEFT.store(left - 1, Ordering::Relaxed),
+    }
+}
+
+/// How many bytes of a copy are copied before a [`point`] in the midst of it, which is one before the copy too. None outside of a simulation.
+pub(crate) fn half_of_copy(len: usize) -> usize {
+    point();
+    match is_here() {
+        true => len / 2,
+        false => 0,
+    }
+}
+
+/// Lets another thread have its turn, if one may.
+pub fn give_way() -> bool {
+    let me = ME.get();
+    if me == NOBODY {
+        return false;
+    }
+    // For a moment: who spins waits for somebody else.
+    sleep_here(me, Duration::from_micros(1));
+    true
+}
+
+fn sleep_here(me: usize, time: Duration) {
+    let mut world = world();
+    if let Some(world) = world.as_mut() {
+        world.threads[me].turn = Turn::Waits(0, Some(world.now + time));
+    }
+    pass(world, me);
+}
+
+/// Sleeps for so long, in the time of the simulation if this thread is in one.
+pub fn sleep(time: Duration) {
+    match ME.get() {
+        NOBODY => std::thread::sleep(time),
+        me => sleep_here(me, time),
+    }
+}
+
+/// Waits until what is at the address is told; false if it took longer than this.
+pub(super) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
+    let mut guard = world();
+    if let Some(world) = guard.as_mut() {
+        let until = most.map(|most| world.now.saturating_add(most));
+        world.threads[me].turn = Turn::Waits(on, until);
+    }
+    pass(guard, me);
+    !with_world(|world| world.threads[me].is_late)
+}
+
+pub(super) fn wake(on: usize, all: bool) {
+    if is_here() {
+        with_world(|world| wake_in(world, on, all));
+    }
+}
+
+fn add_thread(world: &mut World) -> usize {
+    world.threads.push(Thread {
+        turn: Turn::May,
+        is_late: false,
+        baton: Arc::default(),
+    });
+    world.threads.len() - 1
+}
+
+fn enter(me: usize) {
+    ME.set(me);
+    LEAVE.with(|_| ());
+    await_baton(world(), me);
+}
+
+/// Starts a thread, which is of the simulation if this one is.
+///
+/// # Errors
+///
+/// The system's error.
+pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    if !is_here() {
+        return builder.spawn(work).map(drop);
+    }
+    let new = with_world(add_thread);
+    let spawned = builder.spawn(move || {
+        enter(new);
+        work();
+    });
+    if spawned.is_err() {
+        with_world(|world| world.threads[new].turn = Turn::Over);
+    }
+    spawned.map(drop)
+}
+
+/// A thread of a simulation that somebody waits for.
+#[derive(Debug)]
+pub struct Joined {
+    thread: usize,
+    panic: Arc<std::sync::Mutex<Option<Box<dyn std::any::Any + Send>>>>,
+}
+
+/// Starts a thread of this simulation that is to be [joined](Joined::join).
+///
+/// # Panics
+///
+/// If the system gives no thread, or this is no simulation.
+#[must_use]
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Joined {
+    assert!(is_here(), "no simulation");
+    let panic: Arc<std::sync::Mutex<Option<Box<dyn std::any::Any + Send>>>> = Arc::default();
+    let thread = with_world(|world| world.threads.len());
+    let of_thread = Arc::clone(&panic);
+    let work = std::panic::AssertUnwindSafe(work);
+    spawn_named(name, move || {
+        if let Err(error) = std::panic::catch_unwind(work) {
+            *of_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    })
+    .expect("a thread");
+    Joined { thread, panic }
+}
+
+impl Joined {
+    /// Waits for its end.
+    ///
+    /// # Panics
+    ///
+    /// If it did.
+    pub fn join(self) {
+        let me = ME.get();
+        while with_world(|world| world.threads[self.thread].turn != Turn::Over) {
+            wait_for(me, joined(self.thread), None);
+        }
+        let panic = self
+            .panic
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(panic) = panic {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// Runs `work` as the first thread of a simulation, and returns when all of its threads have ended. If it gets stuck, the process says that `name` did and
+/// ends.
+///
+/// # Panics
+///
+/// When `work` does.
+pub fn run<R: Send>(
+    name: &str,
+    seed: u64,
+    style: Style,
+    work: impl FnOnce() -> R + Send,
+) -> (R, Trace) {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut new = World {
+        rng: seed,
+        style,
+        running: 0,
+        threads: Vec::new(),
+        now: Duration::from_secs(1000),
+        hash: DefaultHasher::new(),
+        nr_switches: 0,
+        name: name.to_owned(),
+    };
+    add_thread(&mut new);
+    new.draw();
+    *world() = Some(new);
+    let result = std::thread::scope(|scope| {
+        let root = scope.spawn(|| {
+            enter(0);
+            work()
+        });
+        root.join()
+    });
+    let mut guard = world();
+    while guard
+        .as_ref()
+        .is_some_and(|world| world.threads.iter().any(|thread| thread.turn != Turn::Over))
+    {
+        guard = OVER.wait(guard).unwrap_or_else(PoisonError::into_inner);
+    }
+    let over = guard.take().expect("the world of this run");
+    drop(guard);
+    let trace = Trace {
+        hash: over.hash.finish(),
+        nr_switches: over.nr_switches,
+        nr_threads: over.threads.len(),
+    };
+    match result {
+        Ok(result) => (result, trace),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// A moment: the simulation's, or that of the system outside of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(Duration);
+
+#[allow(missing_docs)] // As those of `std`.
+impl Instant {
+    #[must_use]
+    pub fn now() -> Self {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        Self(match is_here() {
+            true => with_world(|world| world.now),
+            false => START.get_or_init(std::time::Instant::now).elapsed(),
+        })
+    }
+
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Self::now().saturating_duration_since(*self)
+    }
+
+    #[must_use]
+    pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    #[must_use]
+    pub fn duration_since(&self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+
+    #[must_use]
+    pub fn checked_add(&self, time: Duration) -> Option<Self> {
+        self.0.checked_add(time).map(Self)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0 + time)
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+}

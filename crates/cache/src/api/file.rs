@@ -262,13 +262,11 @@ impl<S: RefScheme> File<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn view<R, F>(&self, page: u64, mut look: F) -> Result<R, Error>
+    pub fn view<R, F>(&self, page: u64, look: F) -> Result<R, Error>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
-        Viewer(&self.mapping)
-            .view(page, &mut look, &|| self.guide().on_miss(page, 1))
-            .map_err(|error| error.with_op(Op::View))
+        Viewer(&self.mapping).view(page, look, || self.guide().on_miss(page, 1))
     }
 
     /// Whether the page of `token` is as it was seen by the view that the token is of, and nobody is about to change it: two loads, and

@@ -1,16 +1,14 @@
 //! Reads and views at many places in one call.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::{self, PAGE, UNTOUCHED, for_both_schemes};
 use pagewell::io::MemoryBackend;
 use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, ErrorKind, File, ReadRequest};
 use pagewell_testkit::content::content;
 use pagewell_testkit::{Rng, Seed};
-use support::{PAGE, UNTOUCHED, for_both_schemes};
 
 for_both_schemes! {
     a_batch_reads_what_single_reads_do

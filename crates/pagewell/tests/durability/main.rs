@@ -19,34 +19,20 @@
 //! | `histories` | random histories with losses of power, of `pagewell_crash` |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
-#[path = "durability/behind.rs"]
 mod behind;
-#[path = "durability/checkpoints.rs"]
 mod checkpoints;
-#[path = "durability/commits.rs"]
 mod commits;
-#[path = "durability/depth.rs"]
 mod depth;
-#[path = "durability/faults.rs"]
 mod faults;
-#[path = "durability/groups.rs"]
 mod groups;
-#[path = "durability/guards.rs"]
 mod guards;
-#[path = "durability/histories.rs"]
 mod histories;
-#[path = "durability/hooks.rs"]
 mod hooks;
-#[path = "durability/late.rs"]
 mod late;
-#[path = "durability/limits.rs"]
 mod limits;
-#[path = "durability/panics.rs"]
 mod panics;
-#[path = "durability/regressions.rs"]
 mod regressions;
-#[path = "durability/storage.rs"]
 mod storage;
-#[path = "durability/stress.rs"]
 mod stress;
+#[path = "../support/mod.rs"]
 mod support;

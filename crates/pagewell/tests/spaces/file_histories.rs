@@ -1,13 +1,12 @@
 //! Random histories of spaces that have files mapped, shared and private, beside writes to the files themselves, cuts,
 //! evictions and syncs, against plain bytes.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::support::{FRAME_COST, PAGE as FRAME};
 use pagewell::baseline::{CasLoop, Engine, ForkMode};
 use pagewell::io::MemoryBackend;
 use pagewell::refcount::{LockBit, RefScheme};
@@ -18,7 +17,6 @@ use pagewell::space::{
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
 use pagewell_testkit::Seed;
 use pagewell_testkit::rng::Rng;
-use support::{FRAME_COST, PAGE as FRAME};
 
 const PAGE: u64 = FRAME as u64;
 

@@ -1,14 +1,12 @@
 //! Spaces whose areas have a policy, in the frames of a cache: what has to go for them, and on which node. The nodes are
 //! pretended.
 
-mod support;
-
 use std::sync::{Arc, OnceLock};
 
+use crate::support::{FRAME_COST, PAGE};
 use pagewell::io::MemoryBackend;
 use pagewell::space::{CacheSpaces as _, ErrorKind, MapOptions, Policy, Space};
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
-use support::{FRAME_COST, PAGE};
 
 const BYTES: u64 = PAGE as u64;
 

@@ -13,9 +13,7 @@ use pagewell_testkit::wait::bounded_by;
 use pagewell_testkit::{Seed, content};
 use proptest::prelude::*;
 
-mod support;
-
-use support::{PAGE, assert_all_free, cache};
+use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
     viewers_of_a_page_that_is_replaced_see_whole_pages

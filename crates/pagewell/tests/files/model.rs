@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::support;
 use pagewell::refcount::RefScheme;
 use pagewell_testkit::Seed;
 use pagewell_testkit::history::{
@@ -13,9 +14,6 @@ use pagewell_testkit::history::{
 use pagewell_testkit::wait::bounded_by;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-
-mod history;
-mod support;
 
 support::for_both_schemes! {
     histories_agree_with_the_model
@@ -143,7 +141,7 @@ fn histories_agree_with_the_model<S: RefScheme>() {
         };
         let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
         let result = TestRunner::new_with_rng(config, rng).run(&history(), |case| {
-            history::run::<S>(&case).map_err(TestCaseError::fail)
+            crate::history::run::<S>(&case).map_err(TestCaseError::fail)
         });
         if let Err(error) = result {
             panic!("{error}");

@@ -8,9 +8,7 @@ use pagewell::{Cache, ErrorKind, File, OpenOptions, Token, TokenState, Torn, Wri
 use pagewell_testkit::content;
 use pagewell_testkit::wait::not_yet;
 
-mod support;
-
-use support::{PAGE, assert_all_free, cache};
+use crate::support::{self, PAGE, assert_all_free, cache};
 
 support::for_both_schemes! {
     a_token_says_what_has_become_of_its_page

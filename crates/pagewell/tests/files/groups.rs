@@ -1,16 +1,14 @@
 //! Groups of files: what a tenant may have at most, and what it is guaranteed.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::PAGE;
 use pagewell::baseline::Eviction;
 use pagewell::io::MemoryBackend;
 use pagewell::{Cache, Error, ErrorKind, File, Group, OpenOptions, Writeback};
 use pagewell_testkit::Rng;
 use pagewell_testkit::wait::bounded;
-use support::PAGE;
 
 const MIB: u64 = 1 << 20;
 

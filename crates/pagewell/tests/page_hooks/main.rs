@@ -12,22 +12,14 @@
 //! | `ways` | all ways in which pages are read: batches, futures, read-ahead, views, memory spaces |
 //! | `power` | random histories with losses of power |
 
-#[path = "page_hooks/doubles.rs"]
 mod doubles;
-#[path = "page_hooks/ends.rs"]
 mod ends;
-#[path = "page_hooks/flips.rs"]
 mod flips;
-#[path = "page_hooks/full.rs"]
 mod full;
-#[path = "page_hooks/holes.rs"]
 mod holes;
-#[path = "page_hooks/power.rs"]
 mod power;
-#[path = "page_hooks/refusals.rs"]
 mod refusals;
-#[path = "page_hooks/round.rs"]
 mod round;
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "page_hooks/ways.rs"]
 mod ways;

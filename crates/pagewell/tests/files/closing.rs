@@ -1,13 +1,12 @@
 //! When a file is closed: with its last handle, whoever else happens to look at it.
 
-mod support;
-
 use std::any::Any;
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::support::{self, PAGE, cache};
 use pagewell::io::{
     Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
     RacyBytes, RacySource,
@@ -16,7 +15,6 @@ use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded};
-use support::{PAGE, cache};
 
 support::for_both_schemes! {
     a_file_is_closed_though_the_storage_of_another_is_late

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::support::{
+    Hooked, PAGE, Share, UNTOUCHED, assert_all_free, cache, for_both_schemes, scripted,
+};
 use pagewell::io::{Fault, MemoryBackend};
 use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File, OpenOptions};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
-use support::{Hooked, PAGE, Share, UNTOUCHED, assert_all_free, cache, for_both_schemes, scripted};
-
-mod support;
 
 for_both_schemes! {
     concurrent_misses_of_one_page_read_it_once

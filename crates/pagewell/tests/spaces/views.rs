@@ -14,9 +14,7 @@ use pagewell::space::{
 use pagewell::{OpenOptions, Torn, View, Watch, Writeback};
 use pagewell_testkit::content;
 
-mod support;
-
-use support::PAGE;
+use crate::support::PAGE;
 
 fn spaces(nr_nodes: usize) -> Spaces {
     let mut config = PoolConfig::new(4096);

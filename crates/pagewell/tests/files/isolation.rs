@@ -1,8 +1,6 @@
 //! One file's trouble stays its own: its storage hangs or fails, its hook blocks, panics or refuses, its pages are held; and
 //! whoever uses another file reads, writes, syncs and closes as if nothing were the matter.
 
-mod support;
-
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -9,14 +9,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{self, FRAME_COST, PAGE, UNTOUCHED, assert_all_free};
 use pagewell::io::{Backend, FileId, RacyBytes};
 use pagewell::{Builder, Cache, Error, ErrorKind, MAX_FILE_BYTES, Nodes, Op, OpenOptions};
 use pagewell_testkit::content;
 use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait::bounded;
-use support::{FRAME_COST, PAGE, UNTOUCHED, assert_all_free};
-
-mod support;
 
 fn small_cache() -> Cache {
     support::cache(64)
@@ -196,7 +194,7 @@ fn a_file_without_permission_is_denied() {
     let mut as_nobody = Command::new(&copy);
     std::os::unix::process::CommandExt::uid(&mut as_nobody, 65_534);
     let ran = as_nobody
-        .args(["--exact", "a_file_without_permission_is_denied"])
+        .args(["--exact", "bad_input::a_file_without_permission_is_denied"])
         .env(AS_OTHER_USER, &path)
         .current_dir(dir.path())
         .output();

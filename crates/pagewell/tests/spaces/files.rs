@@ -1,10 +1,9 @@
 //! Files of a cache that are mapped into spaces.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::support::{self, FRAME_COST, PAGE};
 use pagewell::frame::{FramePool, Order, PoolConfig};
 use pagewell::io::{Backend as _, Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell::space::{
@@ -12,7 +11,6 @@ use pagewell::space::{
 };
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, until};
-use support::{FRAME_COST, PAGE};
 
 const BYTES: u64 = PAGE as u64;
 

@@ -45,7 +45,10 @@ pub use alloc::{AllocError, AllocRequest, LowMemory, Place, Reserve};
 pub use count::refcount;
 pub use lists::{FreeBlocks, Poisoned, PoolStats};
 pub use memory::{HugePages, Nodes, PoolConfig, PoolError, Watermarks, numa};
-pub use pool::{FramePool, FrameRange, FrameRef, FrameView, Hold, TryGetFrame, UniqueFrame};
+pub use pool::{
+    FramePool, FrameRange, FrameRef, FrameView, HasPool, Hold, OwnedHold, PoolOwner, TryGetFrame,
+    UniqueFrame,
+};
 pub use raw::{FreeError, FreeRange, Freed, Misuse};
 pub use records::FrameMeta;
 pub use words::{

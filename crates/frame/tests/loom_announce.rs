@@ -10,12 +10,13 @@
 // Not loom's: what shares the pool is no part of the run.
 use std::sync::Arc;
 
+use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
-    FRAME_BYTES, FrameKind, FrameNr, FramePool, FrameRef, Hold, Nodes, Order, PoolConfig,
-    UniqueFrame,
+    FRAME_BYTES, FrameKind, FrameNr, FramePool, FrameRef, HasPool, Hold, Nodes, Order, OwnedHold,
+    PoolConfig, PoolOwner, UniqueFrame,
 };
 use pagewell_sync::shard::Identity;
 
@@ -42,16 +43,22 @@ fn marked() -> (Arc<Pool>, FrameNr) {
     let mut config = PoolConfig::new(NR_FRAMES);
     config.nodes = Nodes::Unbound(1);
     let pool = Arc::new(Pool::new(&config).unwrap());
+    let frame = mark_one(&pool);
+    (pool, frame)
+}
+
+/// A page in `pool` that is marked: its owner's reference is left.
+fn mark_one(pool: &Pool) -> FrameNr {
     let unique = pool.alloc(Order::ZERO).unwrap();
     fill(&unique, OURS);
     // SAFETY: (K) nobody else uses the pool.
     let frame = unsafe { unique.publish(FrameKind::Page, (0, 0), 1) };
-    let reference = owners(&pool, frame);
+    let reference = owners(pool, frame);
     // This thread has a block, and is its owner.
     let _ = pool.note_counted(&reference);
     assert!(pool.mark(&reference));
     reference.into_raw();
-    (pool, frame)
+    frame
 }
 
 /// The reference of the owner, which the models take once.
@@ -313,5 +320,188 @@ fn loom_announce_vs_drop_elsewhere() {
         drop((second, third));
         other.join().unwrap();
         assert_all_free(&pool);
+    });
+}
+
+/// What a pool is a part of, as it is of a cache: its users share it. A user that wants to go on after the last of them has a reference that
+/// borrows nothing.
+struct Inside {
+    pool: Pool,
+    /// Whether all frames are to be free at the end, and how many pools there are.
+    is_all_free: bool,
+    nr_pools: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl HasPool for Inside {
+    type Scheme = LockBit;
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn is_in_child(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if self.is_all_free {
+            assert_all_free(&self.pool);
+        }
+        let nr_pools = &self.nr_pools;
+        // ORDERING: Relaxed; loom runs one thread at a time, and does not see this.
+        nr_pools.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// The users of a pool: the last one to leave drops its owner, as the last handle of a cache does.
+#[derive(Clone)]
+struct User {
+    owner: Arc<Mutex<Option<PoolOwner<Inside>>>>,
+    nr_users: Arc<AtomicU64>,
+}
+
+impl User {
+    fn shared(&self) -> Arc<Inside> {
+        Arc::clone(self.owner.lock().unwrap().as_ref().unwrap())
+    }
+
+    /// A reference that is announced, by a thread that has used the pool before.
+    fn announce(&self, frame: FrameNr) -> Option<OwnedHold<Inside>> {
+        let shared = self.shared();
+        if let pagewell_frame::TryGetFrame::Taken(reference) = shared.pool.try_get(frame) {
+            let _ = shared.pool.note_counted(&reference);
+        }
+        // SAFETY: (P) it is a field of what is shared; (L) the users have the only owner, and this is one of them.
+        unsafe { OwnedHold::try_announce(&shared, frame, || true) }
+    }
+
+    fn leave(self) {
+        // ORDERING: AcqRel, as the count of an `Arc`: what all others have done comes before the end.
+        if self.nr_users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let owner = self.owner.lock().unwrap().take();
+            drop(owner);
+        }
+    }
+}
+
+/// A pool of so many users, with a page that is marked; how many pools there are of this model.
+fn used_by(
+    nr_users: u64,
+    is_all_free: bool,
+) -> (User, FrameNr, Arc<std::sync::atomic::AtomicUsize>) {
+    let mut config = PoolConfig::new(NR_FRAMES);
+    config.nodes = Nodes::Unbound(1);
+    let nr_pools = Arc::new(std::sync::atomic::AtomicUsize::new(1));
+    let inside = Inside {
+        pool: Pool::new(&config).unwrap(),
+        is_all_free,
+        nr_pools: Arc::clone(&nr_pools),
+    };
+    let frame = mark_one(&inside.pool);
+    let user = User {
+        owner: Arc::new(Mutex::new(Some(PoolOwner::new(Arc::new(inside))))),
+        nr_users: Arc::new(AtomicU64::new(nr_users)),
+    };
+    (user, frame, nr_pools)
+}
+
+#[track_caller]
+fn assert_owned_ours(hold: &OwnedHold<Inside>) {
+    let mut bytes = [0; FRAME_BYTES];
+    hold.bytes().copy_to(0, &mut bytes);
+    assert!(bytes.iter().all(|byte| *byte == OURS), "{bytes:x?}");
+}
+
+/// A thread that leaves the pool with a reference in hand.
+fn goes_on(user: User, frame: FrameNr) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let hold = user.announce(frame);
+        user.leave();
+        if let Some(hold) = hold {
+            assert!(hold.is_announced());
+            assert_owned_ours(&hold);
+            drop(hold);
+        }
+    })
+}
+
+/// The last user of a pool leaves while another thread ends its announcement: the pool is there until then, and is freed by one of them.
+#[test]
+fn loom_announce_owned_vs_end_of_pool() {
+    check(3, || {
+        let (user, frame, nr_pools) = used_by(2, true);
+        let other = goes_on(user.clone(), frame);
+        {
+            let shared = user.shared();
+            shared.pool.retire(frame);
+            drop(owners(&shared.pool, frame));
+        }
+        user.leave();
+        other.join().unwrap();
+        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(left, 0, "a pool that nobody uses is there");
+    });
+}
+
+/// The same of a page that nobody has taken out: it is the pool that is left, and not the frame that is retired.
+#[test]
+fn loom_announce_owned_of_what_stays_vs_end_of_pool() {
+    check(3, || {
+        let (user, frame, nr_pools) = used_by(2, false);
+        let other = goes_on(user.clone(), frame);
+        user.leave();
+        other.join().unwrap();
+        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(left, 0, "a pool that nobody uses is there");
+    });
+}
+
+/// Two threads end announcements of a pool that was left: each may be the last, and a look of one finds that the other has ended and frees the pool.
+#[test]
+fn loom_announce_owned_vs_owned_of_a_left_pool() {
+    check(2, || {
+        let (user, frame, nr_pools) = used_by(1, false);
+        let (first, second) = (user.announce(frame), user.announce(frame));
+        assert!(first.is_some() && second.is_some());
+        user.leave();
+        let other = thread::spawn(move || {
+            let first = first.unwrap();
+            assert_owned_ours(&first);
+            drop(first);
+        });
+        let second = second.unwrap();
+        assert_owned_ours(&second);
+        drop(second);
+        other.join().unwrap();
+        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(left, 0, "a pool that nobody uses is there");
+    });
+}
+
+/// An announcement is handed over to the count by the successor of its thread, while it ends elsewhere; then the last user leaves.
+#[test]
+fn loom_announce_owned_vs_end_of_thread_and_pool() {
+    check(3, || {
+        let (user, frame, nr_pools) = used_by(1, true);
+        let (me, successor) = (Identity::new(0, 1), Identity::new(0, 77));
+        let shared = user.shared();
+        // SAFETY: (P), (L) as of users.
+        let hold = unsafe { OwnedHold::try_announce_as(me, &shared, frame, || true) };
+        let hold = hold.expect("it is marked");
+        let other = thread::spawn(move || {
+            assert_owned_ours(&hold);
+            drop(hold);
+        });
+        let reference = owners(&shared.pool, frame);
+        let _ = shared.pool.note_counted_as(successor, &reference);
+        shared.pool.retire(frame);
+        drop(reference);
+        drop(shared);
+        user.leave();
+        other.join().unwrap();
+        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(left, 0, "a pool that nobody uses is there");
     });
 }

@@ -1,10 +1,51 @@
 //! A cell whose exclusive use its caller guarantees; in the models it is loom's, which checks that.
+//!
+//! [`Life`]: that a value is not used any more when it ends.
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
 
 #[cfg(not(loom))]
 pub(crate) use plain::UnsafeCell;
+
+/// The life of a value that its users keep by a protocol of their own. Models check that each use comes before the end; elsewhere it is nothing.
+#[derive(Debug)]
+pub struct Life {
+    #[cfg(loom)]
+    cell: UnsafeCell<()>,
+}
+
+// SAFETY: nothing is in the cell; that its uses and its end are ordered is what loom checks.
+#[cfg(loom)]
+#[allow(unsafe_code)]
+unsafe impl Sync for Life {}
+
+impl Life {
+    /// It begins.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)] // Nothing is gained by one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            #[cfg(loom)]
+            cell: UnsafeCell::new(()),
+        }
+    }
+
+    /// The value is used.
+    #[inline(always)]
+    pub fn used(&self) {
+        #[cfg(loom)]
+        self.cell.with(|_| ());
+    }
+
+    /// The value ends: every use has come before.
+    #[inline(always)]
+    pub fn end(&mut self) {
+        #[cfg(loom)]
+        self.cell.with_mut(|_| ());
+    }
+}
 
 #[cfg(not(loom))]
 mod plain {

@@ -5,6 +5,8 @@
 //! `SeqCst` fence, each lock taken (by [`lock`](crate::lock) and its like; to release it is not noted again), each change of the
 //! count of a [`Arc`]. Loads are not, nor the bytes of pages.
 
+#![allow(unsafe_code)] // Counted pointers as addresses.
+
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
@@ -188,6 +190,25 @@ impl<T> Arc<T> {
 
     pub fn strong_count(this: &Self) -> usize {
         std::sync::Arc::strong_count(&this.0)
+    }
+
+    pub fn as_ptr(this: &Self) -> *const T {
+        std::sync::Arc::as_ptr(&this.0)
+    }
+
+    pub fn into_raw(this: Self) -> *const T {
+        // SAFETY: the field is moved out, once.
+        let inner = unsafe { std::ptr::read(&raw const this.0) };
+        std::mem::forget(this);
+        std::sync::Arc::into_raw(inner)
+    }
+
+    /// # Safety
+    ///
+    /// As of that of `std`.
+    pub unsafe fn from_raw(pointer: *const T) -> Self {
+        // SAFETY: as the caller says.
+        Self(unsafe { std::sync::Arc::from_raw(pointer) })
     }
 
     pub fn downgrade(this: &Self) -> Weak<T> {

@@ -9,6 +9,7 @@
 //! | [`atomic`] | the atomic types and fences |
 //! | `counted` | the atomics of one test, which note what is written to memory that threads share |
 //! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
+//! | [`cell`] | cells that models check, and lives |
 //! | [`parking`] | waiting for a word to change |
 //! | [`per_thread`] | one value for each thread, which others can still reach |
 //! | `simulated` | one schedule that a seed decides: locks, atomics, threads and time of a simulation |
@@ -25,7 +26,7 @@ compile_error!("Pagewell needs a 64-bit target");
 pub mod asymmetric;
 pub mod atomic;
 pub mod bytes;
-mod cell;
+pub mod cell;
 #[cfg(all(pagewell_counted, not(loom)))]
 pub mod counted;
 pub mod parking;

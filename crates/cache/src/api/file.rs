@@ -340,14 +340,34 @@ impl<S: RefScheme> File<S> {
         PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// As [`pin`](Self::pin), but the guard owns a share of the file and borrows nothing.
+    /// As [`pin`](Self::pin), but the guard borrows nothing: it may outlive the handle, the file and the cache. It keeps the page's bytes, and the
+    /// memory that they are in; it does not keep the file open.
     ///
     /// # Errors
     ///
     /// As [`pin`](Self::pin).
+    #[inline]
     pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
-        OwnedPageGuard::new(pagewell_sync::Arc::clone(self.mapping.mapping()), page)
-            .map_err(|error| error.with_op(Op::Pin))
+        match OwnedPageGuard::announced(&self.mapping, page) {
+            Some(guard) => Ok(guard),
+            None => self.pin_owned_by_count(page),
+        }
+    }
+
+    /// As `pin_by_count`.
+    #[inline(never)]
+    fn pin_owned_by_count(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
+        OwnedPageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
+    }
+
+    /// A baseline: as [`pin_owned`](Self::pin_owned), but always counted, as [`pin_counted`](Self::pin_counted).
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin).
+    #[cfg(feature = "baselines")]
+    pub fn pin_owned_counted(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
+        OwnedPageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
     /// How the file's bytes are transferred: past the operating system's cache, or why not; none if the storage is one of the program's

@@ -99,7 +99,7 @@ impl<S: RefScheme> Opened<S> {
         let id = backend.id();
         let (share, origin) = files.registry.open_or_make(id, |number| {
             let keeper: Arc<dyn Keeper> = Arc::<Files<S>>::clone(files);
-            let shared = Arc::clone(&files.shared);
+            let shared = pagewell_sync::Arc::clone(&files.shared);
             let known_by = (id, number);
             Mapping::new((shared, keeper), backend, path, page_size, known_by, how)
         })?;

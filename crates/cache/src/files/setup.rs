@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::{FramePool, PoolOwner};
 use pagewell_sync::Mutex;
 
 use crate::base::engines::Engines;
@@ -31,7 +31,8 @@ pub(crate) fn files_with<S: RefScheme>(
     eviction: Eviction,
     engines: Engines,
 ) -> Arc<Files<S>> {
-    let shared = Arc::new(Shared::new(pool, limits, eviction, engines));
+    let shared = Shared::new(pool, limits, eviction, engines);
+    let shared = PoolOwner::new(pagewell_sync::Arc::new(shared));
     let calls = Arc::clone(&shared.pressure.calls);
     let files = Arc::new(Files {
         registry: Registry::new(),

@@ -1,7 +1,8 @@
 //! The state that is one for a cache.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
+use pagewell_frame::PoolOwner;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Mutex;
 
@@ -14,7 +15,8 @@ use crate::supply::parts::Supply;
 /// The state that is one for a cache: what its files share, and the files.
 #[derive(Debug)]
 pub(crate) struct Files<S: RefScheme> {
-    pub(crate) shared: Arc<Shared<S>>,
+    /// Each file keeps this, as long as it is open: so nothing is pinned any more when the owner of the frames goes.
+    pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
     /// The threads that write back.
     pub(crate) flushers: Flushers<Self>,

@@ -96,7 +96,7 @@ pub(crate) struct Mapping<S: RefScheme> {
     hooks: Option<Hooks>,
     /// What the budget is charged with for the record and for what belongs to it.
     pub(super) charged: usize,
-    shared: Arc<Shared<S>>,
+    shared: pagewell_sync::Arc<Shared<S>>,
 }
 
 /// What all hits load, in one cache line.
@@ -277,7 +277,7 @@ impl<S: RefScheme> Mapping<S> {
     /// An empty mapping of `backend`'s file, which is called `path` in errors. The registry knows it by `id`, which the
     /// backend has told once, and by `number`.
     pub(crate) fn new(
-        (shared, keeper): (Arc<Shared<S>>, Arc<dyn Keeper>),
+        (shared, keeper): (pagewell_sync::Arc<Shared<S>>, Arc<dyn Keeper>),
         backend: Arc<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
@@ -493,8 +493,8 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// The part of the cache that its files share, to be kept.
-    #[cfg(not(loom))]
-    pub(super) fn shared_arc(&self) -> &Arc<Shared<S>> {
+    #[inline(always)]
+    pub(crate) fn shared_arc(&self) -> &pagewell_sync::Arc<Shared<S>> {
         &self.shared
     }
 

@@ -3,8 +3,8 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::{FramePool, HasPool};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
@@ -15,7 +15,7 @@ use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 use crate::supply::policy::Eviction;
 
-/// The part of the cache that its files share; each room below has a part of it.
+/// The part of the cache that its files share; each room below has a part of it. Pins that borrow nothing keep it, and nothing else: the pool is in it.
 #[derive(Debug)]
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) home: Home,
@@ -47,6 +47,20 @@ fn waits_of(engines: &Arc<Engines>) -> WaitTable {
 #[cfg(loom)]
 fn waits_of(_: &Arc<Engines>) -> WaitTable {
     WaitTable::new()
+}
+
+impl<S: RefScheme> HasPool for Shared<S> {
+    type Scheme = S;
+
+    #[inline(always)]
+    fn pool(&self) -> &FramePool<S> {
+        self.supply.pool()
+    }
+
+    #[inline(always)]
+    fn is_in_child(&self) -> bool {
+        !self.home.is_here()
+    }
 }
 
 impl<S: RefScheme> Shared<S> {

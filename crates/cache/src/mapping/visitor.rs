@@ -22,7 +22,7 @@ pub(crate) struct Visitor<S: RefScheme> {
 /// A counted visitor.
 #[derive(Debug)]
 struct Leaving<S: RefScheme> {
-    shared: std::sync::Arc<Shared<S>>,
+    shared: Arc<Shared<S>>,
     users: Arc<Users>,
 }
 
@@ -41,7 +41,7 @@ impl<S: RefScheme> Visitor<S> {
             return None;
         }
         let leaving = Leaving {
-            shared: std::sync::Arc::clone(mapping.shared_arc()),
+            shared: Arc::clone(mapping.shared_arc()),
             users: Arc::clone(mapping.users()),
         };
         Some(Self {

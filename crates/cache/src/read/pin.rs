@@ -4,12 +4,12 @@ use std::fmt;
 use std::ops::Deref;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_frame::{FrameNr, FrameRef, Hold};
-use pagewell_sync::Arc;
+use pagewell_frame::{FrameRef, Hold, OwnedHold};
 
 use crate::base::error::{Error, Op};
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
+use crate::mapping::shared::Shared;
 use crate::read::lookup::Lookup;
 use crate::read::pinner::Pinner;
 use crate::read::raw;
@@ -23,11 +23,12 @@ pub struct PageGuard<'f, S: RefScheme = LockBit> {
     len: usize,
 }
 
-/// A pinned page that owns a share of its file: as [`PageGuard`], without the borrow.
+/// A pinned page of a file: as [`PageGuard`], without the borrow.
+///
+/// The bytes stay as they are while the guard exists, whatever becomes of the page, of the file and of the cache: it keeps the memory that they are
+/// in. It does not keep the file open: that is closed when its last handle goes ([`File`](crate::File)).
 pub struct OwnedPageGuard<S: RefScheme = LockBit> {
-    mapping: Arc<Mapping<S>>,
-    /// The guard owns the reference to this frame.
-    frame: FrameNr,
+    hold: OwnedHold<Shared<S>>,
     len: usize,
 }
 
@@ -77,19 +78,46 @@ impl<S: RefScheme> PageGuard<'_, S> {
 }
 
 impl<S: RefScheme> OwnedPageGuard<S> {
-    pub(crate) fn new(mapping: Arc<Mapping<S>>, page: PageNr) -> Result<Self, Error> {
-        let (reference, len) = pin(&mapping, page)?;
-        let frame = reference.into_raw();
-        Ok(Self::of(mapping, frame, len))
+    /// As [`PageGuard::announced`].
+    #[inline(always)]
+    pub(crate) fn announced(mapping: &Mapping<S>, page: PageNr) -> Option<Self> {
+        let (hold, len) = Pinner(mapping).announced_owned(page)?;
+        Some(Self { hold, len })
     }
 
-    /// A guard of a page of `len` bytes in `frame`, the reference to which becomes the guard's.
-    pub(crate) fn of(mapping: Arc<Mapping<S>>, frame: FrameNr, len: usize) -> Self {
-        Self {
-            mapping,
-            frame,
-            len,
-        }
+    /// As [`PageGuard::new`].
+    pub(crate) fn new(mapping: &Mapping<S>, page: PageNr) -> Result<Self, Error> {
+        let (reference, len) = pin(mapping, page)?;
+        Ok(Self::of(mapping, page, reference, len))
+    }
+
+    /// A guard of `page`, which has `len` bytes, by a counted reference to its frame. If the page is pinned again and again, the next ones may be
+    /// announced.
+    pub(crate) fn of(
+        mapping: &Mapping<S>,
+        page: PageNr,
+        reference: FrameRef<'_, S>,
+        len: usize,
+    ) -> Self {
+        Pinner(mapping).note_counted(page, &reference);
+        let hold = raw::owned_counted(mapping, reference);
+        Self { hold, len }
+    }
+
+    /// As [`PageGuard::counted`].
+    #[cfg(feature = "baselines")]
+    pub(crate) fn counted(mapping: &Mapping<S>, page: PageNr) -> Result<Self, Error> {
+        let (reference, len) = pin(mapping, page)?;
+        let hold = raw::owned_counted(mapping, reference);
+        Ok(Self { hold, len })
+    }
+}
+
+#[cfg(feature = "baselines")]
+impl<S: RefScheme> OwnedPageGuard<S> {
+    /// Whether the pin is announced in memory of the thread that has made it, and not counted: for tests and benchmarks.
+    pub fn is_announced(&self) -> bool {
+        self.hold.is_announced()
     }
 }
 
@@ -105,17 +133,7 @@ impl<S: RefScheme> Deref for OwnedPageGuard<S> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        raw::pinned_slice(self.mapping.pool(), self.frame, self.len)
-    }
-}
-
-impl<S: RefScheme> Drop for OwnedPageGuard<S> {
-    fn drop(&mut self) {
-        let reference = raw::guards_reference(self.mapping.pool(), self.frame);
-        if !self.mapping.shared().home.is_here() {
-            // Dropping the last handle would wait for locks that nobody releases in a child.
-            reference.into_raw();
-        }
+        raw::pinned_slice(self.hold.pool(), self.hold.frame(), self.len)
     }
 }
 

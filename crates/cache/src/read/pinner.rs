@@ -25,11 +25,13 @@
 //! tests `announce-*`; the mutants `announce-*`, `emptied-without-retiring`.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FrameRef, Hold};
+use pagewell_frame::{FrameNr, FrameRef, Hold, OwnedHold};
 
 use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::mapping::record::Mapping;
+use crate::mapping::shared::Shared;
+use crate::read::raw;
 
 /// Pins of pages of a file.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,26 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
     /// those of the module's text.
     #[inline(always)]
     pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m, S>, usize)> {
+        self.announced_by(page, |frame, is_still| {
+            self.0.pool().try_announce(frame, is_still)
+        })
+    }
+
+    /// As [`announced`](Self::announced), a reference that borrows nothing.
+    #[inline(always)]
+    pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared<S>>, usize)> {
+        self.announced_by(page, |frame, is_still| {
+            raw::try_announce_owned(self.0, frame, is_still)
+        })
+    }
+
+    /// The steps, of which the caller knows how to do 2 and 3: for a frame, and what steps 4 and 5 say.
+    #[inline(always)]
+    fn announced_by<H>(
+        self,
+        page: PageNr,
+        announce: impl FnOnce(FrameNr, &mut dyn FnMut() -> bool) -> Option<H>,
+    ) -> Option<(H, usize)> {
         // A child of `fork` is told so by the counted pin.
         if !self.0.shared().home.is_here() {
             return None;
@@ -52,7 +74,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         let mut rest = 0;
         // 2 and 3.
         let frame = FrameNr::new(seen.slot.frame());
-        let hold = self.0.pool().try_announce(frame, || {
+        let hold = announce(frame, &mut || {
             // 4. (An index has no slots beyond `MAX_FILE_BYTES`, so the page begins where this says.)
             rest = self.0.size().saturating_sub(page << self.0.page_shift());
             // 5. Acquire, as step 4, so they stay in this order.

@@ -3,10 +3,14 @@
 #![allow(unsafe_code)] // See above.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView};
+use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView, OwnedHold};
+use pagewell_sync::Arc;
 use pagewell_sync::bytes::RacySource;
 #[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
+
+use crate::mapping::record::Mapping;
+use crate::mapping::shared::Shared;
 
 /// Copies `dst.len()` bytes of a page from byte `off` of it on. The page begins at `frame`, which a slot of
 /// the caller's index has named; `off + dst.len()` is within the page.
@@ -47,14 +51,25 @@ pub(super) fn racy_page<'a, S: RefScheme>(
     unsafe { view.bytes(frame, 0, len) }.source()
 }
 
-/// The reference that a guard keeps as a bare number.
-pub(crate) fn guards_reference<S: RefScheme>(
-    pool: &FramePool<S>,
+/// An announced reference to `frame` that borrows nothing, as [`OwnedHold::try_announce`] says.
+#[inline(always)]
+pub(super) fn try_announce_owned<S: RefScheme>(
+    mapping: &Mapping<S>,
     frame: FrameNr,
-) -> FrameRef<'_, S> {
-    // SAFETY: (A) the guard took the reference apart when it was made and calls this once, when it is
-    // dropped.
-    unsafe { FrameRef::from_raw(pool, frame) }
+    is_still: impl FnOnce() -> bool,
+) -> Option<OwnedHold<Shared<S>>> {
+    // SAFETY: (P) the pool is a field of what the cache's files share, which is not moved out of its `Arc`. (L) The mapping keeps the owner of all files,
+    // which has the only owner of the pool; so both are there while the mapping is borrowed.
+    unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
+}
+
+/// The counted `reference`, which borrows nothing any more.
+pub(super) fn owned_counted<S: RefScheme>(
+    mapping: &Mapping<S>,
+    reference: FrameRef<'_, S>,
+) -> OwnedHold<Shared<S>> {
+    // SAFETY: (P) as above.
+    unsafe { OwnedHold::counted(Arc::clone(mapping.shared_arc()), reference) }
 }
 
 /// The first `len` bytes of a page that a guard holds, by a counted reference or an announced one.

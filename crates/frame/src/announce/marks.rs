@@ -1,12 +1,15 @@
 //! Marks, and looks: see the text of the room.
 
+use std::any::Any;
 use std::fmt;
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicBool, Ordering};
+use pagewell_sync::cell::Life;
 use pagewell_sync::shard::{Identity, Padded};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
+use super::board::Exit;
 use super::slots::{Ended, Scan, Slot, Slots, Word};
 use crate::count::RefScheme;
 use crate::lists::FreeLists;
@@ -22,8 +25,12 @@ const MOST_DOUBTED: usize = 256;
 /// One frame of so many may be marked.
 const SHARE: usize = if cfg!(loom) { 2 } else { 8 };
 
+/// A share of what a pool is a part of, which is kept by it.
+pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
+
 /// Announced references to the frames of one pool.
 pub(crate) struct Announcements {
+    life: Life,
     slots: Slots,
     /// Whether the system refused a fence: then no look succeeds.
     is_refused: Padded<AtomicBool>,
@@ -33,7 +40,7 @@ pub(crate) struct Announcements {
 }
 
 /// What the lock guards, besides all marks (I2).
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     /// No block from this one on has an owner.
     nr_used: usize,
@@ -45,12 +52,17 @@ struct State {
     retired: Vec<FrameNr>,
     /// The same after a look which found them announced: who ends that looks again.
     kept: Vec<FrameNr>,
+    /// How many references that were handed over to the count, and not given back yet, are of holders that borrow nothing.
+    nr_handed_over: usize,
+    /// What keeps the pool for such holders, when nobody else uses it any more: until there are none (I6).
+    keeper: Option<Keeper>,
 }
 
 impl Announcements {
     /// For so many threads.
     pub(crate) fn new(nr_threads: usize, fences: Fences) -> Self {
         Self {
+            life: Life::new(),
             slots: Slots::new(nr_threads, fences),
             is_refused: Padded(AtomicBool::new(false)),
             is_pending: Padded(AtomicBool::new(false)),
@@ -65,26 +77,25 @@ impl Announcements {
             && !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Steps 1 to 3: an announced reference to `frame`, if that is marked and a slot is free. `is_still` says whether the frame is the one
-    /// that the caller wants.
+    /// Steps 1 to 3: an announced reference to the frame of `word`, if that is marked and a slot is free. `is_still` says whether the frame is the
+    /// one that the caller wants.
     #[inline(always)]
     pub(crate) fn announce<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,
         me: Identity,
-        frame: FrameNr,
+        word: Word,
         is_still: impl FnOnce() -> bool,
-    ) -> Option<(&Slot, Word)> {
-        let record = lists.table.get(frame.index())?;
+    ) -> Option<&Slot> {
+        let record = lists.table.get(word.frame().index())?;
         // Before anything is announced: most frames have no mark.
         if !record.is_open() {
             return None;
         }
-        let word = Word::new(frame, me.serial());
         let slot = self.slots.announce(me, word)?;
         // In this order: see the text of the room.
         if record.is_open() && is_still() {
-            return Some((slot, word));
+            return Some(slot);
         }
         self.give_up(lists, slot, word);
         None
@@ -102,6 +113,19 @@ impl Announcements {
     #[inline(always)]
     pub(crate) fn end(&self, slot: &Slot, word: Word) -> Ended {
         slot.end(word, self.slots.fences)
+    }
+
+    /// The pool is used, by who has an announced reference.
+    #[inline(always)]
+    pub(crate) fn used(&self) {
+        self.life.used();
+    }
+
+    /// What steps 5 to 7 take that the pool is not touched for: for a holder that borrows nothing of it.
+    #[inline(always)]
+    pub(crate) fn exit(&self) -> (Fences, Exit) {
+        self.life.used();
+        (self.slots.fences, self.slots.exit())
     }
 
     /// Notes that this thread, which is `me`, has taken a counted reference to `frame`; whether it takes so many that the frame is worth a mark
@@ -137,8 +161,9 @@ impl Announcements {
         let take_back = |frame| {
             let _kept = lists.meta(frame).refs.put();
         };
-        if let Some(nr_used) = self.slots.take_over(me, hand_over, take_back) {
-            state.nr_used = state.nr_used.max(nr_used);
+        if let Some(taken) = self.slots.take_over(me, hand_over, take_back) {
+            state.nr_used = state.nr_used.max(taken.nr_used);
+            state.nr_handed_over += taken.nr_owned;
         }
         // What was kept for the thread before us is counted now.
         let has_kept = !state.kept.is_empty();
@@ -216,9 +241,56 @@ impl Announcements {
         }
     }
 
+    /// Leaves the pool, of which nobody announces anything any more, to the holders of announcements who borrow nothing of it: `keeper` keeps it as
+    /// long as there are any. If there are none, it is returned.
+    #[cold]
+    pub(crate) fn leave<S: RefScheme>(
+        &self,
+        lists: &FreeLists<S>,
+        keeper: Keeper,
+    ) -> Option<Keeper> {
+        self.lock().keeper = Some(keeper);
+        self.look_at_all(lists).1
+    }
+
+    /// From now on nobody gets at the pool who has ended an announcement. It is about to be freed.
+    pub(crate) fn close(&self) {
+        self.slots.close();
+    }
+
+    /// Puts the counted reference of a holder who borrows nothing, and whose announcement was handed over to the count. What kept the pool for it
+    /// is returned, if it is no longer needed.
+    #[cold]
+    pub(crate) fn put_handed_over<S: RefScheme>(
+        &self,
+        lists: &FreeLists<S>,
+        frame: FrameNr,
+    ) -> Option<Keeper> {
+        put(lists, frame);
+        let mut state = self.lock();
+        state.nr_handed_over -= 1;
+        let is_left = state.keeper.is_some();
+        drop(state);
+        if is_left {
+            self.look_at_all(lists).1
+        } else {
+            None
+        }
+    }
+
     /// Steps a to f, for everything that is doubted or retired; how many frames have lost their mark's reference.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
+        // The caller has the pool, so what it lets go is not the last that keeps it.
+        self.look_at_all(lists).0
+    }
+
+    /// As [`look`](Self::look); also what keeps the pool for holders who borrow nothing of it, if it was left to them and there are none.
+    #[cold]
+    pub(crate) fn look_at_all<S: RefScheme>(
+        &self,
+        lists: &FreeLists<S>,
+    ) -> (usize, Option<Keeper>) {
         let mut released = Vec::new();
         let mut state = self.lock();
         self.set_pending(false);
@@ -230,14 +302,16 @@ impl Announcements {
         }
         // b. What was kept needs none: it was closed before an earlier one.
         let needs_fence = !(doubted.is_empty() && state.retired.is_empty());
+        let mut retired = std::mem::take(&mut state.retired);
         if needs_fence && self.heavy().is_none() {
-            for frame in doubted {
+            // These may be announced, and nobody see it.
+            for frame in doubted.drain(..) {
                 lists.meta(frame).set_mark(ON);
             }
-            return 0;
+            state.retired = std::mem::take(&mut retired);
         }
-        // c.
-        let scan = self.slots.scan(state.nr_used);
+        // c. (Who borrows nothing of a pool that was left has announced before, and is seen without a fence: I6.)
+        let mut scan = self.slots.scan(state.nr_used);
         // d.
         for frame in doubted {
             if scan.has(frame) {
@@ -247,22 +321,27 @@ impl Announcements {
             }
         }
         let mut kept = std::mem::take(&mut state.kept);
-        kept.append(&mut state.retired);
+        kept.append(&mut retired);
         keep_announced(lists, &mut kept, &scan, &mut released);
-        let places: Vec<_> = kept.iter().flat_map(|frame| scan.places(*frame)).collect();
+        let mut places: Vec<_> = kept.iter().flat_map(|frame| scan.places(*frame)).collect();
+        if state.keeper.is_some() {
+            places.extend(scan.owned());
+        }
         if self.slots.want(state.nr_used, &places) && self.heavy().is_some() {
             // e and f. (Where the fence is refused, those who end their announcements find them wanted soon enough, or the frames stay.)
-            let scan = self.slots.scan(state.nr_used);
+            scan = self.slots.scan(state.nr_used);
             keep_announced(lists, &mut kept, &scan, &mut released);
         }
         state.kept = kept;
         state.nr_marked -= released.len();
+        let is_needed = !scan.owned().is_empty() || state.nr_handed_over != 0;
+        let let_go = if is_needed { None } else { state.keeper.take() };
         drop(state);
         // Without the lock: a put may free the frame.
         for frame in &released {
             put(lists, *frame);
         }
-        released.len()
+        (released.len(), let_go)
     }
 
     /// How many frames have a mark's reference.
@@ -271,6 +350,7 @@ impl Announcements {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
+        self.life.used();
         lock(&self.state)
     }
 
@@ -318,6 +398,12 @@ pub(crate) fn put<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) {
     if record.refs.put().is_last() {
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
+    }
+}
+
+impl Drop for Announcements {
+    fn drop(&mut self) {
+        self.life.end();
     }
 }
 

@@ -72,9 +72,11 @@
 //! Proved by: `tests/loom_announce.rs`, the models `loom_announced_*` of the cache; the litmus tests `announce-*`; the mutants
 //! `announce-*`; `tests/announce.rs`.
 
+mod board;
 mod marks;
 mod scores;
 mod slots;
 
-pub(crate) use self::marks::Announcements;
+pub(crate) use self::board::Exit;
+pub(crate) use self::marks::{Announcements, Keeper};
 pub(crate) use self::slots::{Ended, Slot, Word};

@@ -18,6 +18,15 @@ const CONTENDED: u32 = 4;
 pub(super) struct Scores([AtomicU64; NR]);
 
 impl Scores {
+    /// Forgets everything: the thread is gone, and so is the pool.
+    #[cfg(not(loom))]
+    pub(super) fn clear(&self) {
+        for place in &self.0 {
+            // ORDERING: Relaxed; as in `note`.
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Notes a counted reference; whether the frame is worth a mark. Only the owner calls it.
     ///
     /// A frame that comes gains, and the one that is in its place loses: so what comes often among many that come once stays.

@@ -1,4 +1,4 @@
-//! [`Hold`]: a reference that is counted, or announced.
+//! [`Hold`]: a reference that is counted, or announced. [`OwnedHold`](super::OwnedHold) is the one that borrows nothing.
 
 use std::fmt;
 
@@ -128,9 +128,9 @@ impl<S: RefScheme> FramePool<S> {
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
     ) -> Option<Hold<'_, S>> {
-        let (slot, word) = self
-            .announcements()
-            .announce(self.lists(), me, frame, is_still)?;
+        let word = Word::new(frame, me.serial());
+        let announcements = self.announcements();
+        let slot = announcements.announce(self.lists(), me, word, is_still)?;
         Some(Hold {
             pool: self,
             slot: Some(slot),

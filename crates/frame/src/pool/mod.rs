@@ -10,6 +10,7 @@
 //! | `frame_pool` | [`FramePool`]: its parts, and the operations by the numbers of frames |
 //! | `handle` | [`UniqueFrame`] and [`FrameRef`]: a block that belongs to the holder alone, and one reference among others |
 //! | `hold` | [`Hold`]: a reference that is counted, or announced |
+//! | `owned` | [`OwnedHold`]: the same, for holders that borrow nothing; [`PoolOwner`] |
 //! | `range` | [`FrameRange`]: contiguous frames |
 //! | `allocate` | blocks and references that the pool hands out as handles, and takes back |
 //! | `view` | [`FrameView`]: the pool's memory as the hit path sees it |
@@ -18,6 +19,7 @@ mod allocate;
 mod frame_pool;
 mod handle;
 mod hold;
+mod owned;
 mod range;
 mod view;
 
@@ -27,5 +29,6 @@ mod tests;
 pub use self::frame_pool::FramePool;
 pub use self::handle::{FrameRef, TryGetFrame, UniqueFrame};
 pub use self::hold::Hold;
+pub use self::owned::{HasPool, OwnedHold, PoolOwner};
 pub use self::range::FrameRange;
 pub use self::view::FrameView;

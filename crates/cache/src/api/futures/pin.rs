@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_sync::Arc;
 
 use super::call::{call, given_up};
 use crate::api::file::File;
@@ -67,14 +66,13 @@ impl<S: RefScheme> PinPage<'_, S> {
                 if len == 0 {
                     return Poll::Ready(Err(past_end()));
                 }
-                let frame = found.reference.into_raw();
-                let mapping = Arc::clone(mapping);
-                Poll::Ready(Ok(OwnedPageGuard::of(mapping, frame, len as usize)))
+                let guard = OwnedPageGuard::of(mapping, self.page, found.reference, len as usize);
+                Poll::Ready(Ok(guard))
             }
             Step::Pending => Poll::Pending,
             Step::Call => {
                 let page = self.page;
-                let pin = move |mapping: &_| OwnedPageGuard::new(Arc::clone(mapping), page);
+                let pin = move |mapping: &pagewell_sync::Arc<_>| OwnedPageGuard::new(mapping, page);
                 self.errand = call(mapping, pin);
                 self.poll_call(context)
             }
@@ -96,6 +94,12 @@ impl<S: RefScheme> Future for PinPage<'_, S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        // As `pin_owned`. At the first poll: later ones come when the page is there.
+        if this.errand.is_none()
+            && let Some(guard) = OwnedPageGuard::announced(this.file.mapping(), this.page)
+        {
+            return Poll::Ready(Ok(guard));
+        }
         let pinned = match this.errand {
             Some(_) => ready!(this.poll_call(context)),
             None => ready!(this.go_on(context)),

@@ -1,0 +1,142 @@
+//! The memory of the slots, which outlives pools: see I6 in the text of the room.
+
+#[cfg(not(loom))]
+use pagewell_sync::thread::Backoff;
+use pagewell_sync::{Mutex, MutexGuard, lock};
+
+use super::slots::Block;
+
+/// What is never freed. (A model has an end of its own, and no room for what all of its runs would leave.)
+#[cfg(not(loom))]
+type Lasting<T> = &'static T;
+#[cfg(loom)]
+type Lasting<T> = std::sync::Arc<T>;
+
+/// The slots of a pool, and where to find out whether there still is that pool. Its memory is never freed; when the pool is gone, the next one
+/// gets it.
+#[derive(Clone, Debug)]
+pub(super) struct Board {
+    blocks: Lasting<[Block]>,
+    gate: Lasting<Gate>,
+    /// Which of all pools that have had the board it is.
+    term: u64,
+}
+
+/// Which pool has the board now: as many have had it before. The holder of the lock may use that pool.
+type Gate = Mutex<u64>;
+
+/// What a holder of an announcement takes along from the pool before it ends the announcement.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    gate: Lasting<Gate>,
+    term: u64,
+}
+
+/// While this exists, the pool is not freed.
+#[derive(Debug)]
+pub(crate) struct Entered<'e> {
+    _gate: MutexGuard<'e, u64>,
+}
+
+impl Exit {
+    /// Gets hold of the pool, if there still is one.
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
+        let gate = lock(&self.gate);
+        (*gate == self.term).then_some(Entered { _gate: gate })
+    }
+}
+
+impl Board {
+    #[inline(always)]
+    pub(super) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    #[inline(always)]
+    pub(super) fn exit(&self) -> Exit {
+        Exit {
+            gate: Lasting::<Gate>::clone(&self.gate),
+            term: self.term,
+        }
+    }
+
+    /// From now on nobody [enters](Exit::enter); waits for who has. It may be said twice.
+    pub(super) fn close(&self) {
+        let mut gate = lock(&self.gate);
+        if *gate == self.term {
+            *gate += 1;
+        }
+    }
+}
+
+#[cfg(loom)]
+impl Board {
+    pub(super) fn take(nr_threads: usize) -> Self {
+        Self {
+            blocks: (0..nr_threads).map(|_| Block::new()).collect(),
+            gate: std::sync::Arc::new(Mutex::new(0)),
+            term: 0,
+        }
+    }
+
+    /// It ends with the run.
+    pub(super) fn give_back(&self) {
+        self.close();
+    }
+}
+
+/// Boards that no pool has.
+#[cfg(not(loom))]
+static FREE: Mutex<Vec<Board>> = Mutex::new(Vec::new());
+
+/// How often a thread tries to have a lock of boards that no pool has, before it does without.
+#[cfg(not(loom))]
+const TRIES: u32 = 100;
+
+/// A lock that is held for some steps; but in a child of `fork` maybe for ever, by a thread of the parent.
+#[cfg(not(loom))]
+fn lock_or_not<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    let mut backoff = Backoff::new();
+    (0..TRIES).find_map(|_| {
+        let guard = pagewell_sync::try_lock(mutex);
+        if guard.is_none() {
+            backoff.wait();
+        }
+        guard
+    })
+}
+
+#[cfg(not(loom))]
+impl Board {
+    /// One for so many threads, that no other pool has.
+    pub(super) fn take(nr_threads: usize) -> Self {
+        let left = lock_or_not(&FREE).and_then(|mut free| {
+            let mut boards = free.iter();
+            let at = boards.position(|board| board.blocks.len() == nr_threads)?;
+            Some(free.swap_remove(at))
+        });
+        if let Some(mut board) = left
+            && let Some(gate) = lock_or_not(board.gate)
+        {
+            board.term = *gate;
+            return board;
+        }
+        let blocks: Vec<_> = (0..nr_threads).map(|_| Block::new()).collect();
+        Self {
+            blocks: blocks.leak(),
+            gate: Box::leak(Box::new(Mutex::new(0))),
+            term: 0,
+        }
+    }
+
+    /// Gives it to the next pool. This one is gone.
+    pub(super) fn give_back(&self) {
+        self.close();
+        for block in self.blocks {
+            block.clear();
+        }
+        if let Some(mut free) = lock_or_not(&FREE) {
+            free.push(self.clone());
+        }
+    }
+}

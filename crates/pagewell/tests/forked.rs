@@ -15,6 +15,7 @@ mod support;
 
 support::for_both_schemes! {
     a_child_gets_errors_and_changes_nothing
+    a_child_gives_back_nothing_of_owned_pins
     a_cache_that_the_child_makes_is_its_own
 }
 
@@ -99,6 +100,41 @@ fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
     }));
     // Nothing has reached the file.
     assert_eq!(std::fs::read(&path).unwrap(), expected);
+}
+
+/// Pins that borrow nothing, announced and counted, of pages that are replaced: in the child they have their bytes to the end, wherever they are
+/// dropped, and the parent has lost nothing.
+fn a_child_gives_back_nothing_of_owned_pins<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let backend = pagewell::io::MemoryBackend::writable(vec![7; 2 * PAGE]);
+    let options = OpenOptions::new().write().writeback(Writeback::Manual);
+    let file = cache
+        .open_backend_with(backend, "memory", &options)
+        .unwrap();
+    for _ in 0..100 {
+        drop(file.pin_owned(0).unwrap());
+    }
+    let pins = [0; 3].map(|page| file.pin_owned(page).unwrap());
+    let counted = file.pin_owned_counted(1).unwrap();
+    // So that their ends are waited for.
+    file.write_at(&[1; PAGE], 0).unwrap();
+    cache.frames().pool().look_at_announced();
+    assert!(in_child(|| {
+        let [first, second, third] = pins;
+        drop(first);
+        drop(file);
+        drop(cache);
+        assert!(second.iter().all(|byte| *byte == 7));
+        drop(second);
+        std::thread::spawn(move || {
+            assert!(third.iter().all(|byte| *byte == 7));
+            drop(third);
+        })
+        .join()
+        .unwrap();
+        assert!(counted.iter().all(|byte| *byte == 7));
+        drop(counted);
+    }));
 }
 
 fn a_cache_that_the_child_makes_is_its_own<S: RefScheme>() {

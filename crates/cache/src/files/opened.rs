@@ -4,8 +4,8 @@
 //! are given back, its lock is free. Others look at files without keeping them open: the watcher, a flusher, a thread that waits
 //! for pages to be made clean, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread that drops
 //! the last share waits until all visitors have left. So a file is closed when its last handle has been dropped, and not later,
-//! when a visitor happens to be done. Only a pin that owns a share ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps it open
-//! longer. Such a pin is no handle; the last of them closes the file.
+//! when a visitor happens to be done. Pins do not keep it open: one that borrows nothing ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps its frame,
+//! and the memory that the frame is in.
 //!
 //! # Protocol
 //!
@@ -22,7 +22,7 @@
 //! mapping is there at b, since it is let go of after 2. If 1 comes first, and it was the last share, a fails, and so does every
 //! later visit. So a visitor is never the last holder of a mapping, and tears nothing down; it may hold claims and locks.
 //!
-//! A file without a share may still be kept by pins, or by a thread that waits at 2. If it is opened again meanwhile it has a
+//! A file without a share may still be kept by a thread that waits at 2. If it is opened again meanwhile it has a
 //! share, and may get more visitors. The thread at 2 need not wait any more then: another one closes the file. Whoever opens the
 //! file wakes it, since the visitor that it waits for leaves a file with a share, and wakes nobody.
 //!
@@ -39,7 +39,7 @@
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
 //! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
-//! `loom_reopen_vs_who_waits_for_a_visitor`, `loom_give_back_vs_evict`; `crates/pagewell/tests/files/closing.rs`. loom does not see
+//! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does not see
 //! the mapping's own count (it is std's), so it does not try a visitor between 2 and 3: that none comes there follows from
 //! the word alone, and is tested as that.
 
@@ -60,7 +60,6 @@ use crate::files::share::Share;
 use crate::files::state::Files;
 use crate::mapping::keeper::Keeper;
 use crate::mapping::record::{How, Mapping};
-use crate::mapping::remove::Remover;
 use crate::mapping::users::Users;
 use crate::writeback::flush::Flusher;
 
@@ -188,7 +187,7 @@ impl<S: RefScheme> Opened<S> {
         // There may be nobody to be told.
         let _ = writeln!(
             std::io::stderr(),
-            "pagewell: written data is lost: {error}; the file is closed, and this process lets go of its lock, as soon as no pin keeps it"
+            "pagewell: written data is lost: {error}; the file is closed, and this process lets go of its lock"
         );
     }
 }
@@ -231,10 +230,6 @@ impl<S: RefScheme> Drop for Opened<S> {
         if users.is_visited_only() {
             let waits = &mapping.claims().waits;
             waits.wait_while(&**users, Users::is_visited_only);
-        }
-        if pagewell_sync::Arc::strong_count(&self.mapping) > 1 {
-            // Pins keep the mapping, and need only their own frames; or the file has been opened again.
-            Remover(mapping).give_back();
         }
     }
 }

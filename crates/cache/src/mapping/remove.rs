@@ -1,4 +1,4 @@
-//! Taking pages out: of a range, past the end of a file, and of a file that has no share left.
+//! Taking pages out: of a range, past the end of a file, and of a file that is torn down.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -10,7 +10,6 @@ use crate::base::slot::{Slot, State};
 use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
-use crate::supply::leaves::Leaves;
 
 /// The treatment of a page that the storage does not have, or that a guard is about to replace, when pages are taken
 /// out.
@@ -112,53 +111,6 @@ impl<S: RefScheme> Remover<'_, S> {
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
-    }
-
-    /// Gives back everything that pins do not need. No share is left; the mapping still exists because it is pinned, and
-    /// evictions of leaves no longer visit it.
-    ///
-    /// If there is a share again, the file has been opened anew: its pages belong to that handle then, and this ends. It waits
-    /// only for a few steps of other threads, since there are no transfers where there is no share.
-    pub(crate) fn give_back(self) {
-        let mut from = 0;
-        while let Some(leaf) = self.0.index().next_leaf(from) {
-            from = leaf + 1;
-            let mut backoff = Backoff::new();
-            for page in Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1) {
-                loop {
-                    if self.0.users().has_share() {
-                        return;
-                    }
-                    // Bytes that could not be made durable are kept to the end.
-                    if self.try_remove_page(page, Unclean::Keep) {
-                        break;
-                    }
-                    backoff.wait();
-                }
-            }
-            // An eviction may hold the leaf for a moment.
-            while let Some(held) = self.0.index().leaf_nr(self.0.claims(), leaf) {
-                match Leaves(self.0.supply()).take(self.0.index(), leaf, held) {
-                    Ok(unique) => drop(unique),
-                    Err(held) => drop(held),
-                }
-                if self.0.users().has_share() || self.is_leaf_in_use(leaf) {
-                    break;
-                }
-                backoff.wait();
-            }
-        }
-        // As in `remove`.
-        self.0.pool().look_at_announced();
-    }
-
-    /// Whether a leaf has a slot that is not empty.
-    fn is_leaf_in_use(self, leaf: usize) -> bool {
-        let mut pages = Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1);
-        pages.any(|page| {
-            let seen = self.0.index().look(page);
-            seen.is_some_and(|seen| seen.slot.state() != State::Empty)
-        })
     }
 }
 

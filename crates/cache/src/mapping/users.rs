@@ -19,12 +19,6 @@ impl Users {
         before != 0 && before.is_multiple_of(VISITOR)
     }
 
-    /// Whether there is a share: a hint, unless the caller has one.
-    pub(crate) fn has_share(&self) -> bool {
-        // ORDERING: Relaxed; at worst a look at pages that are being given back is in vain.
-        !self.0.load(Ordering::Relaxed).is_multiple_of(VISITOR)
-    }
-
     /// Counts a share no more; whether it was the last one.
     pub(crate) fn remove_share(&self) -> bool {
         // ORDERING: Release; the work done with the share comes before the closing of the file. The mapping's own

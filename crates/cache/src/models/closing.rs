@@ -115,29 +115,3 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
         assert_at_rest(&files);
     });
 }
-
-/// Evictions look at a leaf of a file, and at the page in it, while only pins are left of the file: the leaf is given back
-/// all the same, since no later operation would do that.
-#[test]
-fn loom_give_back_vs_evict() {
-    explore(2, || {
-        let files = pool::<LockBit>(4);
-        let (mapping, _storage) = cold(&files, FRAME_BYTES);
-        let frame = warm(&mapping, 0);
-        // The part of the file that an `OwnedPageGuard` keeps.
-        let pinned = Arc::clone(mapping.mapping());
-        let leaf_frame = leaf_frame(&mapping);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
-                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
-            })
-        };
-        drop(mapping);
-        assert_eq!(pinned.index().next_leaf(0), None, "a leaf is kept");
-        evictor.join().unwrap();
-        drop(pinned);
-        assert_at_rest(&files);
-    });
-}

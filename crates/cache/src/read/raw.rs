@@ -72,6 +72,13 @@ pub(super) fn owned_counted<S: RefScheme>(
     unsafe { OwnedHold::counted(Arc::clone(mapping.shared_arc()), reference) }
 }
 
+/// The reference that a test keeps as a bare number.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn kept_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
+    // SAFETY: (A) the test took the reference apart, and calls this once for it.
+    unsafe { FrameRef::from_raw(pool, frame) }
+}
+
 /// The first `len` bytes of a page that a guard holds, by a counted reference or an announced one.
 #[cfg(not(loom))]
 pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {

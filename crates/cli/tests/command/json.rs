@@ -280,6 +280,9 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 "counted-cas",
                 "announced/counted",
                 "announced/counted-cas",
+                "owned",
+                "owned-counted",
+                "owned/owned-counted",
             ] {
                 expected.insert(("pin".into(), what.into(), case.into(), 0, 0, threads));
             }

@@ -1,5 +1,7 @@
 //! The memory of the slots, which outlives pools: see I6 in the text of the room.
 
+#![allow(clippy::needless_borrow)] // What lasts is a counted pointer in a model.
+
 #[cfg(not(loom))]
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};

@@ -474,7 +474,6 @@ fn what_was_written_is_durable_when_the_last_handle_is_dropped() {
         file.append(b"all").unwrap();
         let guard = file.pin_owned(0).unwrap();
         drop(file);
-        // A guard keeps the file in memory, as the thread may.
         assert_eq!(backend.nr_syncs(), 1);
         assert_eq!(stored(Arc::clone(&backend)), b"all");
         drop(guard);

@@ -6,7 +6,7 @@ use std::thread;
 
 use pagewell::io::MemoryBackend;
 use pagewell::refcount::RefScheme;
-use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, PageGuard, Writeback};
+use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, OwnedPageGuard, PageGuard, Writeback};
 
 const PAGE: usize = 4096;
 const BYTE: u8 = 0xA5;
@@ -418,4 +418,190 @@ fn pinned_pages_stay_whole_beside_writers_and_evictions() {
     let cache = Arc::new(cache);
     file.sync_all().unwrap();
     assert!(nr_marked(&cache) <= 64);
+}
+
+/// As [`announced`], a pin that borrows nothing.
+fn owned<S: RefScheme>(file: &File<S>, page: u64) -> Option<OwnedPageGuard<S>> {
+    let mut pins = (0..100).map(|_| file.pin_owned(page).unwrap());
+    let guard = pins.find(OwnedPageGuard::is_announced);
+    if guard.is_none() {
+        println!("skipped: this system announces no pins");
+    }
+    guard
+}
+
+#[test]
+fn an_owned_pin_keeps_its_bytes_whatever_becomes_of_page_file_and_cache() {
+    let cache = cache_of(256);
+    let file = open(&cache, 4);
+    let Some(written) = owned(&file, 0) else {
+        return;
+    };
+    let (cut, invalid, closed) = (owned(&file, 3), owned(&file, 1), owned(&file, 2));
+    let [cut, invalid, closed] = [cut, invalid, closed].map(Option::unwrap);
+    assert!(!file.pin_owned_counted(0).unwrap().is_announced());
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.invalidate(PAGE as u64..2 * PAGE as u64);
+    file.set_size(3 * PAGE as u64).unwrap();
+    assert_ne!(file.pin(0).unwrap().as_ptr(), written.as_ptr());
+    file.sync_all().unwrap();
+    let guards = [written, invalid, cut, closed];
+    let all_are_whole = || guards.iter().all(|guard| is_full_of(guard, BYTE));
+    assert!(all_are_whole());
+    drop(file);
+    assert!(all_are_whole());
+    let stats = cache.frames().pool().stats();
+    assert_eq!(stats.nr_available() + 4, stats.nr_frames, "{stats:?}");
+    // What is free is used for something else.
+    let other = open(&cache, 300);
+    let mut buf = [0; PAGE];
+    for page in 0..300 {
+        other.write_at(&[7; PAGE], page * PAGE as u64).unwrap();
+        other.read_at(&mut buf, page * PAGE as u64).unwrap();
+        if page % 16 == 15 {
+            other.sync_all().unwrap();
+        }
+    }
+    assert!(all_are_whole());
+    drop(other);
+    drop(cache);
+    assert!(all_are_whole());
+    // A cache that comes after it uses its slots only when the pins are gone.
+    let next = cache_of(64);
+    let file = open(&next, 2);
+    drop(owned(&file, 0));
+    assert!(all_are_whole());
+    drop(guards);
+    assert!(owned(&file, 1).is_some());
+    drop(file);
+    assert_all_free(&next);
+}
+
+#[test]
+fn the_frames_of_owned_pins_are_free_when_they_go() {
+    let cache = cache_of(256);
+    let file = open(&cache, 4);
+    let Some(guard) = owned(&file, 0) else {
+        return;
+    };
+    let more: Vec<_> = (0..40).map(|_| file.pin_owned(0).unwrap()).collect();
+    assert!(more.iter().any(|guard| !guard.is_announced()));
+    drop(file);
+    let nr_free = || cache.frames().pool().stats().nr_available();
+    let all = cache.frames().pool().nr_frames();
+    assert_eq!(nr_free() + 1, all);
+    drop(more);
+    assert!(is_full_of(&guard, BYTE));
+    assert_eq!(nr_free() + 1, all);
+    drop(guard);
+    assert_all_free(&cache);
+}
+
+#[test]
+fn owned_pins_outlive_their_threads_and_then_the_cache() {
+    let mut guards = Vec::new();
+    {
+        let cache = cache_of(256);
+        let file = open(&cache, 4);
+        if owned(&file, 0).is_none() {
+            return;
+        }
+        // As of borrowed ones: successors hand over what is left to the count.
+        for _ in 0..20 {
+            let worker = {
+                let file = file.clone();
+                thread::spawn(move || {
+                    drop(owned(&file, 0));
+                    let pins: Vec<_> = (0..9).map(|_| file.pin_owned(0).unwrap()).collect();
+                    assert!(pins.iter().all(OwnedPageGuard::is_announced));
+                    pins
+                })
+            };
+            guards.extend(worker.join().unwrap());
+        }
+        file.write_at(&[1; PAGE], 0).unwrap();
+        file.sync_all().unwrap();
+    }
+    assert!(guards.iter().all(|guard| is_full_of(guard, BYTE)));
+    let rest = guards.split_off(guards.len() / 2);
+    thread::spawn(move || drop(rest)).join().unwrap();
+    assert!(guards.iter().all(|guard| is_full_of(guard, BYTE)));
+    drop(guards);
+}
+
+/// A guard in a variable of a thread goes when the thread has no number any more, and the cache has gone.
+#[test]
+fn an_owned_pin_goes_with_the_variables_of_its_thread() {
+    thread_local! {
+        static KEPT: std::cell::RefCell<Option<OwnedPageGuard>> = const { std::cell::RefCell::new(None) };
+    }
+    thread::spawn(|| {
+        // Registered before the thread has a number.
+        KEPT.with(|kept| kept.borrow_mut().take());
+        let cache = cache_of(64);
+        let file = open(&cache, 4);
+        let guard = owned(&file, 0);
+        KEPT.with(|kept| *kept.borrow_mut() = guard);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn pins_of_tasks_are_announced_too() {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    let cache = cache_of(64);
+    let file = open(&cache, 4);
+    drop(file.pin(0).unwrap());
+    let pinned = || {
+        let mut future = pin!(file.pin_async(0));
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        match polled {
+            Poll::Ready(pinned) => pinned.unwrap(),
+            Poll::Pending => panic!("a page that is cached"),
+        }
+    };
+    if owned(&file, 0).is_none() {
+        return;
+    }
+    let guard = pinned();
+    assert!(guard.is_announced());
+    assert!(is_full_of(&guard, BYTE));
+    drop(guard);
+    drop(file);
+    assert_all_free(&cache);
+}
+
+/// Threads end their announcements of caches while others drop the last handle, and make the next cache, which gets the same slots.
+#[test]
+fn caches_end_while_threads_end_their_owned_pins() {
+    const NR_WORKERS: usize = 3;
+    let gone = Barrier::new(NR_WORKERS + 1);
+    for round in 0..300_u64 {
+        let cache = cache_of(64);
+        let file = open(&cache, 4);
+        thread::scope(|scope| {
+            for worker in 0..NR_WORKERS as u64 {
+                let (file, cache, gone) = (file.clone(), cache.clone(), &gone);
+                scope.spawn(move || {
+                    let page = (worker + round) % 2;
+                    let mut pins: Vec<_> = (0..30).map(|_| file.pin_owned(page).unwrap()).collect();
+                    let kept = pins.split_off(27);
+                    drop(pins);
+                    gone.wait();
+                    drop((file, cache));
+                    for guard in kept {
+                        assert!(is_full_of(&guard, BYTE));
+                        drop(guard);
+                    }
+                });
+            }
+            gone.wait();
+            drop((file, cache));
+        });
+    }
 }

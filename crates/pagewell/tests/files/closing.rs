@@ -13,16 +13,16 @@ use pagewell::io::{
 };
 use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
-use pagewell::{Cache, ErrorKind, File, OpenOptions, Writeback};
+use pagewell::{Cache, ErrorKind, File, OpenOptions, OwnedPageGuard, Writeback};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded};
 
 support::for_both_schemes! {
     a_file_is_closed_though_the_storage_of_another_is_late
     a_file_is_closed_though_that_of_one_with_many_dirty_pages_is
-    what_could_not_be_saved_is_there_as_long_as_pins_are
+    what_could_not_be_saved_is_lost_with_the_last_handle
     a_file_that_is_closed_while_it_is_looked_at_gives_everything_back
-    what_pins_alone_keep_is_no_more_than_they_need
-    a_file_whose_pins_alone_are_left_is_opened_again
+    what_pins_alone_keep_is_their_frames
+    a_file_whose_pins_alone_are_left_is_closed
     a_quiet_cache_has_written_what_it_was_at
     a_hook_gets_no_quiet_cache
     who_has_a_quiet_cache_gets_no_other
@@ -147,35 +147,40 @@ fn a_file_that_is_closed_while_it_is_looked_at_gives_everything_back<S: RefSchem
     });
 }
 
-/// A pin that owns a share of a file needs its own frame. The index of the file is not kept for it, nor are other pages.
-fn what_pins_alone_keep_is_no_more_than_they_need<S: RefScheme>() {
-    let cache = cache::<S>(256);
-    let storage = Arc::new(MemoryBackend::writable(vec![7; 100 * PAGE]));
-    let file = cache
-        .open_backend_with(Arc::clone(&storage), "pinned", &writable())
-        .unwrap();
-    let opened = cache.stats().nr_free;
-    let mut all = vec![0; 100 * PAGE];
-    assert_eq!(file.read_at(&mut all, 0).unwrap(), all.len());
-    let pin = file.pin_owned(50).unwrap();
-    drop(file);
-    let kept = opened - cache.stats().nr_free;
-    // The frame of the pin, and what is charged for the root of the index, which is there as long as the file is open.
-    assert!((1..=2).contains(&kept), "{kept} frames are kept");
-    assert!(pin.iter().all(|byte| *byte == 7));
-    assert_ne!(Arc::strong_count(&storage), 1, "a pin keeps the file open");
-    drop(pin);
-    assert_eq!(
-        Arc::strong_count(&storage),
-        1,
-        "the last pin closes the file"
-    );
-    support::assert_all_free(&cache);
+/// Pins of a page that borrow nothing: a counted one, and one by an announcement, where the system has those.
+fn owned_pins<S: RefScheme>(file: &File<S>, page: u64) -> [OwnedPageGuard<S>; 2] {
+    for _ in 0..100 {
+        drop(file.pin_owned(page).unwrap());
+    }
+    [
+        file.pin_owned_counted(page).unwrap(),
+        file.pin_owned(page).unwrap(),
+    ]
 }
 
-/// A save that fails when the last handle goes is said to be a loss, and is one when the last pin goes, which nobody writes back
-/// for. Until then it can be saved by who opens the file again.
-fn what_could_not_be_saved_is_there_as_long_as_pins_are<S: RefScheme>() {
+/// A pin that borrows nothing keeps its own frame. The file is closed, and no other frame of it is kept.
+fn what_pins_alone_keep_is_their_frames<S: RefScheme>() {
+    for which in [0, 1] {
+        let cache = cache::<S>(256);
+        let unopened = cache.stats().nr_free;
+        let storage = Arc::new(MemoryBackend::writable(vec![7; 100 * PAGE]));
+        let file = cache
+            .open_backend_with(Arc::clone(&storage), "pinned", &writable())
+            .unwrap();
+        let mut all = vec![0; 100 * PAGE];
+        assert_eq!(file.read_at(&mut all, 0).unwrap(), all.len());
+        let pin = owned_pins(&file, 50).into_iter().nth(which).unwrap();
+        drop(file);
+        assert_eq!(Arc::strong_count(&storage), 1, "a pin keeps a file open");
+        assert_eq!(unopened - cache.stats().nr_free, 1, "frames are kept");
+        assert!(pin.iter().all(|byte| *byte == 7));
+        drop(pin);
+        support::assert_all_free(&cache);
+    }
+}
+
+/// A save that fails when the last handle goes is a loss, whoever has pages pinned: they keep their bytes, and no longer the file.
+fn what_could_not_be_saved_is_lost_with_the_last_handle<S: RefScheme>() {
     let cache = cache::<S>(64);
     let storage = Arc::new(MemoryBackend::writable(vec![0; 2 * PAGE]));
     let is_broken = Arc::new(AtomicBool::new(true));
@@ -192,37 +197,43 @@ fn what_could_not_be_saved_is_there_as_long_as_pins_are<S: RefScheme>() {
     };
     let file = open();
     file.write_at(&[1; 2 * PAGE], 0).unwrap();
-    let pin = file.pin_owned(0).unwrap();
+    let pins = owned_pins(&file, 0);
     drop(file);
     is_broken.store(false, Ordering::Relaxed);
     let file = open();
-    file.sync_data().unwrap();
-    storage.modify(|bytes| assert_eq!(*bytes, [1; 2 * PAGE]));
-    drop((file, pin));
+    let mut bytes = [1; 2 * PAGE];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    assert!(bytes == [0; 2 * PAGE]);
+    for pin in &pins {
+        assert!(**pin == [1; PAGE]);
+    }
+    drop((file, pins));
     support::assert_all_free(&cache);
 }
 
-fn a_file_whose_pins_alone_are_left_is_opened_again<S: RefScheme>() {
-    let cache = cache::<S>(64);
+fn a_file_whose_pins_alone_are_left_is_closed<S: RefScheme>() {
+    let (first, second) = (cache::<S>(64), cache::<S>(64));
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
-    let file = cache
+    let file = first
         .open_with(&path, &OpenOptions::new().create())
         .unwrap();
     file.write_at(&[1; 2 * PAGE], 0).unwrap();
-    let pin = file.pin_owned(1).unwrap();
+    let pins = owned_pins(&file, 1);
     drop(file);
-    // Locked by this cache, which knows it.
-    let file = cache.open_with(&path, &writable()).unwrap();
-    file.write_at(&[2; 2 * PAGE], 0).unwrap();
-    assert!(pin.iter().all(|byte| *byte == 1));
-    drop(pin);
-    let mut bytes = [0; 2 * PAGE];
-    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
-    assert_eq!(bytes, [2; 2 * PAGE]);
-    drop(file);
-    assert_eq!(std::fs::read(&path).unwrap(), bytes);
-    support::assert_all_free(&cache);
+    assert!(std::fs::read(&path).unwrap() == [1; 2 * PAGE]);
+    // Its lock is free.
+    for other in [&second, &first] {
+        let file = other.open_with(&path, &writable()).unwrap();
+        file.write_at(&[2; 2 * PAGE], 0).unwrap();
+        drop(file);
+        assert!(std::fs::read(&path).unwrap() == [2; 2 * PAGE]);
+    }
+    for pin in &pins {
+        assert!(**pin == [1; PAGE]);
+    }
+    drop(pins);
+    support::assert_all_free(&first);
 }
 
 fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
@@ -533,7 +544,7 @@ fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
                             assert!(u64::from_le_bytes(bytes) <= round, "of another thread");
                         }
                         file.write_at(&round.to_le_bytes(), at).unwrap();
-                        // Closed by pins now and then.
+                        // With pins that outlive it now and then.
                         let pin = (round % 7 == 0).then(|| file.pin_owned(thread).unwrap());
                         drop(file);
                         drop(pin);

@@ -33,17 +33,11 @@ fn cache() -> Cache {
 /// Something that keeps a file open.
 type Keeps = Box<dyn std::any::Any>;
 
-/// The ways to keep a file open: a handle, one for reading, an owned pin that has outlived the handles, an area of a space,
-/// and what an area has of the file.
-fn keepers() -> [fn(&Cache, File) -> Keeps; 5] {
+/// The ways to keep a file open: a handle, one for reading, an area of a space, and what an area has of the file.
+fn keepers() -> [fn(&Cache, File) -> Keeps; 4] {
     [
         |_, file| Box::new(file),
         |cache, file| Box::new(cache.open(file.path()).unwrap()),
-        |_, file| {
-            let pin = file.pin_owned(0).unwrap();
-            file.close().unwrap();
-            Box::new(pin)
-        },
         |cache, file| {
             let space = cache.space().unwrap();
             space.map_file(&file, 0..100, Sharing::Shared).unwrap();

@@ -10,10 +10,8 @@ use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, not_yet, until};
 use super::*;
 use crate::api::cache::Cache;
 use crate::api::options::OpenOptions;
-use crate::base::slot::State;
 use crate::dirty::options::Writeback;
 use crate::files::visit::visit;
-use crate::mapping::remove::Remover;
 
 fn cache() -> Cache<LockBit> {
     let builder = Cache::builder().nodes(Nodes::Unbound(1));
@@ -128,25 +126,6 @@ fn a_file_is_opened_by_one_at_a_time() {
             drop(first);
         });
         drop(begin(ids[0]));
-    });
-}
-
-/// The thread that drops the last share gives nothing back that a new share can use, and waits for no transfer of it.
-#[test]
-fn what_has_been_opened_again_is_not_given_back() {
-    bounded("giving back", || {
-        let cache = cache();
-        let storage = Arc::new(MemoryBackend::new(vec![1; 2 * FRAME_BYTES]));
-        let file = cache.open_backend(Arc::clone(&storage), "file").unwrap();
-        assert_eq!(file.read_at(&mut [0], 0).unwrap(), 1);
-        let mapping = Opened::of_open(cache.files(), storage.id()).unwrap();
-        // As if it were being read from the storage.
-        let leaf = mapping.index().leaf(mapping.claims(), 1).unwrap();
-        let claim = mapping.claim_empty(leaf, 1).unwrap();
-        Remover(&mapping).give_back();
-        let seen = mapping.index().look(0).unwrap();
-        assert_ne!(seen.slot.state(), State::Empty, "a page is gone");
-        drop(claim);
     });
 }
 

@@ -17,7 +17,7 @@ use crate::files::setup::files_of;
 use crate::files::state::Files;
 use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
-use crate::read::raw::guards_reference;
+use crate::read::raw::kept_reference;
 use crate::supply::alloc::Allocator;
 use crate::supply::counters::Event;
 use crate::supply::out_of_frames::OutOfFrames;
@@ -352,7 +352,7 @@ impl Drop for Stuck {
             let _ = self.files.supply().pool().free(frame, Order::ZERO).unwrap();
         }
         for frame in self.pinned.drain(..) {
-            drop(guards_reference(self.files.supply().pool(), frame));
+            drop(kept_reference(self.files.supply().pool(), frame));
         }
         Flusher(&self.dirty)
             .sync(crate::dirty::commits::Sync::Data)
@@ -396,7 +396,7 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     let mut stuck = Stuck::new();
     // All pins but a few go, and their frames with them.
     for frame in stuck.pinned.split_off(10) {
-        drop(guards_reference(stuck.files.supply().pool(), frame));
+        drop(kept_reference(stuck.files.supply().pool(), frame));
     }
     let mut others = Vec::new();
     while let Ok(unique) = Allocator(stuck.files.supply()).alloc(Order::ZERO) {
@@ -414,7 +414,7 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     assert_eq!(stuck.effort().1, before.1, "claims");
     // One is unpinned meanwhile.
     let held = stuck.pinned.pop().unwrap();
-    drop(guards_reference(stuck.files.supply().pool(), held));
+    drop(kept_reference(stuck.files.supply().pool(), held));
     assert!(Allocator(stuck.files.supply()).alloc(Order::ZERO).is_ok());
 }
 

@@ -16,16 +16,22 @@ use crate::failure::{Failure, chain};
 const ANNOUNCED: &str = "announced";
 const COUNTED: &str = "counted";
 const COUNTED_CAS: &str = "counted-cas";
+const OWNED: &str = "owned";
+const OWNED_COUNTED: &str = "owned-counted";
 
 /// The engines, in the order of their lanes.
-pub(in crate::bench) const ENGINES: [&str; 3] = [ANNOUNCED, COUNTED, COUNTED_CAS];
+pub(in crate::bench) const ENGINES: [&str; 5] =
+    [ANNOUNCED, COUNTED, COUNTED_CAS, OWNED, OWNED_COUNTED];
 
 /// Which engine is compared with which.
-pub(in crate::bench) const RATIOS: [(&str, &str); 2] =
-    [(ANNOUNCED, COUNTED), (ANNOUNCED, COUNTED_CAS)];
+pub(in crate::bench) const RATIOS: [(&str, &str); 3] = [
+    (ANNOUNCED, COUNTED),
+    (ANNOUNCED, COUNTED_CAS),
+    (OWNED, OWNED_COUNTED),
+];
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 3] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 5] = [
     (
         ANNOUNCED,
         "File::pin: hot pages are pinned in a line of the thread's own",
@@ -37,6 +43,14 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 3] = [
     (
         COUNTED_CAS,
         "the same by the count whose try is a compare-and-swap loop",
+    ),
+    (
+        OWNED,
+        "File::pin_owned: the guard borrows nothing; hot pages are pinned as above",
+    ),
+    (
+        OWNED_COUNTED,
+        "the baseline: it counts a reference to the page, and one to the cache",
     ),
 ];
 
@@ -60,6 +74,8 @@ pub(in crate::bench) fn run(
     let announced = Pages::<LockBit>::new(nr_pages)?;
     let counted = Pages::<LockBit>::new(nr_pages)?;
     let counted_cas = Pages::<CasLoop>::new(nr_pages)?;
+    let owned = Pages::<LockBit>::new(nr_pages)?;
+    let owned_counted = Pages::<LockBit>::new(nr_pages)?;
     let workers = (0..cell.threads as usize)
         .map(|worker| {
             let page = (worker % nr_pages) as u64;
@@ -67,6 +83,8 @@ pub(in crate::bench) fn run(
                 Box::new(Timed::new(Announced(announced.pin(page)))),
                 Box::new(Timed::new(Counted(counted.pin(page)))),
                 Box::new(Timed::new(Counted(counted_cas.pin(page)))),
+                Box::new(Timed::new(Owned(owned.pin(page)))),
+                Box::new(Timed::new(OwnedCounted(owned_counted.pin(page)))),
             ];
             lanes
         })
@@ -75,6 +93,8 @@ pub(in crate::bench) fn run(
     announced.check(ANNOUNCED)?;
     counted.check(COUNTED)?;
     counted_cas.check(COUNTED_CAS)?;
+    owned.check(OWNED)?;
+    owned_counted.check(OWNED_COUNTED)?;
     Ok(speeds)
 }
 
@@ -151,6 +171,34 @@ impl<S: RefScheme> Op for Counted<S> {
     }
 }
 
+struct Owned(Pin<LockBit>);
+
+impl Op for Owned {
+    #[inline(never)]
+    fn batch(&mut self, times: u32) -> Result<(), String> {
+        let (file, page) = (black_box(&self.0.file), black_box(self.0.page));
+        for _ in 0..times {
+            let guard = file.pin_owned(page).map_err(|error| error.to_string())?;
+            black_box(guard.as_ptr());
+        }
+        Ok(())
+    }
+}
+
+struct OwnedCounted(Pin<LockBit>);
+
+impl Op for OwnedCounted {
+    #[inline(never)]
+    fn batch(&mut self, times: u32) -> Result<(), String> {
+        let (file, page) = (black_box(&self.0.file), black_box(self.0.page));
+        for _ in 0..times {
+            let guard = file.pin_owned_counted(page);
+            black_box(guard.map_err(|error| error.to_string())?.as_ptr());
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,12 +207,16 @@ mod tests {
     fn every_engine_gives_back_what_it_pins() {
         let announced = Pages::<LockBit>::new(2).unwrap();
         let counted = Pages::<CasLoop>::new(2).unwrap();
+        let owned = Pages::<LockBit>::new(2).unwrap();
         for page in 0..2 {
             assert_eq!(Announced(announced.pin(page)).batch(100), Ok(()));
             assert_eq!(Counted(counted.pin(page)).batch(100), Ok(()));
+            assert_eq!(Owned(owned.pin(page)).batch(100), Ok(()));
+            assert_eq!(OwnedCounted(owned.pin(page)).batch(100), Ok(()));
         }
         assert!(announced.check(ANNOUNCED).is_ok());
         assert!(counted.check(COUNTED).is_ok());
+        assert!(owned.check(OWNED).is_ok());
     }
 
     #[test]

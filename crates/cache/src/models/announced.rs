@@ -1,15 +1,16 @@
-//! Pins that are announced, against writes, evictions, cuts and moves of the page.
+//! Pins that are announced, against writes, evictions, cuts and moves of the page, and against the end of its file and of the cache.
 
 use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig};
+use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig};
 
 use super::{
     OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, pool, read, scribble, warm,
     writable, write,
 };
+use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
@@ -171,5 +172,59 @@ fn loom_mark_vs_write() {
         marker.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
         assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
+/// A thread that pins page 0, which was marked before, by a reference that borrows nothing, and lets its share of the file go before the pin.
+fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        if let Ok(found) = Lookup(&file).get(0, || 1) {
+            Pinner(&file).note_counted(0, &found.reference);
+        }
+        let pinned = Pinner(&file).announced_owned(0);
+        drop(file);
+        if let Some((hold, len)) = pinned {
+            assert!(hold.is_announced());
+            let mut bytes = vec![0; FRAME_BYTES];
+            hold.bytes().slice(0, len).copy_to(0, &mut bytes[..len]);
+            assert_eq!(only_byte(&bytes), OURS);
+        }
+    })
+}
+
+/// The file is closed by its last share, whoever has that, and not by the pin, which keeps its frame and no other.
+#[test]
+fn loom_announced_owned_pin_vs_close() {
+    explore(2, || {
+        let files = pool(6);
+        let (mapping, storage) = writable(&files);
+        mark(&mapping);
+        let owner = owner(mapping.clone());
+        drop(mapping);
+        // A frame that is free is somebody else's.
+        if let Some(next) = files.supply().pool().alloc(Order::ZERO) {
+            scribble(&next);
+        }
+        owner.join().unwrap();
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_eq!(files.supply().pool().nr_marked(), 0);
+        assert_at_rest(&files);
+    });
+}
+
+/// The cache goes too: its frames are there as long as the pin is, and no longer.
+#[test]
+fn loom_announced_owned_pin_vs_end_of_cache() {
+    explore(2, || {
+        let files = pool(6);
+        let (mapping, storage) = writable(&files);
+        mark(&mapping);
+        let shared = Arc::downgrade(&files.shared);
+        let owner = owner(mapping.clone());
+        drop(files);
+        drop(mapping);
+        owner.join().unwrap();
+        assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert!(shared.upgrade().is_none(), "frames are kept for nobody");
     });
 }

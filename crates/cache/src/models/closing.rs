@@ -6,7 +6,7 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::LockBit;
 
-use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, warm, writable, write};
+use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, writable, write};
 use crate::dirty::commits::Sync as What;
 use crate::files::opened::Opened;
 use crate::files::visit::visit;

@@ -214,7 +214,7 @@ fn loom_remove_vs_unpin() {
         let guard = {
             let files = Arc::clone(&files);
             thread::spawn(move || {
-                let reference = crate::read::raw::guards_reference(files.supply().pool(), frame);
+                let reference = crate::read::raw::kept_reference(files.supply().pool(), frame);
                 let mut bytes = [0; FRAME_BYTES];
                 reference.bytes().copy_to(0, &mut bytes);
                 assert_ours(&bytes);

@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code)] // See above.
 
+#[cfg(any(test, not(loom)))]
+use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView, OwnedHold};
+use pagewell_frame::{FrameNr, FrameRef, FrameView, OwnedHold};
 use pagewell_sync::Arc;
 use pagewell_sync::bytes::RacySource;
 #[cfg(not(loom))]
@@ -73,7 +75,7 @@ pub(super) fn owned_counted<S: RefScheme>(
 }
 
 /// The reference that a test keeps as a bare number.
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) fn kept_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) the test took the reference apart, and calls this once for it.
     unsafe { FrameRef::from_raw(pool, frame) }

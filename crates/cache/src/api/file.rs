@@ -50,8 +50,8 @@ use crate::writeback::flush::Flusher;
 ///   and locked if they are open for writing. None of this applies to a child that only calls `exec`. A guard that
 ///   the child drops may wait for ever if its page was replaced before the fork: such a child must not drop it.
 /// - When the last handle has been dropped, the file is closed: its lock is free for other processes, and its frames are
-///   free for other files. Two things keep it open longer: pins that own a share of it ([`pin_owned`](Self::pin_owned)), and
-///   areas of memory spaces that show it. If the last handle goes in a hook, a thread of the cache closes the file
+///   free for other files, but those of pins that borrow nothing ([`pin_owned`](Self::pin_owned)), which keep their bytes. One thing keeps the file
+///   open longer: areas of memory spaces that show it. If the last handle goes in a hook, a thread of the cache closes the file
 ///   later ([`Cache::quiesce`](crate::Cache::quiesce)).
 /// - Cached pages are as the file was when they were read in. A program that changes the file by other means calls
 ///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.

@@ -169,7 +169,7 @@ impl OpenOptions {
     /// The hook is called with the file's writeback lock held. So it cannot flush or sync this file, make it longer or shorter,
     /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to other
     /// files, a log for example, and sync them. Keep a handle of such a file outside of the hook, or close the file: a file that
-    /// only the hook holds is dropped when this file is closed, maybe by a pin that owns a share of it.
+    /// only the hook holds is dropped when this file is closed.
     ///
     /// Each call of this function makes another hook, also with the same closure. To open a file twice with one hook, use the same
     /// options twice, or [`before_write_shared`](Self::before_write_shared); or name none the second time.

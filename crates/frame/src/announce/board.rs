@@ -2,8 +2,6 @@
 
 #![allow(clippy::needless_borrow)] // What lasts is a counted pointer in a model.
 
-#[cfg(not(loom))]
-use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::slots::Block;
@@ -32,6 +30,9 @@ type Gate = Mutex<u64>;
 pub(crate) struct Exit {
     gate: Lasting<Gate>,
     term: u64,
+    /// Elsewhere nothing has to keep them.
+    #[cfg(loom)]
+    _blocks: Lasting<[Block]>,
 }
 
 /// While this exists, the pool is not freed.
@@ -59,6 +60,8 @@ impl Board {
         Exit {
             gate: Lasting::<Gate>::clone(&self.gate),
             term: self.term,
+            #[cfg(loom)]
+            _blocks: Lasting::<[Block]>::clone(&self.blocks),
         }
     }
 
@@ -87,24 +90,25 @@ impl Board {
     }
 }
 
-/// Boards that no pool has.
+/// Boards that no pool has. (By std's lock, in a simulation too: it is of the process, and not of one of its simulations.)
 #[cfg(not(loom))]
-static FREE: Mutex<Vec<Board>> = Mutex::new(Vec::new());
+static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
-/// How often a thread tries to have a lock of boards that no pool has, before it does without.
+/// How often a thread tries to have the lock of [`FREE`] before it does without, and leaves a board unused.
 #[cfg(not(loom))]
-const TRIES: u32 = 100;
+const TRIES: u32 = 10_000;
 
-/// A lock that is held for some steps; but in a child of `fork` maybe for ever, by a thread of the parent.
+/// The lock is held for some steps; but in a child of `fork` maybe for ever, by a thread of the parent.
 #[cfg(not(loom))]
-fn lock_or_not<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    let mut backoff = Backoff::new();
-    (0..TRIES).find_map(|_| {
-        let guard = pagewell_sync::try_lock(mutex);
-        if guard.is_none() {
-            backoff.wait();
+fn free() -> Option<std::sync::MutexGuard<'static, Vec<Board>>> {
+    use std::sync::TryLockError;
+    (0..TRIES).find_map(|_| match FREE.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            std::hint::spin_loop();
+            None
         }
-        guard
     })
 }
 
@@ -112,13 +116,14 @@ fn lock_or_not<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 impl Board {
     /// One for so many threads, that no other pool has.
     pub(super) fn take(nr_threads: usize) -> Self {
-        let left = lock_or_not(&FREE).and_then(|mut free| {
+        let left = free().and_then(|mut free| {
             let mut boards = free.iter();
             let at = boards.position(|board| board.blocks.len() == nr_threads)?;
             Some(free.swap_remove(at))
         });
         if let Some(mut board) = left
-            && let Some(gate) = lock_or_not(board.gate)
+            // Its pool is gone, so nobody has it for long; but it may be as with the lock above.
+            && let Some(gate) = pagewell_sync::try_lock(board.gate)
         {
             board.term = *gate;
             return board;
@@ -137,7 +142,7 @@ impl Board {
         for block in self.blocks {
             block.clear();
         }
-        if let Some(mut free) = lock_or_not(&FREE) {
+        if let Some(mut free) = free() {
             free.push(self.clone());
         }
     }

@@ -1,10 +1,10 @@
 //! References that are announced instead of counted: taken and given back without a write to memory that threads share.
 //!
 //! - Owns: the slots in which threads announce, the marks of frames that may be announced, the one counted reference that stands
-//!   for all announcements of a frame, and when that is given up.
+//!   for all announcements of a frame, and when that is given up; what keeps a pool that is left to announcements.
 //! - Calls: `words`, `count`, `records`, `lists`.
 //! - Promises: while there is an announcement that was found to hold, its frame has a counted reference more than anybody else
-//!   can explain: it is not freed, and no freeze of it succeeds.
+//!   can explain: it is not freed, and no freeze of it succeeds. If the holder borrows nothing, the pool is not freed either.
 //!
 //! # What
 //!
@@ -44,6 +44,9 @@
 //!   compare-and-swap from the very word to zero. A word has the serial of who made it, so it never comes back after it was taken out
 //!   by another.
 //! - I4. Who gives a reference back finds its word in the slot; or it was handed over, and there is a counted reference for it.
+//! - I5. Who ends an announcement whose holder borrows nothing touches nothing of the pool from step 5 on, but what is never freed (the *board*:
+//!   the slots, and the *gate*), and what it has got hold of by the gate.
+//! - I6. A pool is not freed while there are announcements, or references that were handed over, of holders that borrow nothing.
 //!
 //! # Ordering edges
 //!
@@ -54,6 +57,35 @@
 //! - E3. Store buffering between steps 5, 7 and d (wanted), f: either who ends the announcement sees that it is wanted, or the look sees
 //!   that it has ended. So no frame that is retired is left behind.
 //! - E4. A mark that is seen on (acquire) comes after the mark's reference was taken (release).
+//! - E5. What a holder that borrows nothing did with the pool happens before the pool is freed: step 5 (release) to step c or f (acquire) of the look
+//!   that lets go of the pool's keeper; of what was handed over, the put with the lock. What those did who have passed the gate: by its lock.
+//!
+//! # The end of the pool
+//!
+//! A holder that borrows from the pool is gone before the pool is. One that borrows nothing ([`OwnedHold`](crate::OwnedHold)) may be the last. It has no
+//! share of the pool: that would be a count that threads share. Its word says what it is, and the owner of the pool keeps the pool for it:
+//!
+//! ```text
+//! the owner of the pool, at its end           a holder that borrows nothing, at its end
+//! p keep a share of the pool, with the lock   4a load where the gate is, and which pool it was made for
+//! q look: slots of such holders are wanted    5  slot := 0 (release)
+//!   (steps e, f)                              6  light fence
+//! r no such word in a slot, and none handed   7  is the slot wanted? then
+//!   over: let go of the share                 7a lock the gate: is it this pool's still? else nothing is left to do
+//!                                             7b look; r; unlock the gate; let go of the share, if r says so
+//!
+//! whoever frees the pool: first lock the gate, and close it to the pool; then free its parts; the board is the next pool's
+//! ```
+//!
+//! Nobody announces any more at p: who announces uses the pool, and who uses the pool has let go of it before its owner ends. So each announcement,
+//! or its end, happens before q, and is seen there without a fence; E3 sees to it that the end of each that is seen is followed by a look. Between 5
+//! and 7a another's look may find that nothing is left, and free the pool. Then the holder finds the gate closed to it, or another pool's: pools that
+//! get a board in turn have numbers. That the slot may be wanted by the next pool then costs it a look at the gate.
+//!
+//! The holder of an announcement that was handed over finds its word gone, and the pool is kept for it (I6) until it has put the counted reference,
+//! with the lock, inside of the gate; so it is out of the lock when the pool is freed.
+//!
+//! A holder that is leaked keeps its pool for ever. One that borrows from the pool, and is leaked, does not: its word is not that of the others.
 //!
 //! # The end of a thread
 //!
@@ -67,7 +99,8 @@
 //!
 //! To announce and to end are wait-free, but for a first use of a block and for what is wanted. A thread without a number or beyond the last
 //! block, or with all slots taken, gets nothing, and counts. Where the system has no `membarrier(2)`, nothing is ever marked. Where it
-//! refuses it later, marks stay as they are, as if all of them were announced, and no new ones are set. A child of `fork(2)` must not look.
+//! refuses it later, marks stay as they are, as if all of them were announced, and no new ones are set; a pool that is left while there are announcements
+//! may stay. A child of `fork(2)` must not look: what is left there is left for ever.
 //!
 //! Proved by: `tests/loom_announce.rs`, the models `loom_announced_*` of the cache; the litmus tests `announce-*`; the mutants
 //! `announce-*`; `tests/announce.rs`.

@@ -94,7 +94,7 @@ impl<S: RefScheme> Future for PinPage<'_, S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        // As `pin_owned`. At the first poll: later ones come when the page is there.
+        // As `pin_owned`.
         if this.errand.is_none()
             && let Some(guard) = OwnedPageGuard::announced(this.file.mapping(), this.page)
         {

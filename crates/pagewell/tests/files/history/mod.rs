@@ -133,7 +133,7 @@ struct TestFile {
     storage: Storage,
     plan: Arc<Mutex<Plan>>,
     model: NaiveFile,
-    /// Handles, and guards that own a share of the file.
+    /// Handles, and guards that borrow from one.
     nr_holders: usize,
 }
 
@@ -611,7 +611,6 @@ impl<S: RefScheme> Run<S> {
         self.check_pinned(number, page, &guard)?;
         let order = file.page_size().ilog2() - 12;
         self.count_pin(order);
-        self.files[number].nr_holders += 1;
         self.pins.push(Pin {
             copy: guard.to_vec(),
             guard,
@@ -625,7 +624,6 @@ impl<S: RefScheme> Run<S> {
         let is_same = *pin.guard == *pin.copy;
         drop(pin.guard);
         self.uncount_pin(pin.order);
-        self.files[pin.number].release();
         check!(is_same, "a pinned page of file {} has changed", pin.number);
         Ok(())
     }
@@ -722,7 +720,7 @@ impl<S: RefScheme> Run<S> {
         self.tell(number, len.min(size) as u64, len.max(size) as u64, tell)
     }
 
-    /// Drops everything: guards that own a share of their file last, so that they outlive the handles.
+    /// Drops everything: guards that borrow nothing last, so that they outlive the handles.
     fn end(mut self) -> Result<(), String> {
         for handle in std::mem::take(&mut self.handles) {
             drop(handle.file);

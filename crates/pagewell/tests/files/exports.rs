@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What only crates of this workspace need, and no function that programs see returns: by crate and name.
-const NOT_FOR_PROGRAMS: [(&str, &str); 7] = [
+const NOT_FOR_PROGRAMS: [(&str, &str); 10] = [
     // Numbers of the layout of words.
     ("frame", "FRAME_NR_BITS"),
     ("frame", "FRAME_SHIFT"),
@@ -15,6 +15,10 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 7] = [
     ("frame", "MAX_NODES"),
     // The pure transitions of a reference count, which models and litmus tests drive.
     ("frame", "refword"),
+    // For who keeps a pool for references that borrow nothing of it, as a cache does.
+    ("frame", "HasPool"),
+    ("frame", "OwnedHold"),
+    ("frame", "PoolOwner"),
     // For crates that build on a cache, as that of spaces does.
     ("cache", "companion_or_else"),
     // There in models only.

@@ -4,7 +4,7 @@
 
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use super::slots::Block;
+use super::slot::Block;
 
 /// What is never freed. (A model has an end of its own, and no room for what all of its runs would leave.)
 #[cfg(not(loom))]

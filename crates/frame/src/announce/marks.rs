@@ -10,7 +10,8 @@ use pagewell_sync::shard::{Identity, Padded};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::board::Exit;
-use super::slots::{Ended, Scan, Slot, Slots, Word};
+use super::slot::{Ended, Slot, Word};
+use super::slots::{Scan, Slots};
 use crate::count::RefScheme;
 use crate::lists::FreeLists;
 use crate::records::{CLOSED, NONE, ON};

@@ -108,8 +108,9 @@
 mod board;
 mod marks;
 mod scores;
+mod slot;
 mod slots;
 
 pub(crate) use self::board::Exit;
 pub(crate) use self::marks::{Announcements, Keeper};
-pub(crate) use self::slots::{Ended, Slot, Word};
+pub(crate) use self::slot::{Ended, Slot, Word};

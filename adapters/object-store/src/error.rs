@@ -38,7 +38,11 @@ impl Shared {
         let is_of_change = matches!(error, Error::Precondition { .. } | Error::NotFound { .. });
         Self {
             error: Arc::new(error),
-            why: if is_of_change { Why::Changed } else { Why::Failed },
+            why: if is_of_change {
+                Why::Changed
+            } else {
+                Why::Failed
+            },
         }
     }
 
@@ -87,15 +91,36 @@ impl Shared {
         let error = Arc::clone(&self.error);
         let source = Box::new(Cause(Arc::clone(&error)));
         match &*error {
-            Error::NotFound { path, .. } => Error::NotFound { path: path.clone(), source },
-            Error::AlreadyExists { path, .. } => Error::AlreadyExists { path: path.clone(), source },
-            Error::Precondition { path, .. } => Error::Precondition { path: path.clone(), source },
-            Error::NotModified { path, .. } => Error::NotModified { path: path.clone(), source },
-            Error::PermissionDenied { path, .. } => Error::PermissionDenied { path: path.clone(), source },
-            Error::Unauthenticated { path, .. } => Error::Unauthenticated { path: path.clone(), source },
+            Error::NotFound { path, .. } => Error::NotFound {
+                path: path.clone(),
+                source,
+            },
+            Error::AlreadyExists { path, .. } => Error::AlreadyExists {
+                path: path.clone(),
+                source,
+            },
+            Error::Precondition { path, .. } => Error::Precondition {
+                path: path.clone(),
+                source,
+            },
+            Error::NotModified { path, .. } => Error::NotModified {
+                path: path.clone(),
+                source,
+            },
+            Error::PermissionDenied { path, .. } => Error::PermissionDenied {
+                path: path.clone(),
+                source,
+            },
+            Error::Unauthenticated { path, .. } => Error::Unauthenticated {
+                path: path.clone(),
+                source,
+            },
             Error::NotSupported { .. } => Error::NotSupported { source },
             Error::Generic { store, .. } => Error::Generic { store, source },
-            _ => Error::Generic { store: STORE, source },
+            _ => Error::Generic {
+                store: STORE,
+                source,
+            },
         }
     }
 }

@@ -144,7 +144,8 @@ impl<T: ObjectStore> Builder<T> {
     /// When a setting is out of its range, or there is no memory for the cache.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
-        let most_objects = NonZeroUsize::new(self.most_objects).ok_or_else(|| zero("the number of objects"))?;
+        let most_objects =
+            NonZeroUsize::new(self.most_objects).ok_or_else(|| zero("the number of objects"))?;
         if self.most_requests == 0 {
             return Err(zero("the number of requests"));
         }
@@ -269,7 +270,9 @@ impl<T: ObjectStore> PagewellStore<T> {
     async fn read_range(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
         let wanted = GetRange::Bounded(range.clone());
         match self.begin(location, Some(&wanted)).await? {
-            Begun::Known(_, range, bytes) if bytes.len() as u64 == range.end - range.start => Ok(bytes),
+            Begun::Known(_, range, bytes) if bytes.len() as u64 == range.end - range.start => {
+                Ok(bytes)
+            }
             Begun::Known(known, range, first) => {
                 let rest = range.start + first.len() as u64..range.end;
                 let stream = pieces(self.answers.clone(), known, first, rest);
@@ -300,7 +303,12 @@ fn is_plain(options: &GetOptions) -> bool {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
         // Before and after: what is read meanwhile may be either, and an error says nothing of what was done.
         self.forget(location);
         let result = self.store.put_opts(location, payload, options).await;
@@ -354,7 +362,9 @@ impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // All at once, so that what is missing goes into as few requests as pay.
-        let reads = ranges.iter().map(|range| self.read_range(location, range.clone()));
+        let reads = ranges
+            .iter()
+            .map(|range| self.read_range(location, range.clone()));
         try_join_all(reads).await
     }
 
@@ -365,13 +375,16 @@ impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
         let (before, after) = (Arc::clone(&self.opener), Arc::clone(&self.opener));
         let locations = locations.inspect_ok(move |location| before.table.forget(location));
         let deleted = self.store.delete_stream(locations.boxed());
-        deleted.inspect_ok(move |location| after.table.forget(location)).boxed()
+        deleted
+            .inspect_ok(move |location| after.table.forget(location))
+            .boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let opener = Arc::clone(&self.opener);
         let list = self.store.list(prefix);
-        list.inspect_ok(move |meta| opener.table.observe(meta)).boxed()
+        list.inspect_ok(move |meta| opener.table.observe(meta))
+            .boxed()
     }
 
     fn list_with_offset(
@@ -381,7 +394,8 @@ impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let opener = Arc::clone(&self.opener);
         let list = self.store.list_with_offset(prefix, offset);
-        list.inspect_ok(move |meta| opener.table.observe(meta)).boxed()
+        list.inspect_ok(move |meta| opener.table.observe(meta))
+            .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

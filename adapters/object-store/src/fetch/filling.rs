@@ -19,7 +19,10 @@ impl Filling {
     /// `request`, for an object of so many bytes.
     pub(crate) fn new(request: Request, size: u64) -> Self {
         let start = request.pos().min(size);
-        let end = request.pos().saturating_add(request.nr_left() as u64).min(size);
+        let end = request
+            .pos()
+            .saturating_add(request.nr_left() as u64)
+            .min(size);
         Self {
             request,
             range: start..end.max(start),

@@ -56,8 +56,14 @@ mod tests {
         let pieces = [100..200, 0..64, 64..100, 1000..1100, 210..900];
         let runs = runs(&pieces, 50, 2000);
         let expected = vec![
-            Run { range: 0..900, pieces: vec![1, 2, 0, 4] },
-            Run { range: 1000..1100, pieces: vec![3] },
+            Run {
+                range: 0..900,
+                pieces: vec![1, 2, 0, 4],
+            },
+            Run {
+                range: 1000..1100,
+                pieces: vec![3],
+            },
         ];
         assert_eq!(runs, expected);
     }

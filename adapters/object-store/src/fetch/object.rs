@@ -127,11 +127,18 @@ impl Inner {
         let runs = merge::runs(&pieces, inner.traffic.gap(), inner.traffic.most_bytes());
         let counters = &inner.traffic.counters;
         counters.nr_merged.add((pieces.len() - runs.len()) as u64);
-        counters.bytes_missing.add(pieces.iter().map(|piece| piece.end - piece.start).sum());
+        counters
+            .bytes_missing
+            .add(pieces.iter().map(|piece| piece.end - piece.start).sum());
         let mut fillings: Vec<_> = fillings.into_iter().map(Some).collect();
         for run in runs {
-            let of_run = run.pieces.iter().filter_map(|nr| fillings[*nr].take()).collect();
-            let span = tracing::debug_span!("fetch", object = %inner.meta.location, range = ?run.range);
+            let of_run = run
+                .pieces
+                .iter()
+                .filter_map(|nr| fillings[*nr].take())
+                .collect();
+            let span =
+                tracing::debug_span!("fetch", object = %inner.meta.location, range = ?run.range);
             tokio::spawn(Arc::clone(&inner).fetch(run.range, of_run).instrument(span));
         }
     }
@@ -173,7 +180,11 @@ impl Inner {
                 break;
             }
             // What is whole need not wait for the rest.
-            while fillings.as_slice().first().is_some_and(|filling| filling.range().end <= pos) {
+            while fillings
+                .as_slice()
+                .first()
+                .is_some_and(|filling| filling.range().end <= pos)
+            {
                 if let Some(filling) = fillings.next() {
                     filling.done();
                 }
@@ -183,8 +194,12 @@ impl Inner {
             return Err(self.cut(&range, pos));
         }
         let first = first.unwrap_or_default();
-        self.traffic.counters.bytes_fetched.add(range.end - range.start);
-        self.traffic.note(first, begun.elapsed() - first, range.end - range.start);
+        self.traffic
+            .counters
+            .bytes_fetched
+            .add(range.end - range.start);
+        self.traffic
+            .note(first, begun.elapsed() - first, range.end - range.start);
         Ok(())
     }
 
@@ -233,7 +248,9 @@ impl Inner {
             return match select(first, ask()).await {
                 Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
                 // The one that failed may have been unlucky.
-                Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await.map_err(Shared::of_known),
+                Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => {
+                    other.await.map_err(Shared::of_known)
+                }
             };
         }
         first.await.map_err(Shared::of_known)
@@ -243,7 +260,10 @@ impl Inner {
 impl Deferred for Object {
     fn start(&self, request: Request) {
         if request.kind() != Kind::Read {
-            let error = io::Error::new(io::ErrorKind::Unsupported, "objects are not written through pages");
+            let error = io::Error::new(
+                io::ErrorKind::Unsupported,
+                "objects are not written through pages",
+            );
             request.complete(Err(error));
             return;
         }
@@ -284,7 +304,10 @@ impl Backend for Object {
             let _ = sender.send(object.fetch_around(pos..end).await);
         });
         let ended = || io::Error::other("the runtime of the store has ended");
-        let bytes = answer.recv().map_err(|_| ended())?.map_err(Shared::into_io)?;
+        let bytes = answer
+            .recv()
+            .map_err(|_| ended())?
+            .map_err(Shared::into_io)?;
         let mut rest = &bytes[..];
         for buf in bufs {
             let (now, later) = rest.split_at(rest.len().min(buf.len()));

@@ -96,15 +96,26 @@ mod tests {
             traffic.note(near, Duration::from_millis(1), 1 << 20);
         }
         // 200 us at 1 GiB a second are 200 KiB.
-        assert!((150 << 10..250 << 10).contains(&traffic.gap()), "{}", traffic.gap());
+        assert!(
+            (150 << 10..250 << 10).contains(&traffic.gap()),
+            "{}",
+            traffic.gap()
+        );
         assert_eq!(traffic.most_bytes(), MOST_BYTES[0]);
         assert!(traffic.late() >= Duration::from_millis(5));
         for _ in 0..50 {
-            traffic.note(Duration::from_millis(50), Duration::from_millis(10), 1 << 20);
+            traffic.note(
+                Duration::from_millis(50),
+                Duration::from_millis(10),
+                1 << 20,
+            );
         }
         assert_eq!(traffic.gap(), MOST_GAP);
         assert_eq!(traffic.most_bytes(), MOST_BYTES[1]);
         let late = traffic.late();
-        assert!((Duration::from_millis(140)..=Duration::from_millis(151)).contains(&late), "{late:?}");
+        assert!(
+            (Duration::from_millis(140)..=Duration::from_millis(151)).contains(&late),
+            "{late:?}"
+        );
     }
 }

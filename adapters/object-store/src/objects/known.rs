@@ -23,7 +23,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn new(meta: ObjectMeta, attributes: Attributes, object: Object, file: Opened) -> Self {
+    pub(crate) fn new(
+        meta: ObjectMeta,
+        attributes: Attributes,
+        object: Object,
+        file: Opened,
+    ) -> Self {
         Self {
             meta,
             attributes,

@@ -35,7 +35,11 @@ pub(crate) struct Opener {
 
 impl Opener {
     /// The object at `location`, which is to be read from: `range` of it is asked for if it is not known.
-    pub(crate) async fn open(self: &Arc<Self>, location: &Path, range: Option<&GetRange>) -> Outcome {
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        location: &Path,
+        range: Option<&GetRange>,
+    ) -> Outcome {
         let look = self.table.look(location, |nr, before| {
             let (opener, location, range) = (Arc::clone(self), location.clone(), range.cloned());
             // A task of its own, so that it goes on if who asked first goes away.
@@ -74,7 +78,10 @@ impl Opener {
             head: true,
             ..GetOptions::default()
         };
-        self.store.get_opts(location, options).await.map_err(Shared::new)
+        self.store
+            .get_opts(location, options)
+            .await
+            .map_err(Shared::new)
     }
 
     /// Asks for the first bytes that are wanted, and learns from the answer what the object is.
@@ -89,7 +96,11 @@ impl Opener {
         match self.store.get_opts(location, options).await {
             Ok(result) => {
                 let (start, size) = (result.range.start, result.meta.size);
-                let (meta, attributes, range) = (result.meta.clone(), result.attributes.clone(), result.range.clone());
+                let (meta, attributes, range) = (
+                    result.meta.clone(),
+                    result.attributes.clone(),
+                    result.range.clone(),
+                );
                 let bytes = result.bytes().await.map_err(Shared::new)?;
                 if asked.as_range(size).ok() != Some(range.clone())
                     || range.end - range.start != bytes.len() as u64
@@ -126,7 +137,10 @@ impl Opener {
         match range {
             Some(GetRange::Bounded(range)) => {
                 let all = from(range.start);
-                let end = range.end.checked_next_multiple_of(page).unwrap_or(range.end);
+                let end = range
+                    .end
+                    .checked_next_multiple_of(page)
+                    .unwrap_or(range.end);
                 GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
             }
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
@@ -157,7 +171,8 @@ impl Opener {
             .map_err(Shared::of_cache)?;
         self.traffic.counters.nr_opened.add(1);
         // What is read ahead is decided here ([`crate::read::pieces`]): a page that nobody wants costs a request.
-        file.advise(0..0, Advice::Random).map_err(Shared::of_cache)?;
+        file.advise(0..0, Advice::Random)
+            .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
         let known = Arc::new(Known::new(meta, attributes, object.clone(), file));
         if let Some((pos, bytes)) = come {

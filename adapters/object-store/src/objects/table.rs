@@ -86,7 +86,9 @@ impl Table {
         entries.nr_openings += 1;
         let nr = entries.nr_openings;
         let opening = open(nr, before);
-        let gone = entries.by_location.push(location.clone(), Entry::Opening(nr, opening.clone()));
+        let gone = entries
+            .by_location
+            .push(location.clone(), Entry::Opening(nr, opening.clone()));
         drop(entries);
         // Without the lock: it may be the last handle of a file.
         drop(gone);
@@ -99,7 +101,9 @@ impl Table {
         let is_ours = matches!(entries.by_location.peek(location), Some(Entry::Opening(now, _)) if *now == nr);
         let gone = match outcome {
             _ if !is_ours => None,
-            Ok(known) => entries.by_location.push(location.clone(), Entry::Known(Arc::clone(known))),
+            Ok(known) => entries
+                .by_location
+                .push(location.clone(), Entry::Known(Arc::clone(known))),
             // The next one asks again.
             Err(_) => entries.by_location.pop_entry(location),
         };
@@ -118,7 +122,11 @@ impl Table {
         let location = &known.meta.location;
         let mut entries = self.entries();
         let is_known = matches!(entries.by_location.peek(location), Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
-        let gone = if is_known { entries.by_location.pop(location) } else { None };
+        let gone = if is_known {
+            entries.by_location.pop(location)
+        } else {
+            None
+        };
         drop(entries);
         self.note_forgotten(gone);
     }

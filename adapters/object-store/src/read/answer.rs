@@ -37,7 +37,11 @@ impl AsRef<[u8]> for Pinned {
 
 impl Answers {
     /// The bytes in `range`, which the object has.
-    pub(crate) async fn read(&self, known: &Arc<Known>, range: Range<u64>) -> Result<Bytes, Shared> {
+    pub(crate) async fn read(
+        &self,
+        known: &Arc<Known>,
+        range: Range<u64>,
+    ) -> Result<Bytes, Shared> {
         let counters = &self.traffic.counters;
         counters.nr_reads.add(1);
         counters.bytes_read.add(range.end - range.start);
@@ -85,12 +89,18 @@ impl Answers {
         let page_size = known.file.page_size() as u64;
         if range.start / page_size != (range.end.max(1) - 1) / page_size {
             // All that is missing is asked for at once.
-            known.file.prefetch(std::slice::from_ref(&range)).map_err(Shared::of_cache)?;
+            known
+                .file
+                .prefetch(std::slice::from_ref(&range))
+                .map_err(Shared::of_cache)?;
         }
         let mut all = Vec::new();
         loop {
             let start = range.start + all.len() as u64;
-            let (bytes, result) = known.file.read_at_async(vec![0; len - all.len()], start).await;
+            let (bytes, result) = known
+                .file
+                .read_at_async(vec![0; len - all.len()], start)
+                .await;
             let nr = match result {
                 Ok(nr) => nr,
                 // Everything is pinned, or on its way: who reads need not fail for that.

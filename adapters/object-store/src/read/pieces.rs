@@ -29,19 +29,22 @@ pub(crate) fn pieces(
     first: Bytes,
     range: Range<u64>,
 ) -> BoxStream<'static, object_store::Result<Bytes>> {
-    let rest = stream::try_unfold((answers, known, range), |(answers, known, range)| async move {
-        if range.is_empty() {
-            return Ok(None);
-        }
-        let end = end_of_piece(range.start, range.end);
-        let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
-        if !soon.is_empty() {
-            // A hint: what comes of it is seen when it is read.
-            let _ = known.file.prefetch(std::slice::from_ref(&soon));
-        }
-        let read = answers.read(&known, range.start..end).await;
-        let bytes = read.map_err(crate::error::Shared::into_store_error)?;
-        Ok(Some((bytes, (answers, known, end..range.end))))
-    });
+    let rest = stream::try_unfold(
+        (answers, known, range),
+        |(answers, known, range)| async move {
+            if range.is_empty() {
+                return Ok(None);
+            }
+            let end = end_of_piece(range.start, range.end);
+            let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
+            if !soon.is_empty() {
+                // A hint: what comes of it is seen when it is read.
+                let _ = known.file.prefetch(std::slice::from_ref(&soon));
+            }
+            let read = answers.read(&known, range.start..end).await;
+            let bytes = read.map_err(crate::error::Shared::into_store_error)?;
+            Ok(Some((bytes, (answers, known, end..range.end))))
+        },
+    );
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }

@@ -41,7 +41,10 @@ integration_tests! {
 #[tokio::test]
 async fn an_object_that_does_not_exist_is_not_found() {
     let missing = integration::get_nonexistent_object(&store(), None).await;
-    assert!(matches!(missing, Err(object_store::Error::NotFound { .. })), "{missing:?}");
+    assert!(
+        matches!(missing, Err(object_store::Error::NotFound { .. })),
+        "{missing:?}"
+    );
 }
 
 #[tokio::test]

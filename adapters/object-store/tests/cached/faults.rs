@@ -63,29 +63,46 @@ async fn an_error_goes_to_all_that_wait_and_is_not_kept() {
 #[tokio::test]
 async fn errors_keep_their_kinds() {
     let (probe, store, path, bytes) = known(false).await;
-    let source = || -> Box<dyn std::error::Error + Send + Sync> { "credentials have expired".into() };
-    let make: Vec<(fn(&Error) -> bool, Box<dyn Fn() -> Error + Send + Sync>)> = vec![
+    let source =
+        || -> Box<dyn std::error::Error + Send + Sync> { "credentials have expired".into() };
+    type Kind = (fn(&Error) -> bool, Box<dyn Fn() -> Error + Send + Sync>);
+    let make: Vec<Kind> = vec![
         (
             |e| matches!(e, Error::Unauthenticated { .. }),
-            Box::new(move || Error::Unauthenticated { path: "faulty".into(), source: source() }),
+            Box::new(move || Error::Unauthenticated {
+                path: "faulty".into(),
+                source: source(),
+            }),
         ),
         (
             |e| matches!(e, Error::PermissionDenied { .. }),
-            Box::new(move || Error::PermissionDenied { path: "faulty".into(), source: source() }),
+            Box::new(move || Error::PermissionDenied {
+                path: "faulty".into(),
+                source: source(),
+            }),
         ),
         (
             |e| matches!(e, Error::Generic { store: "S3", .. }),
-            Box::new(move || Error::Generic { store: "S3", source: source() }),
+            Box::new(move || Error::Generic {
+                store: "S3",
+                source: source(),
+            }),
         ),
     ];
     for (is_kind, make) in make {
         probe.script(move |_, _| Act::Fail(make()));
         let error = store.get_range(&path, range(8)).await.unwrap_err();
         assert!(is_kind(&error), "{error:?}");
-        assert!(error.to_string().contains("credentials have expired"), "{error}");
+        assert!(
+            error.to_string().contains("credentials have expired"),
+            "{error}"
+        );
     }
     probe.script(|_, _| Act::Pass);
-    assert!(same(store.get_range(&path, range(8)).await.unwrap(), &bytes[8 * PAGE..10 * PAGE]));
+    assert!(same(
+        store.get_range(&path, range(8)).await.unwrap(),
+        &bytes[8 * PAGE..10 * PAGE]
+    ));
     assert!(store.metrics().nr_failed >= 3);
 }
 
@@ -110,7 +127,10 @@ async fn a_store_that_lies_about_lengths_is_not_believed() {
         // As the first request too, by which the object becomes known.
         assert!(store.get_range(&path, range(20)).await.is_err());
         probe.script(|_, _| Act::Pass);
-        assert!(same(store.get_range(&path, range(20)).await.unwrap(), &bytes[20 * PAGE..22 * PAGE]));
+        assert!(same(
+            store.get_range(&path, range(20)).await.unwrap(),
+            &bytes[20 * PAGE..22 * PAGE]
+        ));
         store.forget(&path);
         store.get_range(&path, 0..1).await.unwrap();
     }
@@ -124,19 +144,34 @@ async fn a_request_that_is_late_is_made_again_by_choice() {
         0 => Act::Wait(Arc::clone(&never)),
         _ => Act::Pass,
     });
-    assert!(same(store.get_range(&path, range(30)).await.unwrap(), &bytes[30 * PAGE..32 * PAGE]));
+    assert!(same(
+        store.get_range(&path, range(30)).await.unwrap(),
+        &bytes[30 * PAGE..32 * PAGE]
+    ));
     assert_eq!((probe.nr_gets(), store.metrics().nr_hedged), (2, 1));
 }
 
 #[tokio::test]
 async fn a_runtime_that_ends_fails_what_it_had_under_way() {
     let probe = Probe::new();
-    let store = PagewellStore::builder(Arc::clone(&probe)).capacity(16 << 20).page_size(PAGE).build().unwrap();
+    let store = PagewellStore::builder(Arc::clone(&probe))
+        .capacity(16 << 20)
+        .page_size(PAGE)
+        .build()
+        .unwrap();
     let path = Path::from("faulty");
-    probe.inner.put(&path, content(50 * PAGE, 2).into()).await.unwrap();
+    probe
+        .inner
+        .put(&path, content(50 * PAGE, 2).into())
+        .await
+        .unwrap();
     let (of_thread, at, wrapper) = (Arc::clone(&probe), path.clone(), store.clone());
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             wrapper.get_range(&at, 0..1).await.unwrap();
             of_thread.script(|_, _| Act::Wait(Arc::new(Semaphore::new(0))));

@@ -22,11 +22,20 @@ enum Step {
 }
 
 fn lens() -> impl Strategy<Value = usize> {
-    prop_oneof![0..20_usize, (0..6_usize, 0..3_usize).prop_map(|(pages, more)| (pages * PAGE + more).saturating_sub(1)), 0..80_000_usize]
+    prop_oneof![
+        0..20_usize,
+        (0..6_usize, 0..3_usize).prop_map(|(pages, more)| (pages * PAGE + more).saturating_sub(1)),
+        0..80_000_usize
+    ]
 }
 
 fn ranges() -> impl Strategy<Value = Option<GetRange>> {
-    let at = || prop_oneof![0..90_000_u64, (0..20_u64).prop_map(|page| page * PAGE as u64)];
+    let at = || {
+        prop_oneof![
+            0..90_000_u64,
+            (0..20_u64).prop_map(|page| page * PAGE as u64)
+        ]
+    };
     prop_oneof![
         Just(None),
         (at(), 0..40_000_u64).prop_map(|(start, len)| Some(GetRange::Bounded(start..start + len))),
@@ -85,21 +94,31 @@ async fn run(steps: Vec<Step>, trust: Duration) -> Result<(), TestCaseError> {
                 match (expected, got) {
                     (Ok(expected), Ok(got)) => {
                         prop_assert_eq!((&expected.meta, &expected.range), (&got.meta, &got.range));
-                        let (expected, got) = (expected.bytes().await.unwrap(), got.bytes().await.unwrap());
+                        let (expected, got) =
+                            (expected.bytes().await.unwrap(), got.bytes().await.unwrap());
                         prop_assert!(expected == got, "{:?}", range);
                     }
-                    (Err(expected), Err(got)) => prop_assert_eq!(expected.to_string(), got.to_string()),
-                    (expected, got) => prop_assert!(false, "{:?}: {:?}, and not {:?}", range, got, expected),
+                    (Err(expected), Err(got)) => {
+                        prop_assert_eq!(expected.to_string(), got.to_string())
+                    }
+                    (expected, got) => {
+                        prop_assert!(false, "{:?}: {:?}, and not {:?}", range, got, expected)
+                    }
                 }
             }
             Step::Ranges { at, ranges } => {
-                let ranges: Vec<_> = ranges.into_iter().map(|(start, len)| start..start + len).collect();
+                let ranges: Vec<_> = ranges
+                    .into_iter()
+                    .map(|(start, len)| start..start + len)
+                    .collect();
                 let expected = bare.get_ranges(&path(at), &ranges).await;
                 let got = store.get_ranges(&path(at), &ranges).await;
                 match (expected, got) {
                     (Ok(expected), Ok(got)) => prop_assert!(expected == got, "{:?}", ranges),
                     (Err(_), Err(_)) => {}
-                    (expected, got) => prop_assert!(false, "{:?}: {:?}, and not {:?}", ranges, got, expected),
+                    (expected, got) => {
+                        prop_assert!(false, "{:?}: {:?}, and not {:?}", ranges, got, expected)
+                    }
                 }
             }
             Step::Head { at } => {

@@ -17,5 +17,7 @@ fn same(a: impl AsRef<[u8]>, b: impl AsRef<[u8]>) -> bool {
 
 /// Bytes that differ from place to place.
 fn content(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|nr| (nr / 7) as u8 ^ (nr % 251) as u8 ^ seed).collect()
+    (0..len)
+        .map(|nr| (nr / 7) as u8 ^ (nr % 251) as u8 ^ seed)
+        .collect()
 }

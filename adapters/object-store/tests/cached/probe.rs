@@ -10,8 +10,9 @@ use futures_util::stream::{self, BoxStream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, RenameOptions, Result,
 };
 use tokio::sync::Semaphore;
 
@@ -48,7 +49,10 @@ impl Probe {
     }
 
     /// From now on `script` decides; it gets the number of the get, from 0 on, and its options.
-    pub(crate) fn script(&self, script: impl Fn(usize, &GetOptions) -> Act + Send + Sync + 'static) {
+    pub(crate) fn script(
+        &self,
+        script: impl Fn(usize, &GetOptions) -> Act + Send + Sync + 'static,
+    ) {
         self.gets.lock().unwrap().clear();
         *self.script.lock().unwrap() = Arc::new(script);
     }
@@ -82,7 +86,12 @@ impl fmt::Display for Probe {
 
 #[async_trait]
 impl ObjectStore for Probe {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
         self.inner.put_opts(location, payload, options).await
     }
 
@@ -113,7 +122,10 @@ impl ObjectStore for Probe {
         self.inner.get_opts(location, options).await
     }
 
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
         self.inner.delete_stream(locations)
     }
 
@@ -135,7 +147,11 @@ impl ObjectStore for Probe {
 }
 
 async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
-    let (meta, attributes, range) = (result.meta.clone(), result.attributes.clone(), result.range.clone());
+    let (meta, attributes, range) = (
+        result.meta.clone(),
+        result.attributes.clone(),
+        result.range.clone(),
+    );
     let mut bytes = result.bytes().await?.to_vec();
     let mut said = range.clone();
     match act {

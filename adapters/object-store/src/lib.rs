@@ -39,7 +39,8 @@
 //! | [`store`] | the wrapper and its settings | all below |
 //! | `read` | answers: bytes from pins, copies, streams | `objects` |
 //! | `objects` | which objects are known, and until when | `fetch` |
-//! | `fetch` | requests to the store: merged, bounded, timed | `error`, `metrics` |
+//! | `fetch` | requests to the store: merged, bounded, timed | `tier`, `error`, `metrics` |
+//! | `tier` | pages in a file on a local disk | `metrics` |
 //! | `error`, [`metrics`] | errors that several readers get; counters | |
 
 mod error;
@@ -48,6 +49,7 @@ pub mod metrics;
 mod objects;
 mod read;
 pub mod store;
+mod tier;
 
 pub use metrics::Metrics;
 pub use store::{Builder, PagewellStore};

@@ -47,6 +47,16 @@ counters! {
     nr_copied_at_bound,
     /// Ranges that were read past the cache, since nothing in it could be evicted.
     nr_around,
+    /// Bytes of pages that came from the tier on the disk.
+    bytes_from_disk,
+    /// Bytes of pages that were written to it.
+    bytes_to_disk,
+    /// Pages that were not kept there, since the disk did not keep up.
+    nr_disk_skipped,
+    /// Pages there that were not what was kept.
+    nr_disk_damaged,
+    /// 1 if the disk has failed, or is full: nothing more is kept there.
+    nr_disk_failures,
     /// Objects that became known.
     nr_opened,
     /// Questions whether a known object is still the same.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::objects::open::Opener;
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces};
+use crate::tier::disk::Tier;
 
 /// How often an object that changes while it is being read is read again.
 const TRIES: u32 = 4;
@@ -77,6 +79,7 @@ pub struct Builder<T> {
     most_requests: usize,
     most_pinned: Option<u64>,
     hedge: bool,
+    disk: Option<(PathBuf, u64)>,
 }
 
 impl<T: ObjectStore> Builder<T> {
@@ -137,11 +140,19 @@ impl<T: ObjectStore> Builder<T> {
         self
     }
 
+    /// A second tier: pages that were fetched are kept in `folder` too, at most so many bytes of them, and are found there again by the next process. Nobody else may use the folder.
+    /// By default none.
+    #[must_use]
+    pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.disk = Some((folder.into(), bytes));
+        self
+    }
+
     /// The wrapper.
     ///
     /// # Errors
     ///
-    /// When a setting is out of its range, or there is no memory for the cache.
+    /// When a setting is out of its range, there is no memory for the cache, or the folder of the second tier cannot be used, or is used by another process.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =
@@ -174,6 +185,20 @@ impl<T: ObjectStore> Builder<T> {
             traffic: Arc::clone(&traffic),
             pins: Arc::new(Semaphore::new(nr_pins.min(Semaphore::MAX_PERMITS))),
         };
+        let tier = match &self.disk {
+            Some((folder, bytes)) => {
+                let counters = Arc::clone(&traffic.counters);
+                let tier = Tier::open(folder, *bytes, self.page_size as u32, counters);
+                let failed = |error| {
+                    generic(format!(
+                        "cannot use {} as a second tier: {error}",
+                        folder.display()
+                    ))
+                };
+                Some(Arc::new(tier.map_err(failed)?))
+            }
+            None => None,
+        };
         let opener = Opener {
             store: Arc::<T>::clone(&self.store),
             cache,
@@ -182,6 +207,7 @@ impl<T: ObjectStore> Builder<T> {
             table: Table::new(most_objects, self.trust, Arc::clone(&traffic)),
             traffic,
             closer: Closer::new()?,
+            tier,
         };
         Ok(PagewellStore {
             store: self.store,
@@ -212,6 +238,7 @@ impl<T: ObjectStore> PagewellStore<T> {
             most_requests: 64,
             most_pinned: None,
             hedge: false,
+            disk: None,
         }
     }
 

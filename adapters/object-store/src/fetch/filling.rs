@@ -57,6 +57,28 @@ impl Filling {
         }
     }
 
+    /// The bytes in `range` of the object, which have been copied.
+    pub(crate) fn bytes(&self, range: Range<u64>) -> Vec<u8> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let mut skip = (range.start - self.request.pos()) as usize;
+        let mut rest = &mut bytes[..];
+        for buffer in self.request.buffers() {
+            if skip >= buffer.len() {
+                skip -= buffer.len();
+                continue;
+            }
+            let nr = rest.len().min(buffer.len() - skip);
+            let (now, later) = rest.split_at_mut(nr);
+            buffer.source().copy_to(skip, now);
+            skip = 0;
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        bytes
+    }
+
     /// All of it has been copied.
     pub(crate) fn done(self) {
         let nr = (self.range.end - self.range.start) as usize;

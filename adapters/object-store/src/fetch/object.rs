@@ -21,6 +21,8 @@ use super::merge;
 use super::traffic::Traffic;
 use crate::error::Shared;
 use crate::fetch::same::is_same;
+use crate::tier::disk::Tier;
+use crate::tier::{Identity, Key};
 
 /// No device of the system: objects are told from each other by a number of their own.
 const DEVICE: u64 = u64::from_be_bytes(*b"objects\0");
@@ -36,6 +38,14 @@ struct Inner {
     meta: ObjectMeta,
     id: FileId,
     waiting: Mutex<Waiting>,
+    tier: Option<OfTier>,
+}
+
+/// The tier on a disk, and what pages of the object are kept under there.
+pub(crate) struct OfTier {
+    pub(crate) tier: Arc<Tier>,
+    pub(crate) identity: Identity,
+    pub(crate) page_size: u64,
 }
 
 /// What is to be done next.
@@ -73,6 +83,7 @@ impl Object {
         traffic: Arc<Traffic>,
         runtime: Handle,
         meta: ObjectMeta,
+        tier: Option<OfTier>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = FileId {
@@ -87,6 +98,7 @@ impl Object {
             meta,
             id,
             waiting: Mutex::default(),
+            tier,
         }))
     }
 
@@ -112,6 +124,67 @@ impl Object {
 impl Inner {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request, to be made with others that come at the same time.
+    fn collect(self: &Arc<Self>, filling: Filling) {
+        let mut waiting = self.waiting();
+        waiting.requests.push(filling);
+        if waiting.requests.len() == 1 {
+            drop(waiting);
+            let collected = Collected(Some(Arc::clone(self)));
+            self.runtime.spawn(Self::fetch_all(collected));
+        }
+    }
+
+    /// The pages of a request, with their keys in the tier.
+    fn pages<'t>(
+        tier: &'t OfTier,
+        filling: &Filling,
+    ) -> impl Iterator<Item = (Key, Range<u64>)> + use<'t> {
+        let range = filling.range();
+        let first = range.start / tier.page_size;
+        (first..range.end.div_ceil(tier.page_size)).map(move |page| {
+            let start = page * tier.page_size;
+            let end = range.end.min(start + tier.page_size);
+            (tier.identity.key(page), start.max(range.start)..end)
+        })
+    }
+
+    /// Whether all pages of a request seem to be on the disk.
+    fn is_on_disk(&self, filling: &Filling) -> bool {
+        let Some(tier) = &self.tier else {
+            return false;
+        };
+        Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
+    }
+
+    /// Fills a request from the disk; gives it back if a page is not there any more, or is damaged.
+    fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
+        if let Some(tier) = &self.tier {
+            for (key, range) in Self::pages(tier, &filling) {
+                match tier.tier.read(key) {
+                    Some(bytes) if bytes.len() as u64 == range.end - range.start => {
+                        filling.copy(&bytes.into(), range.start);
+                    }
+                    _ => return Some(filling),
+                }
+            }
+        }
+        filling.done();
+        None
+    }
+
+    /// Keeps the pages of a request, which are whole, on the disk.
+    fn keep_on_disk(&self, filling: &Filling) {
+        let Some(tier) = &self.tier else {
+            return;
+        };
+        for (key, range) in Self::pages(tier, filling) {
+            if range.start % tier.page_size == 0 && tier.tier.keeps(key) {
+                tier.tier.keep(key, filling.bytes(range));
+            }
+        }
     }
 
     /// Asks for what was collected.
@@ -186,6 +259,7 @@ impl Inner {
                 .is_some_and(|filling| filling.range().end <= pos)
             {
                 if let Some(filling) = fillings.next() {
+                    self.keep_on_disk(&filling);
                     filling.done();
                 }
             }
@@ -269,7 +343,7 @@ impl Deferred for Object {
         }
         let filling = Filling::new(request, self.0.meta.size);
         let range = filling.range();
-        let mut waiting = self.0.waiting();
+        let waiting = self.0.waiting();
         let has_come = waiting.come.as_ref().is_some_and(|(pos, bytes)| {
             *pos <= range.start && range.end <= pos + bytes.len() as u64
         });
@@ -278,15 +352,22 @@ impl Deferred for Object {
                 filling.copy(bytes, *pos);
             }
             drop(waiting);
+            self.0.keep_on_disk(&filling);
             filling.done();
             return;
         }
-        waiting.requests.push(filling);
-        if waiting.requests.len() == 1 {
+        if self.0.is_on_disk(&filling) {
             drop(waiting);
-            let collected = Collected(Some(Arc::clone(&self.0)));
-            self.0.runtime.spawn(Inner::fetch_all(collected));
+            let inner = Arc::clone(&self.0);
+            self.0.runtime.spawn_blocking(move || {
+                if let Some(filling) = inner.read_from_disk(filling) {
+                    inner.collect(filling);
+                }
+            });
+            return;
         }
+        drop(waiting);
+        self.0.collect(filling);
     }
 }
 

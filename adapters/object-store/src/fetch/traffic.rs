@@ -1,6 +1,6 @@
 //! How many requests there are at once, and what is known of how long they take.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -27,7 +27,7 @@ const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
 pub(crate) struct Traffic {
     /// As many permits as there may be requests at once.
     pub(crate) permits: Semaphore,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
     pace: Mutex<Pace>,
 }
@@ -44,7 +44,7 @@ impl Traffic {
     pub(crate) fn new(most: usize, hedge: bool) -> Self {
         Self {
             permits: Semaphore::new(most),
-            counters: Counters::default(),
+            counters: Arc::default(),
             hedge,
             pace: Mutex::new(FIRST),
         }

@@ -15,9 +15,11 @@ use super::closer::Closer;
 use super::known::{Known, Opened};
 use super::table::{Look, Outcome, Table};
 use crate::error::{Shared, generic};
-use crate::fetch::object::Object;
+use crate::fetch::object::{Object, OfTier};
 use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
+use crate::tier::Identity;
+use crate::tier::disk::Tier;
 
 /// How much the first request asks for at the most.
 const MOST_AT_FIRST: u64 = 4 << 20;
@@ -31,6 +33,7 @@ pub(crate) struct Opener {
     pub(crate) table: Table,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) closer: Closer,
+    pub(crate) tier: Option<Arc<Tier>>,
 }
 
 impl Opener {
@@ -158,11 +161,17 @@ impl Opener {
         attributes: Attributes,
         come: Option<(u64, Bytes)>,
     ) -> Outcome {
+        let tier = self.tier.as_ref().map(|tier| OfTier {
+            tier: Arc::clone(tier),
+            identity: Identity::new(&self.store.to_string(), &meta),
+            page_size: self.page_size,
+        });
         let object = Object::new(
             Arc::clone(&self.store),
             Arc::clone(&self.traffic),
             Handle::current(),
             meta.clone(),
+            tier,
         );
         let location = meta.location.to_string();
         let file = self

@@ -2,6 +2,7 @@
 
 mod changes;
 mod contract;
+mod disk;
 mod faults;
 mod histories;
 mod misses;

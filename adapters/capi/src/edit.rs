@@ -54,6 +54,12 @@ tables! {
     Edit: 6, "edit", 16384;
 }
 
+// SAFETY: only its thread and its file go from thread to thread. The stage, which must not, is used and dropped by the thread that has begun the edit alone: `taken` compares
+// threads before anybody gets at it.
+unsafe impl Send for Edit {}
+// SAFETY: as above; nothing is given out but by `taken`.
+unsafe impl Sync for Edit {}
+
 /// The edit of a program, if it is this thread's.
 fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
     let mut taken = take::<Edit>(edit.opaque)?;

@@ -396,4 +396,19 @@ mod tests {
             assert!(*number == 0 || *number > 4095, "{name} is in errno's range");
         }
     }
+    #[test]
+    fn each_code_is_in_the_header() {
+        let header = include_str!("../include/pagewell.h");
+        let declared: Vec<(&str, c_int)> = header
+            .lines()
+            .filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "))
+            .filter(|(name, _)| *name == "PW_OK" || name.starts_with("PW_ERROR_"))
+            .filter_map(|(name, number)| Some((name, number.parse().ok()?)))
+            .collect();
+        let ours: Vec<_> = ALL
+            .iter()
+            .map(|(name, _, number, _)| (*name, *number))
+            .collect();
+        assert_eq!(declared, ours);
+    }
 }

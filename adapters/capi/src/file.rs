@@ -17,7 +17,7 @@ use crate::cache::{OpenCache, OpenGroup, pw_cache, pw_group};
 use crate::entry::{call, call_with};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::{add, tables, take, used_counted};
+use crate::handles::{add, tables, take, used_counted, with};
 use crate::pins::is_pinned;
 
 /// An open file. A handle; what it points to is not an address.
@@ -472,7 +472,7 @@ pub unsafe extern "C" fn pw_file_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let now = crate::handles::used::<OpenFile>(file as u64)?.file().size();
+        let now = with(file as u64, |file: &OpenFile| Ok(file.file().size()))?;
         // SAFETY: the caller's duty: null, or good for writes.
         unsafe { answer(size, signed(now)) }
     })

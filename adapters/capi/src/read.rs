@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{Ordering, fence};
 
-use library::{Advice, PageGuard, ReadRequest, Token, TokenState};
+use library::{Advice, PageGuard, ReadRequest, Token, TokenState, View};
 
 use crate::arguments::{
     answer, buffer, items, items_to_read, needed, offset as checked_offset, range, structure,
@@ -18,7 +18,7 @@ use crate::entry::{call, call_with, is_test};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
-use crate::handles::{used, used_shortly};
+use crate::handles::{with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
 /// Reads bytes of a file. Reads of cached pages write nothing that threads share, and take no lock.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pw_read(
     if size != 0 && size <= SHORT && offset >= 0 && !buf.is_null() && !nr_read.is_null() {
         // SAFETY: the caller's duty: good for writes of `size` bytes, and this call's alone.
         let short = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), size) };
-        let is_hit = used_shortly(file as u64, |file: &OpenFile| {
+        let is_hit = with_shortly(file as u64, |file: &OpenFile| {
             file.file().try_read_at(short, offset as u64)
         });
         if is_hit == Some(true) && !is_test() {
@@ -76,8 +76,9 @@ unsafe fn read_any(
         // SAFETY: the caller's duty: null, or good for writes of `size` bytes, and this call's alone.
         let buf = unsafe { buffer(buf, size) }?;
         let offset = checked_offset(offset)?;
-        let file = used::<OpenFile>(file as u64)?;
-        let nr = file.file().read_at(buf, offset)?;
+        let nr = with(file as u64, |file: &OpenFile| {
+            Ok(file.file().read_at(buf, offset)?)
+        })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(nr_read, nr) }
     })
@@ -138,8 +139,6 @@ pub unsafe extern "C" fn pw_read_many(
     call_with::<OpenFile>(file as u64, || {
         // SAFETY: the caller's duty: null, or good for reads and writes of `count` of them, and this call's alone.
         let requests = unsafe { items(requests, count) }?;
-        let file = used::<OpenFile>(file as u64)?;
-        let file = file.file();
         for request in &*requests {
             // SAFETY: not used yet; only checked.
             unsafe { buffer(request.buf, request.size) }?;
@@ -148,14 +147,17 @@ pub unsafe extern "C" fn pw_read_many(
         if overlap(requests) {
             return Err(Failure::argument("two buffers overlap"));
         }
-        let mut first = None;
         let mut reads = Vec::with_capacity(requests.len());
         for request in &*requests {
             // SAFETY: the caller's duty: good for writes of `size` bytes; and no two of them overlap.
             let buf = unsafe { buffer(request.buf, request.size) }?;
             reads.push(ReadRequest::new(checked_offset(request.offset)?, buf));
         }
-        file.read_many(&mut reads);
+        with(file as u64, |file: &OpenFile| {
+            file.file().read_many(&mut reads);
+            Ok(())
+        })?;
+        let mut first = None;
         for (request, read) in requests.iter_mut().zip(reads) {
             (request.nr_read, request.error) = match read.result {
                 Ok(nr) => (nr, PW_OK as c_int),
@@ -185,7 +187,7 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
     // A hit: no more than an announcement, and nothing that could panic.
     if !page.is_null() && !is_test() {
         let handle = file as u64;
-        let kept = used_shortly(handle, |file: &OpenFile| {
+        let kept = with_shortly(handle, |file: &OpenFile| {
             let pin = || {
                 let guard = file.file().try_pin(page_number)?;
                 // SAFETY: as in `pin_any`.
@@ -210,12 +212,13 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
     call_with::<OpenFile>(file as u64, || {
         needed(page)?;
         let handle = file as u64;
-        let file = used::<OpenFile>(handle)?;
-        let guard = file.file().pin(page_number)?;
-        // SAFETY: only the lifetime changes. The guard borrows from the file, which is not closed as long as the slot has the guard: a closer finds it.
-        let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
-        // SAFETY: (a) it is of this file, with which this call is under way.
-        let kept = unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }?;
+        let kept = with(handle, |file: &OpenFile| {
+            let guard = file.file().pin(page_number)?;
+            // SAFETY: only the lifetime changes. The guard borrows from the file, which is not closed as long as the slot has the guard: a closer finds it.
+            let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
+            // SAFETY: (a) it is of this file, with which this call is under way.
+            unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }
+        })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(page, kept) }
     })
@@ -279,11 +282,12 @@ impl pw_view {
     /// Whether the page is as it was when the view began.
     #[inline(always)]
     fn state(&self) -> Result<TokenState> {
-        let file = used::<OpenFile>(self.file as u64)?;
         // ORDERING: Acquire; whatever the program has loaded of the page stays before the loads of its slot: the end of the protocol of an optimistic
         // read, as at the end of every look of the library.
         fence(Ordering::Acquire);
-        Ok(file.file().token_state(&self.token()))
+        with(self.file as u64, |file: &OpenFile| {
+            Ok(file.file().token_state(&self.token()))
+        })
     }
 }
 
@@ -321,10 +325,10 @@ pub unsafe extern "C" fn pw_view_begin(
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         needed(view)?;
-        let used = used::<OpenFile>(file as u64)?;
-        let seen = used
-            .file()
-            .view(page_number, |v| Ok((v.as_ptr(), v.len(), v.token())))?;
+        let seen = with(file as u64, |file: &OpenFile| {
+            let look = |v: &View<'_>| Ok((v.as_ptr(), v.len(), v.token()));
+            Ok(file.file().view(page_number, look)?)
+        })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(view, pw_view::new(file, seen)) }
     })
@@ -380,9 +384,10 @@ pub unsafe extern "C" fn pw_view_copy(
         }
         // Before the page is looked up: one that has gone need not be read in for this.
         unchanged(view.state()?)?;
-        let file = used::<OpenFile>(view.file as u64)?;
-        let file = file.file();
-        file.view(token.page(), |v| v.copy_to(offset, buf))?;
+        with(view.file as u64, |file: &OpenFile| {
+            let copy = |v: &View<'_>| v.copy_to(offset, buf);
+            Ok(file.file().view(token.page(), copy)?)
+        })?;
         unchanged(view.state()?)
     })
 }
@@ -433,7 +438,6 @@ pub unsafe extern "C" fn pw_advise(
     advice: c_int,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let file = used::<OpenFile>(file as u64)?;
         let advice = match advice {
             0 => Advice::Normal,
             1 => Advice::Sequential,
@@ -443,7 +447,10 @@ pub unsafe extern "C" fn pw_advise(
             5 => Advice::NotSoon,
             _ => return Err(Failure::unknown("advice", advice)),
         };
-        Ok(file.file().advise(range(offset, length)?, advice)?)
+        let range = range(offset, length)?;
+        with(file as u64, |file: &OpenFile| {
+            Ok(file.file().advise(range, advice)?)
+        })
     })
 }
 
@@ -463,11 +470,13 @@ pub unsafe extern "C" fn pw_prefetch(
     nr_pages: *mut usize,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let file = used::<OpenFile>(file as u64)?;
         // SAFETY: the caller's duty: null, or good for reads of `count` of them; nothing is written to them.
         let given = unsafe { items_to_read(ranges, count) }?;
         let ranges = given.iter().map(|given| range(given.offset, given.length));
-        let nr = file.file().prefetch(&ranges.collect::<Result<Vec<_>>>()?)?;
+        let ranges = ranges.collect::<Result<Vec<_>>>()?;
+        let nr = with(file as u64, |file: &OpenFile| {
+            Ok(file.file().prefetch(&ranges)?)
+        })?;
         if nr_pages.is_null() {
             return Ok(());
         }
@@ -487,8 +496,10 @@ pub unsafe extern "C" fn pw_prefetch(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let file = used::<OpenFile>(file as u64)?;
-        file.file().invalidate(range(offset, length)?);
-        Ok(())
+        let range = range(offset, length)?;
+        with(file as u64, |file: &OpenFile| {
+            file.file().invalidate(range);
+            Ok(())
+        })
     })
 }

@@ -131,6 +131,19 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
+    /// One look at `page` without a reference; none if it misses, or has no answer.
+    #[inline(always)]
+    pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        let (bytes, watch) = self.begin(page).ok()?;
+        match look_at(bytes, watch, self.0.page_size(), &mut |v| look(v)) {
+            Looked::Done(answer) => Some(answer),
+            Looked::Again | Looked::Fallback | Looked::TooLong => None,
+        }
+    }
+
     /// Looks at `page` until the answer is the page's. `ahead` says how many pages to fill from a missing page on.
     ///
     /// The first look and all later ones are one call of the closure in the machine code. So the compiler puts a closure that nobody else calls in line,

@@ -110,7 +110,7 @@ pub enum pw_error {
     PW_ERROR_UNAVAILABLE = 5124,
     /// The storage has failed: a full disk, say. ::pw_last_errno has the system's number.
     PW_ERROR_IO = 5125,
-    /// A page is not what the program's hook has written. (No function of this header sets such a hook yet.)
+    /// The program's hook says that a page is not what it was when it was written: ::pw_open_options_set_page_hooks.
     PW_ERROR_CORRUPT = 5126,
     /// Of a kind that this interface has no number for yet; ::pw_last_error has the text.
     PW_ERROR_OTHER = 5199,

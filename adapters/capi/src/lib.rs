@@ -11,6 +11,7 @@
 //! | `entry` | what every call goes through: panics become errors |
 //! | `pins` | where pins are kept |
 //! | `cache` | caches, their options, groups |
+//! | `hooks` | functions of the program's that files call |
 //! | `file` | files: options, opening, closing, what is known of them |
 //! | `read` | reads, pins, views, advice |
 //! | `write` | writes, syncs, holds, barriers |
@@ -36,6 +37,7 @@ mod entry;
 mod error;
 mod file;
 mod handles;
+mod hooks;
 mod pins;
 mod queue;
 mod read;
@@ -45,6 +47,7 @@ pub use self::cache::*;
 pub use self::edit::*;
 pub use self::error::*;
 pub use self::file::*;
+pub use self::hooks::*;
 pub use self::pins::pw_page;
 pub use self::queue::*;
 pub use self::read::*;

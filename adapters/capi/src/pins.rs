@@ -21,6 +21,7 @@
 //!
 //! - E1. A live serial is stored (release) after the pin and its file. Who ends the pin acquires it by the swap, and a closer by a load.
 //! - E2. A free serial is stored (release) after the pin was dropped: a closer that sees it (acquire) may close the file.
+//!   A slot that is live for another file by then has that file's handle stored by a release, too: who finds it there (acquire) has seen the end of the pin before.
 //! - E3. A closer looks here after it has found that no call with the file is under way: so it sees the pins that such calls have made (the line's store
 //!   is a release, after the serial's).
 
@@ -28,7 +29,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use library::{OwnedPageGuard, PageGuard};
@@ -36,7 +37,7 @@ use pagewell_sync::shard::Padded;
 
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::{NR_LINES, is_forked, own_line};
+use crate::handles::{Line, NR_LINES, is_forked, own_line};
 
 /// A pinned page: ::pw_pin. Of the program's own memory, which it may copy and move; all copies are one and the same pin.
 #[repr(C)]
@@ -81,10 +82,14 @@ struct Slot {
     file: AtomicU64,
     pinned: UnsafeCell<MaybeUninit<Pinned>>,
     /// On a list: the next one, or none.
-    next: AtomicU32,
+    next: AtomicPtr<Slot>,
     /// Whose list it is of.
-    owner: AtomicU32,
+    owner: u32,
+    /// Its number, counted from 1.
+    number: u32,
 }
+
+const _: () = assert!(size_of::<Slot>() == 64);
 
 // SAFETY: the pin is touched by one thread at a time (I1), and may be sent.
 unsafe impl Sync for Slot {}
@@ -97,17 +102,17 @@ static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NR_CHUNKS];
 static NR_USED_CHUNKS: Mutex<usize> = Mutex::new(0);
 
-/// The lists of a thread: slots by number, counted from 1.
+/// The lists of a thread. Slots are never given back, so an address is that of a slot for ever.
 struct Lists {
-    mine: AtomicU32,
-    from_others: AtomicU32,
+    mine: AtomicPtr<Slot>,
+    from_others: AtomicPtr<Slot>,
 }
 
 const NR_THREADS: usize = NR_LINES;
 static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const {
     Padded(Lists {
-        mine: AtomicU32::new(0),
-        from_others: AtomicU32::new(0),
+        mine: AtomicPtr::new(ptr::null_mut()),
+        from_others: AtomicPtr::new(ptr::null_mut()),
     })
 }; NR_THREADS + 1];
 /// For the last lists.
@@ -136,38 +141,46 @@ fn slot(number: u64) -> Option<&'static Slot> {
     Some(&chunk[index % CHUNK])
 }
 
-/// Takes a free slot of this thread's.
+/// The slot at the begin of a list, or none.
 #[inline(always)]
-fn claim() -> Result<(u32, &'static Slot)> {
-    let (number, guard) = own_lists();
-    let lists = &LISTS[number].0;
-    // ORDERING: Relaxed; this thread's alone (I2).
-    let mut first = lists.mine.load(Ordering::Relaxed);
-    if first == 0 {
-        first = refill(number)?;
-    }
-    let Some(claimed) = slot(first.into()) else {
-        return Err(Failure::Outcome(PW_ERROR_LIMIT));
-    };
-    // ORDERING: Relaxed, both; as above.
-    lists
-        .mine
-        .store(claimed.next.load(Ordering::Relaxed), Ordering::Relaxed);
-    drop(guard);
-    Ok((first, claimed))
+fn at(slot: *mut Slot) -> Option<&'static Slot> {
+    // SAFETY: lists have addresses of slots of chunks, which are never given back, or null at their ends.
+    unsafe { slot.as_ref() }
 }
 
-/// Fills a thread's list: with the slots that others have given back, or else with a new chunk. Returns its first.
+/// Takes the first slot off a list that is this thread's.
+#[inline(always)]
+fn pop(lists: &Lists) -> Option<&'static Slot> {
+    // ORDERING: Relaxed, all; this thread's alone (I2).
+    let first = at(lists.mine.load(Ordering::Relaxed))?;
+    lists
+        .mine
+        .store(first.next.load(Ordering::Relaxed), Ordering::Relaxed);
+    Some(first)
+}
+
+/// Takes a free slot of this thread's.
+fn claim() -> Result<&'static Slot> {
+    let (number, _guard) = own_lists();
+    let lists = &LISTS[number].0;
+    if let Some(slot) = pop(lists) {
+        return Ok(slot);
+    }
+    refill(number)?;
+    pop(lists).ok_or(Failure::Outcome(PW_ERROR_LIMIT))
+}
+
+/// Fills a thread's list, which is empty: with the slots that others have given back, or else with a new chunk.
 #[cold]
 #[inline(never)]
-fn refill(number: usize) -> Result<u32> {
-    let lists = &LISTS[number].0;
+fn refill(owner: usize) -> Result<()> {
+    let lists = &LISTS[owner].0;
     // ORDERING: Acquire; the slots were put there by releases, each of which goes on in the next (a sequence of swaps).
-    let given_back = lists.from_others.swap(0, Ordering::Acquire);
-    if given_back != 0 {
+    let given_back = lists.from_others.swap(ptr::null_mut(), Ordering::Acquire);
+    if !given_back.is_null() {
         // ORDERING: Relaxed; this thread's alone (I2).
         lists.mine.store(given_back, Ordering::Relaxed);
-        return Ok(given_back);
+        return Ok(());
     }
     let mut nr_used = NR_USED_CHUNKS
         .lock()
@@ -178,60 +191,67 @@ fn refill(number: usize) -> Result<u32> {
             format!("{} pins", NR_CHUNKS * CHUNK).into(),
         ));
     };
-    let base = (*nr_used * CHUNK) as u32;
-    let chunk: Box<Chunk> = Box::new(std::array::from_fn(|at| {
-        let next = if at + 1 < CHUNK {
-            base + at as u32 + 2
-        } else {
-            0
-        };
-        Slot {
-            serial: AtomicU64::new(0),
-            file: AtomicU64::new(0),
-            pinned: UnsafeCell::new(MaybeUninit::uninit()),
-            next: AtomicU32::new(next),
-            owner: AtomicU32::new(number as u32),
-        }
-    }));
+    let base = *nr_used * CHUNK;
+    let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| Slot {
+        serial: AtomicU64::new(0),
+        file: AtomicU64::new(0),
+        pinned: UnsafeCell::new(MaybeUninit::uninit()),
+        next: AtomicPtr::new(ptr::null_mut()),
+        owner: owner as u32,
+        number: (base + at + 1) as u32,
+    })));
+    for two in chunk.windows(2) {
+        // ORDERING: Relaxed; this thread's alone so far.
+        two[0].next.store(address(&two[1]), Ordering::Relaxed);
+    }
     // ORDERING: Release; the slots are made.
-    place.store(Box::into_raw(chunk), Ordering::Release);
+    place.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
     *nr_used += 1;
     // ORDERING: Relaxed; this thread's alone (I2).
-    lists.mine.store(base + 1, Ordering::Relaxed);
-    Ok(base + 1)
+    lists.mine.store(address(&chunk[0]), Ordering::Relaxed);
+    Ok(())
+}
+
+/// A slot as lists have it: nothing but its atomics and its cell is written to through that.
+#[inline(always)]
+fn address(slot: &'static Slot) -> *mut Slot {
+    ptr::from_ref(slot).cast_mut()
 }
 
 /// Puts a free slot on its owner's list.
 #[inline(always)]
-fn give_back(number: u32, slot: &Slot) {
-    let (me, guard) = own_lists();
-    // ORDERING: Relaxed; it is set when the slot is made.
-    let owner = slot.owner.load(Ordering::Relaxed) as usize;
+fn give_back(slot: &'static Slot) {
+    let owner = slot.owner as usize;
     let lists = &LISTS[owner].0;
-    if owner == me {
+    if own_line().is_some_and(|line| line.number() == owner) {
         // ORDERING: Relaxed, all; this thread's alone (I2).
         slot.next
             .store(lists.mine.load(Ordering::Relaxed), Ordering::Relaxed);
-        lists.mine.store(number, Ordering::Relaxed);
+        lists.mine.store(address(slot), Ordering::Relaxed);
     } else {
-        // ORDERING: Relaxed; the swap says whether it is still so.
-        let mut first = lists.from_others.load(Ordering::Relaxed);
-        loop {
-            // ORDERING: Relaxed; the swap publishes it.
-            slot.next.store(first, Ordering::Relaxed);
-            // ORDERING: Release: the owner's swap acquires `next`.
-            match lists.from_others.compare_exchange_weak(
-                first,
-                number,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => first = now,
-            }
+        give_to(lists, slot);
+    }
+}
+
+/// Puts a free slot on the second list of another thread, or of those that have no line.
+#[inline(never)]
+fn give_to(lists: &Lists, slot: &'static Slot) {
+    // ORDERING: Relaxed; the swap says whether it is still so.
+    let mut first = lists.from_others.load(Ordering::Relaxed);
+    loop {
+        // ORDERING: Relaxed; the swap publishes it.
+        slot.next.store(first, Ordering::Relaxed);
+        // ORDERING: Release: the owner's swap acquires `next`, and what was done with the slot. Tried again only when somebody else has put one there.
+        match lists.from_others.compare_exchange_weak(
+            first,
+            address(slot),
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => break,
+            Err(now) => first = now,
         }
     }
-    drop(guard);
 }
 
 /// Keeps a pin of page number `page`, made by the file with this handle; says how the program sees it.
@@ -239,9 +259,8 @@ fn give_back(number: u32, slot: &Slot) {
 /// # Safety
 ///
 /// (a) A pin that borrows does so from the file of `file`, with which the caller is in a call.
-#[inline(always)]
 pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_page> {
-    let (number, slot) = claim()?;
+    let slot = claim()?;
     let bytes: &[u8] = match &pinned {
         Pinned::OfFile(guard) => guard,
         Pinned::Owned(guard) => guard,
@@ -249,16 +268,11 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
     let (data, size) = (bytes.as_ptr().cast(), bytes.len());
     // SAFETY: the slot is free, and this thread has claimed it (I1).
     unsafe { (*slot.pinned.get()).write(pinned) };
-    // ORDERING: Relaxed, both; the store of the serial publishes the file (E1), and nobody else stores it while the slot is free.
-    slot.file.store(file, Ordering::Relaxed);
-    let serial = slot.serial.load(Ordering::Relaxed) + LIVE;
-    // ORDERING: Release, E1.
-    slot.serial.store(serial, Ordering::Release);
     Ok(pw_page {
         data,
         size,
         page,
-        opaque: [number.into(), serial],
+        opaque: slot.show(file),
     })
 }
 
@@ -268,17 +282,18 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
 ///
 /// # Safety
 ///
-/// (a) The pin borrows from the file of `file`, with which the caller is in a call.
+/// (a) The pin borrows from the file of `file`, with which the caller is in a call. (b) `line` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn keep_shortly(
+    line: &Line,
     file: u64,
     page: u64,
     pin: impl FnOnce() -> Option<PageGuard<'static>>,
 ) -> Option<pw_page> {
-    let lists = &LISTS[own_line()?.number().min(NR_THREADS)].0;
+    // By (b) the list is this thread's.
+    let lists = &LISTS.get(line.number())?.0;
     // ORDERING: Relaxed; this thread's alone (I2).
-    let number = lists.mine.load(Ordering::Relaxed);
-    let slot = slot(number.into())?;
+    let slot = at(lists.mine.load(Ordering::Relaxed))?;
     let guard = pin()?;
     let (data, size) = (guard.as_ptr().cast(), guard.len());
     // ORDERING: Relaxed, both; as above.
@@ -287,17 +302,26 @@ pub(crate) unsafe fn keep_shortly(
         .store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
     // SAFETY: the slot was on this thread's list, so it is free, and this thread has taken it off (I1).
     unsafe { (*slot.pinned.get()).write(Pinned::OfFile(guard)) };
-    // ORDERING: Relaxed, both; as in `keep`.
-    slot.file.store(file, Ordering::Relaxed);
-    let serial = slot.serial.load(Ordering::Relaxed) + LIVE;
-    // ORDERING: Release, E1.
-    slot.serial.store(serial, Ordering::Release);
     Some(pw_page {
         data,
         size,
         page,
-        opaque: [number.into(), serial],
+        opaque: slot.show(file),
     })
+}
+
+impl Slot {
+    /// Makes the slot, which has a pin by now, a live one, of the file with this handle. What the program knows it by.
+    #[inline(always)]
+    fn show(&self, file: u64) -> [u64; 2] {
+        // ORDERING: Release, E2: who closes the file that the slot was live for before, and finds this one in its place, has seen the end of that pin.
+        self.file.store(file, Ordering::Release);
+        // ORDERING: Relaxed; nobody else stores it while the slot is free.
+        let serial = self.serial.load(Ordering::Relaxed) + LIVE;
+        // ORDERING: Release, E1.
+        self.serial.store(serial, Ordering::Release);
+        [self.number.into(), serial]
+    }
 }
 
 /// Ends a pin, if the program's words are those of one.
@@ -328,14 +352,23 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
         return Err(none());
     }
     // SAFETY: it was live, so there is a pin; and this thread has ended it (I1).
-    let cell = unsafe { &mut *slot.pinned.get() };
-    // SAFETY: as above; the file that it borrows from is open, since its closer finds this slot.
-    unsafe { cell.assume_init_drop() };
+    let cell = unsafe { &*slot.pinned.get() };
+    // SAFETY: as above; nobody reads it again. The file that it borrows from is open, since its closer finds this slot.
+    match unsafe { cell.assume_init_read() } {
+        Pinned::OfFile(guard) => drop(guard),
+        Pinned::Owned(guard) => drop_owned(guard),
+    }
     // ORDERING: Release, E2.
     slot.serial.store(serial - LIVE + STATES, Ordering::Release);
-    give_back(number as u32, slot);
+    give_back(slot);
     *page = pw_page::NONE;
     Ok(())
+}
+
+/// Apart, so that the other kind is dropped in line.
+#[inline(never)]
+fn drop_owned(guard: OwnedPageGuard) {
+    drop(guard);
 }
 
 /// Whether pages are pinned by this handle of a file, with which no call is under way.
@@ -346,13 +379,11 @@ pub(crate) fn is_pinned(file: u64) -> bool {
     (1..=(nr_used * CHUNK) as u64).filter_map(slot).any(|slot| {
         // ORDERING: Acquire, E1 and E2.
         let state = slot.serial.load(Ordering::Acquire) % STATES;
-        // ORDERING: Relaxed; the load above.
-        state != 0 && slot.file.load(Ordering::Relaxed) == file
+        // ORDERING: Acquire, E2: it may be another file by now.
+        state != 0 && slot.file.load(Ordering::Acquire) == file
     })
 }
 
-#[allow(dead_code)]
-const _: () = {
-    const fn may_be_sent<T: Send>() {}
-    may_be_sent::<Pinned>();
-};
+// Any thread may give a pin back.
+const fn may_be_sent<T: Send>() {}
+const _: () = may_be_sent::<Pinned>();

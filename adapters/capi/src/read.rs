@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{Ordering, fence};
 
-use library::{Advice, PageGuard, ReadRequest, Token, TokenState, View};
+use library::{Advice, PageGuard, ReadRequest, Token, TokenState, Torn, View};
 
 use crate::arguments::{
     answer, buffer, items, items_to_read, needed, offset as checked_offset, range, structure,
@@ -43,10 +43,11 @@ pub unsafe extern "C" fn pw_read(
     nr_read: *mut usize,
 ) -> c_int {
     // A hit: no more than an announcement, and nothing that could panic.
-    if size != 0 && size <= SHORT && offset >= 0 && !buf.is_null() && !nr_read.is_null() {
+    // (A negative offset is beyond any file, as an unsigned one.)
+    if size != 0 && size <= SHORT && !buf.is_null() && !nr_read.is_null() {
         // SAFETY: the caller's duty: good for writes of `size` bytes, and this call's alone.
         let short = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), size) };
-        let is_hit = with_shortly(file as u64, |file: &OpenFile| {
+        let is_hit = with_shortly(file as u64, |file: &OpenFile, _| {
             file.file().try_read_at(short, offset as u64)
         });
         if is_hit == Some(true) && !is_test() {
@@ -187,14 +188,14 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
     // A hit: no more than an announcement, and nothing that could panic.
     if !page.is_null() && !is_test() {
         let handle = file as u64;
-        let kept = with_shortly(handle, |file: &OpenFile| {
+        let kept = with_shortly(handle, |file: &OpenFile, line| {
             let pin = || {
                 let guard = file.file().try_pin(page_number)?;
                 // SAFETY: as in `pin_any`.
                 Some(unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) })
             };
-            // SAFETY: (a) as in `pin_any`.
-            unsafe { pins::keep_shortly(handle, page_number, pin) }
+            // SAFETY: (a) as in `pin_any`; (b).
+            unsafe { pins::keep_shortly(line, handle, page_number, pin) }
         });
         if let Some(Some(kept)) = kept {
             // SAFETY: the caller's duty: good for writes.
@@ -323,11 +324,34 @@ pub unsafe extern "C" fn pw_view_begin(
     page_number: u64,
     view: *mut pw_view,
 ) -> c_int {
+    // A hit: no more than an announcement, and nothing that could panic.
+    if !view.is_null() && !is_test() {
+        let seen = with_shortly(file as u64, |file: &OpenFile, _| {
+            file.file().try_view(page_number, place_and_token)
+        });
+        if let Some(Some(seen)) = seen {
+            // SAFETY: the caller's duty: good for writes.
+            unsafe { view.write_unaligned(pw_view::new(file, seen)) };
+            return PW_OK as c_int;
+        }
+    }
+    // SAFETY: the same duties.
+    unsafe { view_any(file, page_number, view) }
+}
+
+/// Where the bytes of a page are, how many, and what it is.
+#[inline(always)]
+fn place_and_token(view: &View<'_>) -> std::result::Result<(*const u8, usize, Token), Torn> {
+    Ok((view.as_ptr(), view.len(), view.token()))
+}
+
+/// [`pw_view_begin`] of any page.
+#[inline(never)]
+unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         needed(view)?;
         let seen = with(file as u64, |file: &OpenFile| {
-            let look = |v: &View<'_>| Ok((v.as_ptr(), v.len(), v.token()));
-            Ok(file.file().view(page_number, look)?)
+            Ok(file.file().view(page_number, place_and_token)?)
         })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(view, pw_view::new(file, seen)) }
@@ -350,6 +374,26 @@ pub unsafe extern "C" fn pw_view_begin(
 /// Threads: any, several with one view.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
+    // Mostly it is unchanged: no more than an announcement, and nothing that could panic.
+    if !view.is_null() && view.is_aligned() && !is_test() {
+        // SAFETY: the caller's duty: good for reads.
+        let view = unsafe { &*view };
+        // ORDERING: Acquire, as in `state`.
+        fence(Ordering::Acquire);
+        let state = with_shortly(view.file as u64, |file: &OpenFile, _| {
+            file.file().token_state(&view.token())
+        });
+        if state == Some(TokenState::Unchanged) {
+            return PW_OK as c_int;
+        }
+    }
+    // SAFETY: the same duties.
+    unsafe { validate_any(view) }
+}
+
+/// [`pw_view_validate`] of a page that may have changed.
+#[inline(never)]
+unsafe fn validate_any(view: *const pw_view) -> c_int {
     call(|| {
         // SAFETY: the caller's duty: null, or good for reads.
         let view = unsafe { structure_to_read(view) }?;

@@ -55,6 +55,8 @@ mod process;
 mod table;
 
 #[cfg(not(loom))]
+pub(crate) use self::hazards::Line;
+#[cfg(not(loom))]
 pub(crate) use self::process::{
     Counted, Kind, NR_LINES, Taken, add, is_forked, mark_dead, own_line, tables, take,
     used_counted, with, with_shortly,

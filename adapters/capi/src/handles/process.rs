@@ -235,12 +235,16 @@ pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) 
     answer
 }
 
-/// Does `work`, which neither waits nor panics, with the object of a handle; none, and nothing was done, where that takes more than an announcement: the handle is none, or
-/// the thread has no line, or is in a call.
+/// Does `work`, which neither waits nor panics, with the object of a handle and this thread's line; none, and nothing was done, where that takes more than an announcement: the handle is
+/// none, or the thread has no line, or is in a call.
 #[inline(always)]
-pub(crate) fn with_shortly<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> R) -> Option<R> {
-    let announced = Announced::begin(own_line()?, handle)?;
-    let answer = work(T::table().announced(&announced).ok()?);
+pub(crate) fn with_shortly<T: Kind, R>(
+    handle: u64,
+    work: impl FnOnce(&T, &'static Line) -> R,
+) -> Option<R> {
+    let line = own_line()?;
+    let announced = Announced::begin(line, handle)?;
+    let answer = work(T::table().announced(&announced).ok()?, line);
     drop(announced);
     Some(answer)
 }

@@ -38,8 +38,8 @@ pub const PW_EDIT_TRY: c_int = 1;
 
 enum Stage {
     Editing(PageGuardMut<'static>),
-    /// Kept for its lock, which goes when it is dropped.
-    Published(#[allow(dead_code)] PublishedPage<'static>),
+    /// It has the lock of the page until it is dropped.
+    Published(PublishedPage<'static>),
     Over,
 }
 
@@ -165,11 +165,16 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
 pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
     // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
     unsafe {
-        change(edit, |mut taken, edit| {
-            if let Stage::Editing(guard) = &mut taken.object().stage {
-                guard.set_lsn(lsn);
+        change(edit, |taken, edit| {
+            // The file is in use until the end of this.
+            let Edit { stage, _file, .. } = taken.end();
+            match stage {
+                // Published as it is dropped.
+                Stage::Editing(mut guard) => guard.set_lsn(lsn),
+                // The lock goes.
+                Stage::Published(page) => drop(page),
+                Stage::Over => {}
             }
-            drop(taken.end());
             (edit.data, edit.size, edit.opaque) = (ptr::null_mut(), 0, 0);
             Ok(())
         })

@@ -86,6 +86,23 @@ fn the_tests_in_c_pass_with_address_sanitizer() {
     }
 }
 
+/// The library too: what it does to memory of its own and of the program's is looked at.
+#[test]
+fn the_library_with_address_sanitizer_passes_the_tests_in_c() {
+    let libraries = match libraries_with_address_sanitizer() {
+        Ok(libraries) => libraries,
+        Err(why) => return skipped(why),
+    };
+    let library = std::fs::read(libraries.join("libpagewell.so")).expect("the library");
+    let checks = b"__asan_report_load8";
+    assert!(library.windows(checks.len()).any(|part| part == checks));
+    for compiler in present(&C[..1]) {
+        for program in PROGRAMS {
+            run_test(compiler, program, libraries, &["-fsanitize=address"], &[]);
+        }
+    }
+}
+
 #[test]
 fn a_panic_is_an_error_and_its_handle_dead() {
     for compiler in present(&C) {

@@ -78,6 +78,37 @@ pub fn libraries_that_panic() -> &'static Path {
     BUILT.get_or_init(|| built("panics", &["--features", "test-panics"]))
 }
 
+/// The libraries, compiled with AddressSanitizer by a nightly compiler; or why there are none.
+pub fn libraries_with_address_sanitizer() -> Result<&'static Path, &'static str> {
+    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+    static BUILT: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+            return Err("the sanitizer is asked for on x86-64 with glibc only");
+        }
+        let cargo = || {
+            let mut command = Command::new("rustup");
+            // As the one that runs this test has set them.
+            command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+            command.args(["run", "nightly", "cargo"]);
+            command
+        };
+        let version = cargo().arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            return Err("there is no nightly toolchain, which -Zsanitizer needs");
+        }
+        let target = here().join("target/asan");
+        run(cargo()
+            .current_dir(here())
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .args(["build", "--locked", "--lib", "--target", TRIPLE])
+            .arg("--target-dir")
+            .arg(&target));
+        Ok(target.join(TRIPLE).join("debug"))
+    });
+    built.as_deref().map_err(|why| *why)
+}
+
 /// A compiler, and the language that it is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiler {

@@ -46,7 +46,7 @@
 //! Proved by: the models in `models`, one for each race: `cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the repository. Each of
 //! the edges and steps has a mutant, `verify/mutants/handle-*`, that a model rejects.
 
-mod cell;
+pub(crate) mod cell;
 mod hazards;
 #[cfg(all(test, loom))]
 mod models;

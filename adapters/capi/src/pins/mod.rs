@@ -24,12 +24,15 @@
 //!   A slot that is live for another file by then has that file's handle stored by a release, too: who finds it there (acquire) has seen the end of the pin before.
 //! - E3. A closer looks here after it has found that no call with the file is under way: so it sees the pins that such calls have made (the line's store
 //!   is a release, after the serial's).
+//!
+//! Proved by: the models in `models`, one for each race (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the repository), and the mutants
+//! `verify/mutants/pin-slot-*`, which they reject.
 
-use std::cell::UnsafeCell;
+mod slots;
+
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use library::{OwnedPageGuard, PageGuard};
@@ -71,28 +74,10 @@ pub(crate) enum Pinned {
     Owned(OwnedPageGuard),
 }
 
-const STATES: u64 = 4;
-const LIVE: u64 = 1;
-const ENDING: u64 = 2;
-
-#[repr(align(64))]
-struct Slot {
-    serial: AtomicU64,
-    /// The handle of the file.
-    file: AtomicU64,
-    pinned: UnsafeCell<MaybeUninit<Pinned>>,
-    /// On a list: the next one, or none.
-    next: AtomicPtr<Slot>,
-    /// Whose list it is of.
-    owner: u32,
-    /// Its number, counted from 1.
-    number: u32,
-}
+type Slot = slots::Slot<Pinned>;
+type Lists = slots::Lists<Pinned>;
 
 const _: () = assert!(size_of::<Slot>() == 64);
-
-// SAFETY: the pin is touched by one thread at a time (I1), and may be sent.
-unsafe impl Sync for Slot {}
 
 const CHUNK: usize = 64;
 const NR_CHUNKS: usize = 1 << 14;
@@ -102,19 +87,9 @@ static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NR_CHUNKS];
 static NR_USED_CHUNKS: Mutex<usize> = Mutex::new(0);
 
-/// The lists of a thread. Slots are never given back, so an address is that of a slot for ever.
-struct Lists {
-    mine: AtomicPtr<Slot>,
-    from_others: AtomicPtr<Slot>,
-}
-
 const NR_THREADS: usize = NR_LINES;
-static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const {
-    Padded(Lists {
-        mine: AtomicPtr::new(ptr::null_mut()),
-        from_others: AtomicPtr::new(ptr::null_mut()),
-    })
-}; NR_THREADS + 1];
+/// A thread's, by the number of its line; and those of threads without one.
+static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) }; NR_THREADS + 1];
 /// For the last lists.
 static OF_NOBODY: Mutex<()> = Mutex::new(());
 
@@ -141,47 +116,22 @@ fn slot(number: u64) -> Option<&'static Slot> {
     Some(&chunk[index % CHUNK])
 }
 
-/// The slot at the begin of a list, or none.
-#[inline(always)]
-fn at(slot: *mut Slot) -> Option<&'static Slot> {
-    // SAFETY: lists have addresses of slots of chunks, which are never given back, or null at their ends.
-    unsafe { slot.as_ref() }
-}
-
-/// Takes the first slot off a list that is this thread's.
-#[inline(always)]
-fn pop(lists: &Lists) -> Option<&'static Slot> {
-    // ORDERING: Relaxed, all; this thread's alone (I2).
-    let first = at(lists.mine.load(Ordering::Relaxed))?;
-    lists
-        .mine
-        .store(first.next.load(Ordering::Relaxed), Ordering::Relaxed);
-    Some(first)
-}
-
 /// Takes a free slot of this thread's.
 fn claim() -> Result<&'static Slot> {
     let (number, _guard) = own_lists();
     let lists = &LISTS[number].0;
-    if let Some(slot) = pop(lists) {
-        return Ok(slot);
+    if lists.first().is_none() && !lists.take_over() {
+        refill(lists, number)?;
     }
-    refill(number)?;
-    pop(lists).ok_or(Failure::Outcome(PW_ERROR_LIMIT))
+    let slot = lists.first().ok_or(Failure::Outcome(PW_ERROR_LIMIT))?;
+    lists.take_off(slot);
+    Ok(slot)
 }
 
-/// Fills a thread's list, which is empty: with the slots that others have given back, or else with a new chunk.
+/// Fills the lists of this thread, which are empty, with a new chunk.
 #[cold]
 #[inline(never)]
-fn refill(owner: usize) -> Result<()> {
-    let lists = &LISTS[owner].0;
-    // ORDERING: Acquire; the slots were put there by releases, each of which goes on in the next (a sequence of swaps).
-    let given_back = lists.from_others.swap(ptr::null_mut(), Ordering::Acquire);
-    if !given_back.is_null() {
-        // ORDERING: Relaxed; this thread's alone (I2).
-        lists.mine.store(given_back, Ordering::Relaxed);
-        return Ok(());
-    }
+fn refill(lists: &Lists, owner: usize) -> Result<()> {
     let mut nr_used = NR_USED_CHUNKS
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
@@ -192,65 +142,27 @@ fn refill(owner: usize) -> Result<()> {
         ));
     };
     let base = *nr_used * CHUNK;
-    let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| Slot {
-        serial: AtomicU64::new(0),
-        file: AtomicU64::new(0),
-        pinned: UnsafeCell::new(MaybeUninit::uninit()),
-        next: AtomicPtr::new(ptr::null_mut()),
-        owner: owner as u32,
-        number: (base + at + 1) as u32,
+    let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| {
+        Slot::new(owner, base + at + 1)
     })));
-    for two in chunk.windows(2) {
-        // ORDERING: Relaxed; this thread's alone so far.
-        two[0].next.store(address(&two[1]), Ordering::Relaxed);
-    }
     // ORDERING: Release; the slots are made.
     place.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
     *nr_used += 1;
-    // ORDERING: Relaxed; this thread's alone (I2).
-    lists.mine.store(address(&chunk[0]), Ordering::Relaxed);
+    for slot in chunk.iter().rev() {
+        lists.put(slot);
+    }
     Ok(())
-}
-
-/// A slot as lists have it: nothing but its atomics and its cell is written to through that.
-#[inline(always)]
-fn address(slot: &'static Slot) -> *mut Slot {
-    ptr::from_ref(slot).cast_mut()
 }
 
 /// Puts a free slot on its owner's list.
 #[inline(always)]
 fn give_back(slot: &'static Slot) {
-    let owner = slot.owner as usize;
+    let owner = slot.owner();
     let lists = &LISTS[owner].0;
     if own_line().is_some_and(|line| line.number() == owner) {
-        // ORDERING: Relaxed, all; this thread's alone (I2).
-        slot.next
-            .store(lists.mine.load(Ordering::Relaxed), Ordering::Relaxed);
-        lists.mine.store(address(slot), Ordering::Relaxed);
+        lists.put(slot);
     } else {
-        give_to(lists, slot);
-    }
-}
-
-/// Puts a free slot on the second list of another thread, or of those that have no line.
-#[inline(never)]
-fn give_to(lists: &Lists, slot: &'static Slot) {
-    // ORDERING: Relaxed; the swap says whether it is still so.
-    let mut first = lists.from_others.load(Ordering::Relaxed);
-    loop {
-        // ORDERING: Relaxed; the swap publishes it.
-        slot.next.store(first, Ordering::Relaxed);
-        // ORDERING: Release: the owner's swap acquires `next`, and what was done with the slot. Tried again only when somebody else has put one there.
-        match lists.from_others.compare_exchange_weak(
-            first,
-            address(slot),
-            Ordering::Release,
-            Ordering::Relaxed,
-        ) {
-            Ok(_) => break,
-            Err(now) => first = now,
-        }
+        lists.give(slot);
     }
 }
 
@@ -266,13 +178,13 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
         Pinned::Owned(guard) => guard,
     };
     let (data, size) = (bytes.as_ptr().cast(), bytes.len());
-    // SAFETY: the slot is free, and this thread has claimed it (I1).
-    unsafe { (*slot.pinned.get()).write(pinned) };
+    // SAFETY: (a) it was claimed just now.
+    let opaque = unsafe { slot.fill(file, pinned) };
     Ok(pw_page {
         data,
         size,
         page,
-        opaque: slot.show(file),
+        opaque,
     })
 }
 
@@ -292,36 +204,18 @@ pub(crate) unsafe fn keep_shortly(
 ) -> Option<pw_page> {
     // By (b) the list is this thread's.
     let lists = &LISTS.get(line.number())?.0;
-    // ORDERING: Relaxed; this thread's alone (I2).
-    let slot = at(lists.mine.load(Ordering::Relaxed))?;
+    let slot = lists.first()?;
     let guard = pin()?;
     let (data, size) = (guard.as_ptr().cast(), guard.len());
-    // ORDERING: Relaxed, both; as above.
-    lists
-        .mine
-        .store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-    // SAFETY: the slot was on this thread's list, so it is free, and this thread has taken it off (I1).
-    unsafe { (*slot.pinned.get()).write(Pinned::OfFile(guard)) };
+    lists.take_off(slot);
+    // SAFETY: (a) it was taken off the list.
+    let opaque = unsafe { slot.fill(file, Pinned::OfFile(guard)) };
     Some(pw_page {
         data,
         size,
         page,
-        opaque: slot.show(file),
+        opaque,
     })
-}
-
-impl Slot {
-    /// Makes the slot, which has a pin by now, a live one, of the file with this handle. What the program knows it by.
-    #[inline(always)]
-    fn show(&self, file: u64) -> [u64; 2] {
-        // ORDERING: Release, E2: who closes the file that the slot was live for before, and finds this one in its place, has seen the end of that pin.
-        self.file.store(file, Ordering::Release);
-        // ORDERING: Relaxed; nobody else stores it while the slot is free.
-        let serial = self.serial.load(Ordering::Relaxed) + LIVE;
-        // ORDERING: Release, E1.
-        self.serial.store(serial, Ordering::Release);
-        [self.number.into(), serial]
-    }
 }
 
 /// Ends a pin, if the program's words are those of one.
@@ -338,28 +232,15 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
             "the page was unpinned already, or never was pinned".into(),
         )
     };
-    let slot = slot(number)
-        .filter(|_| serial % STATES == LIVE)
-        .ok_or_else(none)?;
-    // ORDERING: Acquire, E1. A failure orders nothing.
-    let swapped = slot.serial.compare_exchange(
-        serial,
-        serial - LIVE + ENDING,
-        Ordering::Acquire,
-        Ordering::Relaxed,
-    );
-    if swapped.is_err() {
-        return Err(none());
-    }
-    // SAFETY: it was live, so there is a pin; and this thread has ended it (I1).
-    let cell = unsafe { &*slot.pinned.get() };
-    // SAFETY: as above; nobody reads it again. The file that it borrows from is open, since its closer finds this slot.
-    match unsafe { cell.assume_init_read() } {
+    let slot = slot(number).ok_or_else(none)?;
+    // The file that a pin borrows from is open, since its closer finds this slot.
+    let ended = slot.empty(serial, |pinned| match pinned {
         Pinned::OfFile(guard) => drop(guard),
         Pinned::Owned(guard) => drop_owned(guard),
+    });
+    if !ended {
+        return Err(none());
     }
-    // ORDERING: Release, E2.
-    slot.serial.store(serial - LIVE + STATES, Ordering::Release);
     give_back(slot);
     *page = pw_page::NONE;
     Ok(())
@@ -376,14 +257,10 @@ pub(crate) fn is_pinned(file: u64) -> bool {
     let nr_used = *NR_USED_CHUNKS
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    (1..=(nr_used * CHUNK) as u64).filter_map(slot).any(|slot| {
-        // ORDERING: Acquire, E1 and E2.
-        let state = slot.serial.load(Ordering::Acquire) % STATES;
-        // ORDERING: Acquire, E2: it may be another file by now.
-        state != 0 && slot.file.load(Ordering::Acquire) == file
-    })
+    (1..=(nr_used * CHUNK) as u64)
+        .filter_map(slot)
+        .any(|slot| slot.is_of(file))
 }
-
 // Any thread may give a pin back.
 const fn may_be_sent<T: Send>() {}
 const _: () = may_be_sent::<Pinned>();

@@ -18,7 +18,7 @@
 //! | `edit` | pages that are pinned to be changed |
 //! | `queue` | requests that do not wait |
 //!
-//! A room calls rooms above it in this table only.
+//! A room calls rooms above it in this table only. `modelled.rs` is the root of another crate: of what has models (`models/capi`).
 
 // The duties of the callers, which are C programs, are in the header.
 #![allow(clippy::missing_safety_doc)]

@@ -57,7 +57,7 @@ fn built(name: &str, arguments: &[&str]) -> PathBuf {
 /// The libraries as they are.
 pub fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    // In the folder of these tests, so that most of it is built already.
+    // In the folder of these tests, and with a test, so that dependencies have the same features: then most of it is built already.
     BUILT.get_or_init(|| {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .parent()
@@ -65,7 +65,8 @@ pub fn libraries() -> &'static Path {
         let mut command = Command::new(env!("CARGO"));
         command
             .current_dir(here())
-            .args(["build", "--locked", "--lib", "--target-dir"])
+            .args(["build", "--locked", "--lib", "--test", "programs"])
+            .arg("--target-dir")
             .arg(target);
         run(&mut command);
         target.join("debug")

@@ -28,7 +28,7 @@ use crate::pins::{self, Pinned, pw_page};
 /// `buf`: gets the bytes; may be null if `size` is 0. `offset`: where to begin.
 ///
 /// `nr_read`: gets how many bytes were read: `size`, or fewer where the file ends, 0 at or past the end. If some pages could be read before one failed, they are
-/// counted, and the next read reports the failure. Bytes of `buf` beyond may have been set to zero.
+/// counted, and the next read reports the failure. Bytes of `buf` beyond are any, also after an error.
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT when the hook on bytes refuses a page, ::PW_ERROR_TRUNCATED when the file has become shorter behind the cache's back, ::PW_ERROR_OUT_OF_FRAMES when every page is pinned,
 /// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.

@@ -15,8 +15,9 @@ use super::hazards::Announced;
 /// A handle's bits: slot, generation, kind; and three that only the word of a slot has.
 const SLOT_BITS: u32 = 16;
 const KIND_SHIFT: u32 = 56;
+const HANDLE_BITS: u32 = 61;
 const GENERATIONS: u64 = 1 << (KIND_SHIFT - SLOT_BITS);
-const CLOSING: u64 = 1 << 61;
+const CLOSING: u64 = 1 << HANDLE_BITS;
 /// A call with it has panicked.
 const DEAD: u64 = 1 << 62;
 const FREE: u64 = 1 << 63;
@@ -33,6 +34,13 @@ const fn generation_of(word: u64) -> u64 {
     (word >> SLOT_BITS) % GENERATIONS
 }
 
+/// Whether a number could be a handle: not zero, which is the word of a slot that was never used, and none of the bits that only words have. Or else a program could name a slot
+/// that is free or being closed, by the very word that says so.
+#[inline(always)]
+const fn may_be(handle: u64) -> bool {
+    handle.wrapping_sub(1) >> HANDLE_BITS == 0
+}
+
 /// Whether a slot may be used again after this handle: its generations are not used up.
 const fn has_more(handle: u64) -> bool {
     generation_of(handle) + 1 < GENERATIONS
@@ -42,6 +50,8 @@ const fn has_more(handle: u64) -> bool {
 const fn refusal(handle: u64, word: u64) -> Refusal {
     if handle == 0 {
         Refusal::Null
+    } else if !may_be(handle) {
+        Refusal::Closed
     } else if word & !CLOSING == handle | DEAD {
         Refusal::Dead
     } else if word & !CLOSING == handle {
@@ -198,7 +208,7 @@ impl<'t, T> Table<'t, T> {
         let slot = self.slot(handle);
         // ORDERING: Acquire, E3.
         let word = slot.word.load(Ordering::Acquire);
-        if word != handle || handle == 0 {
+        if word != handle || !may_be(handle) {
             return Err(refusal(handle, word));
         }
         // SAFETY: (a) the slot had the handle after the announcement, so the object was there and no closer had it; a closer that comes later finds the
@@ -212,7 +222,7 @@ impl<'t, T> Table<'t, T> {
         // First, so that stale handles do not count in the way of whoever has the slot now.
         // ORDERING: Relaxed; it is loaded again.
         let word = slot.word.load(Ordering::Relaxed);
-        if handle == 0 || word != handle {
+        if !may_be(handle) || word != handle {
             return Err(refusal(handle, word));
         }
         // ORDERING: AcqRel, E1: acquires the closing if a closer has looked at the count before; releases nothing that is needed, but goes on with what others
@@ -230,7 +240,7 @@ impl<'t, T> Table<'t, T> {
     /// Makes the handle of a call that has panicked a dead one, also while somebody tries to close it. One that is not open any more stays as it is.
     #[cold]
     pub(super) fn mark_dead(self, handle: u64) {
-        let mark = |word: u64| (word & !CLOSING == handle).then_some(word | DEAD);
+        let mark = |word: u64| (may_be(handle) && word & !CLOSING == handle).then_some(word | DEAD);
         // ORDERING: Relaxed, both; it publishes nothing, and hands on what the word has published (a read-modify-write).
         let marked =
             self.slot(handle)
@@ -247,8 +257,8 @@ impl<'t, T> Table<'t, T> {
         is_announced: impl FnOnce(u64) -> Result<bool, Refused>,
     ) -> Result<Taken<'t, T>, Refusal> {
         let slot = self.slot(handle);
-        if handle == 0 {
-            return Err(Refusal::Null);
+        if !may_be(handle) {
+            return Err(refusal(handle, 0));
         }
         let swap = |before| {
             // ORDERING: AcqRel: acquires what was done to the object before, and comes before step b and the heavy fence (E1). (The heavy fence would do for the
@@ -369,6 +379,7 @@ impl<T> Drop for Taken<'_, T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::hazards::Lines;
     use super::*;
 
     #[test]
@@ -382,6 +393,40 @@ mod tests {
             assert_eq!(generation_of(one), generation);
         }
         assert_eq!(generation_of(all | FREE), GENERATIONS - 1);
+    }
+
+    /// The words of slots, whatever they say, are handles to nobody.
+    #[test]
+    fn no_word_that_is_not_a_handle_is_taken_for_one() {
+        let slots = [const { Slot::NEW }; 4];
+        let free = Mutex::new(Free::NEW);
+        let table = Table::new(1, &slots, &free);
+        let refused = |number: u64, why: Refusal| {
+            assert_eq!(table.counted(number).err(), Some(why), "{number:x}");
+            let taken = table.take(number, |_| Ok(false)).err();
+            assert_eq!(taken, Some(why), "{number:x}");
+            let lines = Lines::<1>::new();
+            let announced = Announced::begin(lines.lend().unwrap(), number).unwrap();
+            assert_eq!(table.announced(&announced), Err(why), "{number:x}");
+            table.mark_dead(number);
+        };
+        let closed = table.add(5).unwrap();
+        table.take(closed, |_| Ok(false)).unwrap().end();
+        let open = table.add(6).unwrap();
+        for flags in 1..8 {
+            for handle in [closed, open, 0, 2, u64::MAX >> 3] {
+                refused(handle | flags << HANDLE_BITS, Refusal::Closed);
+            }
+        }
+        refused(0, Refusal::Null);
+        refused(closed, Refusal::Closed);
+        assert_eq!(*table.counted(open).unwrap(), 6);
+        let closing = table.take(open, |_| Ok(false)).unwrap();
+        refused(open | CLOSING, Refusal::Closed);
+        drop(closing);
+        table.mark_dead(open);
+        refused(open | DEAD, Refusal::Closed);
+        assert_eq!(table.take(open, |_| Ok(false)).unwrap().end(), 6);
     }
 
     /// A slot whose generations are used up is never used again: its handles would repeat.

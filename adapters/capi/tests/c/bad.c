@@ -412,8 +412,14 @@ int main(int argc, char **argv) {
   OK(pw_cache_options_new(&options));
   OK(pw_cache_options_free(options));
   void *const closed[] = {closed_cache, closed_file, queue, how, options};
-  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
     no_handle_anywhere(closed[i]);
+    /* With bits beyond, by which the library marks what is not open. */
+    for (uintptr_t flags = 1; flags < 8; flags++)
+      no_handle_anywhere((void *)((uintptr_t)closed[i] | flags << 61));
+  }
+  for (uintptr_t flags = 1; flags < 8; flags++)
+    no_handle_anywhere((void *)((uintptr_t)cache | flags << 61));
   for (int i = 0; i < 300; i++) {
     OK(pw_open(cache, path, 0, NULL, &file));
     CHECK(file != closed_file);

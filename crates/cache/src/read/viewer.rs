@@ -121,6 +121,18 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
     }
 
+    /// One look at `page` without a reference; none if it misses, or has no answer.
+    #[inline(always)]
+    pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        match self.look(page, None, look) {
+            Looked::Done(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
     /// Looks at `page` until the answer is the page's. `ahead` says how many pages to fill from a missing page on.
     #[inline]
     pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>

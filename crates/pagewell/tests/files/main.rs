@@ -20,5 +20,6 @@ mod smoke;
 #[path = "../support/mod.rs"]
 mod support;
 mod tokens;
+mod tries;
 mod views;
 mod writes;

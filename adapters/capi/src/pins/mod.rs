@@ -21,14 +21,18 @@
 //!
 //! - E1. A live serial is stored (release) after the pin and its file. Who ends the pin acquires it by the swap, and a closer by a load.
 //! - E2. A free serial is stored (release) after the pin was dropped: a closer that sees it (acquire) may close the file.
+//!   A slot that is live for another file by then has that file's handle stored by a release, too: who finds it there (acquire) has seen the end of the pin before.
 //! - E3. A closer looks here after it has found that no call with the file is under way: so it sees the pins that such calls have made (the line's store
 //!   is a release, after the serial's).
+//!
+//! Proved by: the models in `models`, one for each race (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the repository), and the mutants
+//! `verify/mutants/pin-slot-*`, which they reject.
 
-use std::cell::UnsafeCell;
+mod slots;
+
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use library::{OwnedPageGuard, PageGuard};
@@ -36,7 +40,7 @@ use pagewell_sync::shard::Padded;
 
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::{NR_LINES, is_forked, own_line};
+use crate::handles::{Line, NR_LINES, is_forked, own_line};
 
 /// A pinned page: ::pw_pin. Of the program's own memory, which it may copy and move; all copies are one and the same pin.
 #[repr(C)]
@@ -70,24 +74,10 @@ pub(crate) enum Pinned {
     Owned(OwnedPageGuard),
 }
 
-const STATES: u64 = 4;
-const LIVE: u64 = 1;
-const ENDING: u64 = 2;
+type Slot = slots::Slot<Pinned>;
+type Lists = slots::Lists<Pinned>;
 
-#[repr(align(64))]
-struct Slot {
-    serial: AtomicU64,
-    /// The handle of the file.
-    file: AtomicU64,
-    pinned: UnsafeCell<MaybeUninit<Pinned>>,
-    /// On a list: the next one, or none.
-    next: AtomicU32,
-    /// Whose list it is of.
-    owner: AtomicU32,
-}
-
-// SAFETY: the pin is touched by one thread at a time (I1), and may be sent.
-unsafe impl Sync for Slot {}
+const _: () = assert!(size_of::<Slot>() == 64);
 
 const CHUNK: usize = 64;
 const NR_CHUNKS: usize = 1 << 14;
@@ -97,19 +87,9 @@ static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NR_CHUNKS];
 static NR_USED_CHUNKS: Mutex<usize> = Mutex::new(0);
 
-/// The lists of a thread: slots by number, counted from 1.
-struct Lists {
-    mine: AtomicU32,
-    from_others: AtomicU32,
-}
-
 const NR_THREADS: usize = NR_LINES;
-static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const {
-    Padded(Lists {
-        mine: AtomicU32::new(0),
-        from_others: AtomicU32::new(0),
-    })
-}; NR_THREADS + 1];
+/// A thread's, by the number of its line; and those of threads without one.
+static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) }; NR_THREADS + 1];
 /// For the last lists.
 static OF_NOBODY: Mutex<()> = Mutex::new(());
 
@@ -137,38 +117,21 @@ fn slot(number: u64) -> Option<&'static Slot> {
 }
 
 /// Takes a free slot of this thread's.
-#[inline(always)]
-fn claim() -> Result<(u32, &'static Slot)> {
-    let (number, guard) = own_lists();
+fn claim() -> Result<&'static Slot> {
+    let (number, _guard) = own_lists();
     let lists = &LISTS[number].0;
-    // ORDERING: Relaxed; this thread's alone (I2).
-    let mut first = lists.mine.load(Ordering::Relaxed);
-    if first == 0 {
-        first = refill(number)?;
+    if lists.first().is_none() && !lists.take_over() {
+        refill(lists, number)?;
     }
-    let Some(claimed) = slot(first.into()) else {
-        return Err(Failure::Outcome(PW_ERROR_LIMIT));
-    };
-    // ORDERING: Relaxed, both; as above.
-    lists
-        .mine
-        .store(claimed.next.load(Ordering::Relaxed), Ordering::Relaxed);
-    drop(guard);
-    Ok((first, claimed))
+    let slot = lists.first().ok_or(Failure::Outcome(PW_ERROR_LIMIT))?;
+    lists.take_off(slot);
+    Ok(slot)
 }
 
-/// Fills a thread's list: with the slots that others have given back, or else with a new chunk. Returns its first.
+/// Fills the lists of this thread, which are empty, with a new chunk.
 #[cold]
 #[inline(never)]
-fn refill(number: usize) -> Result<u32> {
-    let lists = &LISTS[number].0;
-    // ORDERING: Acquire; the slots were put there by releases, each of which goes on in the next (a sequence of swaps).
-    let given_back = lists.from_others.swap(0, Ordering::Acquire);
-    if given_back != 0 {
-        // ORDERING: Relaxed; this thread's alone (I2).
-        lists.mine.store(given_back, Ordering::Relaxed);
-        return Ok(given_back);
-    }
+fn refill(lists: &Lists, owner: usize) -> Result<()> {
     let mut nr_used = NR_USED_CHUNKS
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
@@ -178,60 +141,29 @@ fn refill(number: usize) -> Result<u32> {
             format!("{} pins", NR_CHUNKS * CHUNK).into(),
         ));
     };
-    let base = (*nr_used * CHUNK) as u32;
-    let chunk: Box<Chunk> = Box::new(std::array::from_fn(|at| {
-        let next = if at + 1 < CHUNK {
-            base + at as u32 + 2
-        } else {
-            0
-        };
-        Slot {
-            serial: AtomicU64::new(0),
-            file: AtomicU64::new(0),
-            pinned: UnsafeCell::new(MaybeUninit::uninit()),
-            next: AtomicU32::new(next),
-            owner: AtomicU32::new(number as u32),
-        }
-    }));
+    let base = *nr_used * CHUNK;
+    let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| {
+        Slot::new(owner, base + at + 1)
+    })));
     // ORDERING: Release; the slots are made.
-    place.store(Box::into_raw(chunk), Ordering::Release);
+    place.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
     *nr_used += 1;
-    // ORDERING: Relaxed; this thread's alone (I2).
-    lists.mine.store(base + 1, Ordering::Relaxed);
-    Ok(base + 1)
+    for slot in chunk.iter().rev() {
+        lists.put(slot);
+    }
+    Ok(())
 }
 
 /// Puts a free slot on its owner's list.
 #[inline(always)]
-fn give_back(number: u32, slot: &Slot) {
-    let (me, guard) = own_lists();
-    // ORDERING: Relaxed; it is set when the slot is made.
-    let owner = slot.owner.load(Ordering::Relaxed) as usize;
+fn give_back(slot: &'static Slot) {
+    let owner = slot.owner();
     let lists = &LISTS[owner].0;
-    if owner == me {
-        // ORDERING: Relaxed, all; this thread's alone (I2).
-        slot.next
-            .store(lists.mine.load(Ordering::Relaxed), Ordering::Relaxed);
-        lists.mine.store(number, Ordering::Relaxed);
+    if own_line().is_some_and(|line| line.number() == owner) {
+        lists.put(slot);
     } else {
-        // ORDERING: Relaxed; the swap says whether it is still so.
-        let mut first = lists.from_others.load(Ordering::Relaxed);
-        loop {
-            // ORDERING: Relaxed; the swap publishes it.
-            slot.next.store(first, Ordering::Relaxed);
-            // ORDERING: Release: the owner's swap acquires `next`.
-            match lists.from_others.compare_exchange_weak(
-                first,
-                number,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => first = now,
-            }
-        }
+        lists.give(slot);
     }
-    drop(guard);
 }
 
 /// Keeps a pin of page number `page`, made by the file with this handle; says how the program sees it.
@@ -239,26 +171,20 @@ fn give_back(number: u32, slot: &Slot) {
 /// # Safety
 ///
 /// (a) A pin that borrows does so from the file of `file`, with which the caller is in a call.
-#[inline(always)]
 pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_page> {
-    let (number, slot) = claim()?;
+    let slot = claim()?;
     let bytes: &[u8] = match &pinned {
         Pinned::OfFile(guard) => guard,
         Pinned::Owned(guard) => guard,
     };
     let (data, size) = (bytes.as_ptr().cast(), bytes.len());
-    // SAFETY: the slot is free, and this thread has claimed it (I1).
-    unsafe { (*slot.pinned.get()).write(pinned) };
-    // ORDERING: Relaxed, both; the store of the serial publishes the file (E1), and nobody else stores it while the slot is free.
-    slot.file.store(file, Ordering::Relaxed);
-    let serial = slot.serial.load(Ordering::Relaxed) + LIVE;
-    // ORDERING: Release, E1.
-    slot.serial.store(serial, Ordering::Release);
+    // SAFETY: (a) it was claimed just now.
+    let opaque = unsafe { slot.fill(file, pinned) };
     Ok(pw_page {
         data,
         size,
         page,
-        opaque: [number.into(), serial],
+        opaque,
     })
 }
 
@@ -268,35 +194,27 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
 ///
 /// # Safety
 ///
-/// (a) The pin borrows from the file of `file`, with which the caller is in a call.
+/// (a) The pin borrows from the file of `file`, with which the caller is in a call. (b) `line` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn keep_shortly(
+    line: &Line,
     file: u64,
     page: u64,
     pin: impl FnOnce() -> Option<PageGuard<'static>>,
 ) -> Option<pw_page> {
-    let lists = &LISTS[own_line()?.number().min(NR_THREADS)].0;
-    // ORDERING: Relaxed; this thread's alone (I2).
-    let number = lists.mine.load(Ordering::Relaxed);
-    let slot = slot(number.into())?;
+    // By (b) the list is this thread's.
+    let lists = &LISTS.get(line.number())?.0;
+    let slot = lists.first()?;
     let guard = pin()?;
     let (data, size) = (guard.as_ptr().cast(), guard.len());
-    // ORDERING: Relaxed, both; as above.
-    lists
-        .mine
-        .store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-    // SAFETY: the slot was on this thread's list, so it is free, and this thread has taken it off (I1).
-    unsafe { (*slot.pinned.get()).write(Pinned::OfFile(guard)) };
-    // ORDERING: Relaxed, both; as in `keep`.
-    slot.file.store(file, Ordering::Relaxed);
-    let serial = slot.serial.load(Ordering::Relaxed) + LIVE;
-    // ORDERING: Release, E1.
-    slot.serial.store(serial, Ordering::Release);
+    lists.take_off(slot);
+    // SAFETY: (a) it was taken off the list.
+    let opaque = unsafe { slot.fill(file, Pinned::OfFile(guard)) };
     Some(pw_page {
         data,
         size,
         page,
-        opaque: [number.into(), serial],
+        opaque,
     })
 }
 
@@ -314,28 +232,24 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
             "the page was unpinned already, or never was pinned".into(),
         )
     };
-    let slot = slot(number)
-        .filter(|_| serial % STATES == LIVE)
-        .ok_or_else(none)?;
-    // ORDERING: Acquire, E1. A failure orders nothing.
-    let swapped = slot.serial.compare_exchange(
-        serial,
-        serial - LIVE + ENDING,
-        Ordering::Acquire,
-        Ordering::Relaxed,
-    );
-    if swapped.is_err() {
+    let slot = slot(number).ok_or_else(none)?;
+    // The file that a pin borrows from is open, since its closer finds this slot.
+    let ended = slot.empty(serial, |pinned| match pinned {
+        Pinned::OfFile(guard) => drop(guard),
+        Pinned::Owned(guard) => drop_owned(guard),
+    });
+    if !ended {
         return Err(none());
     }
-    // SAFETY: it was live, so there is a pin; and this thread has ended it (I1).
-    let cell = unsafe { &mut *slot.pinned.get() };
-    // SAFETY: as above; the file that it borrows from is open, since its closer finds this slot.
-    unsafe { cell.assume_init_drop() };
-    // ORDERING: Release, E2.
-    slot.serial.store(serial - LIVE + STATES, Ordering::Release);
-    give_back(number as u32, slot);
+    give_back(slot);
     *page = pw_page::NONE;
     Ok(())
+}
+
+/// Apart, so that the other kind is dropped in line.
+#[inline(never)]
+fn drop_owned(guard: OwnedPageGuard) {
+    drop(guard);
 }
 
 /// Whether pages are pinned by this handle of a file, with which no call is under way.
@@ -343,16 +257,10 @@ pub(crate) fn is_pinned(file: u64) -> bool {
     let nr_used = *NR_USED_CHUNKS
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    (1..=(nr_used * CHUNK) as u64).filter_map(slot).any(|slot| {
-        // ORDERING: Acquire, E1 and E2.
-        let state = slot.serial.load(Ordering::Acquire) % STATES;
-        // ORDERING: Relaxed; the load above.
-        state != 0 && slot.file.load(Ordering::Relaxed) == file
-    })
+    (1..=(nr_used * CHUNK) as u64)
+        .filter_map(slot)
+        .any(|slot| slot.is_of(file))
 }
-
-#[allow(dead_code)]
-const _: () = {
-    const fn may_be_sent<T: Send>() {}
-    may_be_sent::<Pinned>();
-};
+// Any thread may give a pin back.
+const fn may_be_sent<T: Send>() {}
+const _: () = may_be_sent::<Pinned>();

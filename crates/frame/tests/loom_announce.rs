@@ -8,7 +8,7 @@
 #![cfg(loom)]
 
 // Not loom's: what shares the pool is no part of the run.
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use pagewell_frame::{
     FRAME_BYTES, FrameKind, FrameNr, FramePool, FrameRef, HasPool, Hold, Nodes, Order, OwnedHold,
     PoolConfig, PoolOwner, UniqueFrame,
 };
+use pagewell_sync::cell::Life;
 use pagewell_sync::shard::Identity;
 
 type Pool = FramePool<LockBit>;
@@ -327,15 +328,17 @@ fn loom_announce_vs_drop_elsewhere() {
 /// borrows nothing.
 struct Inside {
     pool: Pool,
-    /// Whether all frames are to be free at the end, and how many pools there are.
+    /// Of the other parts, which go before the pool does.
+    life: Life,
+    /// Whether all frames are to be free at the end.
     is_all_free: bool,
-    nr_pools: std::sync::Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl HasPool for Inside {
     type Scheme = LockBit;
 
     fn pool(&self) -> &Pool {
+        self.life.used();
         &self.pool
     }
 
@@ -346,12 +349,10 @@ impl HasPool for Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        self.life.end();
         if self.is_all_free {
             assert_all_free(&self.pool);
         }
-        let nr_pools = &self.nr_pools;
-        // ORDERING: Relaxed; loom runs one thread at a time, and does not see this.
-        nr_pools.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -386,25 +387,34 @@ impl User {
     }
 }
 
-/// A pool of so many users, with a page that is marked; how many pools there are of this model.
-fn used_by(
-    nr_users: u64,
-    is_all_free: bool,
-) -> (User, FrameNr, Arc<std::sync::atomic::AtomicUsize>) {
+/// What tells whether a pool is gone. It keeps the memory of the value, so that a use of what has ended is seen, and not undefined.
+struct Left(Weak<Inside>);
+
+impl Left {
+    #[track_caller]
+    fn assert_gone(&self) {
+        let nr = self.0.strong_count();
+        assert_eq!(nr, 0, "a pool that nobody uses is there");
+    }
+}
+
+/// A pool of so many users, with a page that is marked.
+fn used_by(nr_users: u64, is_all_free: bool) -> (User, FrameNr, Left) {
     let mut config = PoolConfig::new(NR_FRAMES);
     config.nodes = Nodes::Unbound(1);
-    let nr_pools = Arc::new(std::sync::atomic::AtomicUsize::new(1));
     let inside = Inside {
         pool: Pool::new(&config).unwrap(),
+        life: Life::new(),
         is_all_free,
-        nr_pools: Arc::clone(&nr_pools),
     };
     let frame = mark_one(&inside.pool);
+    let inside = Arc::new(inside);
+    let left = Left(Arc::downgrade(&inside));
     let user = User {
-        owner: Arc::new(Mutex::new(Some(PoolOwner::new(Arc::new(inside))))),
+        owner: Arc::new(Mutex::new(Some(PoolOwner::new(inside)))),
         nr_users: Arc::new(AtomicU64::new(nr_users)),
     };
-    (user, frame, nr_pools)
+    (user, frame, left)
 }
 
 #[track_caller]
@@ -431,7 +441,7 @@ fn goes_on(user: User, frame: FrameNr) -> thread::JoinHandle<()> {
 #[test]
 fn loom_announce_owned_vs_end_of_pool() {
     check(3, || {
-        let (user, frame, nr_pools) = used_by(2, true);
+        let (user, frame, left) = used_by(2, true);
         let other = goes_on(user.clone(), frame);
         {
             let shared = user.shared();
@@ -440,8 +450,7 @@ fn loom_announce_owned_vs_end_of_pool() {
         }
         user.leave();
         other.join().unwrap();
-        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(left, 0, "a pool that nobody uses is there");
+        left.assert_gone();
     });
 }
 
@@ -449,12 +458,11 @@ fn loom_announce_owned_vs_end_of_pool() {
 #[test]
 fn loom_announce_owned_of_what_stays_vs_end_of_pool() {
     check(3, || {
-        let (user, frame, nr_pools) = used_by(2, false);
+        let (user, frame, left) = used_by(2, false);
         let other = goes_on(user.clone(), frame);
         user.leave();
         other.join().unwrap();
-        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(left, 0, "a pool that nobody uses is there");
+        left.assert_gone();
     });
 }
 
@@ -462,7 +470,7 @@ fn loom_announce_owned_of_what_stays_vs_end_of_pool() {
 #[test]
 fn loom_announce_owned_vs_owned_of_a_left_pool() {
     check(2, || {
-        let (user, frame, nr_pools) = used_by(1, false);
+        let (user, frame, left) = used_by(1, false);
         let (first, second) = (user.announce(frame), user.announce(frame));
         assert!(first.is_some() && second.is_some());
         user.leave();
@@ -475,8 +483,7 @@ fn loom_announce_owned_vs_owned_of_a_left_pool() {
         assert_owned_ours(&second);
         drop(second);
         other.join().unwrap();
-        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(left, 0, "a pool that nobody uses is there");
+        left.assert_gone();
     });
 }
 
@@ -484,7 +491,7 @@ fn loom_announce_owned_vs_owned_of_a_left_pool() {
 #[test]
 fn loom_announce_owned_vs_end_of_thread_and_pool() {
     check(3, || {
-        let (user, frame, nr_pools) = used_by(1, true);
+        let (user, frame, left) = used_by(1, true);
         let (me, successor) = (Identity::new(0, 1), Identity::new(0, 77));
         let shared = user.shared();
         // SAFETY: (P), (L) as of users.
@@ -501,7 +508,71 @@ fn loom_announce_owned_vs_end_of_thread_and_pool() {
         drop(shared);
         user.leave();
         other.join().unwrap();
-        let left = nr_pools.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(left, 0, "a pool that nobody uses is there");
+        left.assert_gone();
+    });
+}
+
+/// A reference is dropped elsewhere; the thread that has announced it uses the slot again, and is the last to leave: what was done with the first
+/// one comes before the end of the pool.
+#[test]
+fn loom_announce_owned_in_a_slot_that_was_emptied_elsewhere() {
+    check(2, || {
+        let (user, frame, left) = used_by(1, false);
+        let first = user.announce(frame).expect("it is marked");
+        let other = thread::spawn(move || {
+            assert_owned_ours(&first);
+            drop(first);
+        });
+        drop(user.announce(frame));
+        user.leave();
+        other.join().unwrap();
+        left.assert_gone();
+    });
+}
+
+/// What is in a page.
+struct Content(loom::cell::UnsafeCell<()>);
+
+// SAFETY: nothing is in the cell; that nobody looks at it who does not come before its change is what loom checks.
+unsafe impl Sync for Content {}
+
+/// A slot that had a page's frame has another's: who changes the first page comes after who has looked at it.
+#[test]
+fn loom_announce_vs_change_of_what_the_slot_had_before() {
+    check(3, || {
+        let (pool, frame) = marked();
+        let next = mark_one(&pool);
+        // What a holder does with the first page, and who has it alone.
+        let page = Arc::new(Content(loom::cell::UnsafeCell::new(())));
+        let other = thread::spawn({
+            let (pool, page) = (Arc::clone(&pool), Arc::clone(&page));
+            move || {
+                if let pagewell_frame::TryGetFrame::Taken(reference) = pool.try_get(next) {
+                    let _ = pool.note_counted(&reference);
+                }
+                if let Some(hold) = pool.try_announce(frame, || true) {
+                    page.0.with(|_| ());
+                    drop(hold);
+                }
+                drop(pool.try_announce(next, || true));
+            }
+        });
+        pool.doubt(frame);
+        pool.look_at_announced();
+        match owners(&pool, frame).try_unique() {
+            Ok(unique) => {
+                page.0.with_mut(|_| ());
+                other.join().unwrap();
+                drop(unique);
+            }
+            Err(reference) => {
+                other.join().unwrap();
+                pool.retire(frame);
+                drop(reference);
+            }
+        }
+        pool.retire(next);
+        drop(owners(&pool, next));
+        assert_all_free(&pool);
     });
 }

@@ -8,7 +8,8 @@ pub(crate) use loom::cell::UnsafeCell;
 #[cfg(not(loom))]
 pub(crate) use plain::UnsafeCell;
 
-/// The life of a value that its users keep by a protocol of their own. Models check that each use comes before the end; elsewhere it is nothing.
+/// The life of a value that its users keep by a protocol of their own, or by shares. Models check that each use comes before the end; elsewhere it is
+/// nothing.
 #[derive(Debug)]
 pub struct Life {
     #[cfg(loom)]
@@ -39,12 +40,30 @@ impl Life {
         self.cell.with(|_| ());
     }
 
+    /// A share is about to be dropped of what has a life: what its holder did comes before the end. (The count of an `Arc` says so, but models do
+    /// not see that.)
+    #[inline(always)]
+    pub fn share_goes() {
+        // ORDERING: AcqRel, as the count of an `Arc` and the fence after its last share.
+        #[cfg(loom)]
+        NR_GONE.fetch_add(1, crate::atomic::Ordering::AcqRel);
+    }
+
     /// The value ends: every use has come before.
     #[inline(always)]
     pub fn end(&mut self) {
         #[cfg(loom)]
-        self.cell.with_mut(|_| ());
+        {
+            Self::share_goes();
+            self.cell.with_mut(|_| ());
+        }
     }
+}
+
+#[cfg(loom)]
+loom::lazy_static! {
+    /// How many shares have gone, of whatever: one count for all of a run.
+    static ref NR_GONE: loom::sync::atomic::AtomicUsize = loom::sync::atomic::AtomicUsize::new(0);
 }
 
 #[cfg(not(loom))]

@@ -35,17 +35,24 @@ pub(crate) struct Exit {
     _blocks: Lasting<[Block]>,
 }
 
-/// While this exists, the pool is not freed.
+/// While this exists, nobody else lets go of the pool.
 #[derive(Debug)]
 pub(crate) struct Entered<'e> {
-    _gate: MutexGuard<'e, u64>,
+    gate: MutexGuard<'e, u64>,
 }
 
 impl Exit {
-    /// Gets hold of the pool, if there still is one.
+    /// Gets hold of the pool, if it has not been let go of.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let gate = lock(&self.gate);
-        (*gate == self.term).then_some(Entered { _gate: gate })
+        (*gate == self.term).then_some(Entered { gate })
+    }
+}
+
+impl Entered<'_> {
+    /// The pool is about to be let go of: nobody [enters](Exit::enter) after this.
+    pub(super) fn close(&mut self) {
+        *self.gate += 1;
     }
 }
 
@@ -64,14 +71,6 @@ impl Board {
             _blocks: Lasting::<[Block]>::clone(&self.blocks),
         }
     }
-
-    /// From now on nobody [enters](Exit::enter); waits for who has. It may be said twice.
-    pub(super) fn close(&self) {
-        let mut gate = lock(&self.gate);
-        if *gate == self.term {
-            *gate += 1;
-        }
-    }
 }
 
 #[cfg(loom)]
@@ -85,30 +84,36 @@ impl Board {
     }
 
     /// It ends with the run.
-    pub(super) fn give_back(&self) {
-        self.close();
-    }
+    pub(super) fn give_back(&self) {}
 }
 
 /// Boards that no pool has. (By std's lock, in a simulation too: it is of the process, and not of one of its simulations.)
 #[cfg(not(loom))]
 static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
-/// How often a thread tries to have the lock of [`FREE`] before it does without, and leaves a board unused.
+/// How often a thread tries to have a lock before it does without, and leaves a board unused.
 #[cfg(not(loom))]
-const TRIES: u32 = 10_000;
+const TRIES: u32 = 1000;
 
-/// The lock is held for some steps; but in a child of `fork` maybe for ever, by a thread of the parent.
+/// Tries to get a lock that others hold for some steps only; but in a child of `fork` it may be held for ever, by a thread of the parent.
+#[cfg(not(loom))]
+fn try_for_a_while<L>(mut try_lock: impl FnMut() -> Option<L>) -> Option<L> {
+    (0..TRIES).find_map(|_| {
+        let locked = try_lock();
+        if locked.is_none() {
+            std::thread::yield_now();
+        }
+        locked
+    })
+}
+
 #[cfg(not(loom))]
 fn free() -> Option<std::sync::MutexGuard<'static, Vec<Board>>> {
     use std::sync::TryLockError;
-    (0..TRIES).find_map(|_| match FREE.try_lock() {
+    try_for_a_while(|| match FREE.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            std::hint::spin_loop();
-            None
-        }
+        Err(TryLockError::WouldBlock) => None,
     })
 }
 
@@ -121,13 +126,17 @@ impl Board {
             let at = boards.position(|board| board.blocks.len() == nr_threads)?;
             Some(free.swap_remove(at))
         });
-        if let Some(mut board) = left
-            // Its pool is gone, so nobody has it for long; but it may be as with the lock above.
-            && let Some(gate) = pagewell_sync::try_lock(board.gate)
-        {
-            board.term = *gate;
-            return board;
+        // The steps are the same for a new board, so that a simulation does not depend on those before it.
+        let board = left.unwrap_or_else(|| Self::new(nr_threads));
+        // Its pool is gone, so nobody has the gate for long; but who has it may be lost, as above.
+        let gate = try_for_a_while(|| pagewell_sync::try_lock(board.gate));
+        match gate.as_deref().copied() {
+            Some(term) => Self { term, ..board },
+            None => Self::new(nr_threads),
         }
+    }
+
+    fn new(nr_threads: usize) -> Self {
         let blocks: Vec<_> = (0..nr_threads).map(|_| Block::new()).collect();
         Self {
             blocks: blocks.leak(),
@@ -136,9 +145,9 @@ impl Board {
         }
     }
 
-    /// Gives it to the next pool. This one is gone.
+    /// Gives it to the next pool. This one is gone: it was let go of by who [closed](Entered::close) the gate, or has never had an owner who left it, and
+    /// then there is no [`Exit`] of it.
     pub(super) fn give_back(&self) {
-        self.close();
         for block in self.blocks {
             block.clear();
         }

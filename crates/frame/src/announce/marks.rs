@@ -9,7 +9,7 @@ use pagewell_sync::cell::Life;
 use pagewell_sync::shard::{Identity, Padded};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use super::board::Exit;
+use super::board::{Entered, Exit};
 use super::slot::{Ended, Slot, Word};
 use super::slots::{Scan, Slots};
 use crate::count::RefScheme;
@@ -242,21 +242,18 @@ impl Announcements {
         }
     }
 
-    /// Leaves the pool, of which nobody announces anything any more, to the holders of announcements who borrow nothing of it: `keeper` keeps it as
-    /// long as there are any. If there are none, it is returned.
+    /// Steps p to r: leaves the pool, of which nobody announces anything any more, to the holders of announcements who borrow nothing of it: `keeper`
+    /// keeps it as long as there are any. If there are none, it is returned.
     #[cold]
     pub(crate) fn leave<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,
         keeper: Keeper,
+        entered: &mut Entered<'_>,
     ) -> Option<Keeper> {
-        self.lock().keeper = Some(keeper);
-        self.look_at_all(lists).1
-    }
-
-    /// From now on nobody gets at the pool who has ended an announcement. It is about to be freed.
-    pub(crate) fn close(&self) {
-        self.slots.close();
+        let mut state = self.lock();
+        state.keeper = Some(keeper);
+        self.look_with(lists, state, Some(entered)).1
     }
 
     /// Puts the counted reference of a holder who borrows nothing, and whose announcement was handed over to the count. What kept the pool for it
@@ -266,14 +263,13 @@ impl Announcements {
         &self,
         lists: &FreeLists<S>,
         frame: FrameNr,
+        entered: &mut Entered<'_>,
     ) -> Option<Keeper> {
         put(lists, frame);
         let mut state = self.lock();
         state.nr_handed_over -= 1;
-        let is_left = state.keeper.is_some();
-        drop(state);
-        if is_left {
-            self.look_at_all(lists).1
+        if state.keeper.is_some() {
+            self.look_with(lists, state, Some(entered)).1
         } else {
             None
         }
@@ -282,18 +278,41 @@ impl Announcements {
     /// Steps a to f, for everything that is doubted or retired; how many frames have lost their mark's reference.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
-        // The caller has the pool, so what it lets go is not the last that keeps it.
-        self.look_at_all(lists).0
+        let state = self.lock();
+        if state.keeper.is_none() {
+            return self.look_with(lists, state, None).0;
+        }
+        // The pool was left. Who sees that nobody needs it lets go of it, since nobody else may look again; so it enters. If it cannot, the pool has
+        // been let go of.
+        drop(state);
+        let exit = self.slots.exit();
+        let mut entered = exit.enter();
+        let (nr_released, let_go) = self.look_with(lists, self.lock(), entered.as_mut());
+        drop(entered);
+        // The caller has the pool, so this is not the last that keeps it.
+        drop(let_go);
+        nr_released
     }
 
-    /// As [`look`](Self::look); also what keeps the pool for holders who borrow nothing of it, if it was left to them and there are none.
+    /// Steps 7b: as [`look`](Self::look). What keeps the pool for holders who borrow nothing of it is returned, if it was left to them and there are
+    /// none.
     #[cold]
-    pub(crate) fn look_at_all<S: RefScheme>(
+    pub(crate) fn look_entered<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,
+        entered: &mut Entered<'_>,
+    ) -> Option<Keeper> {
+        self.look_with(lists, self.lock(), Some(entered)).1
+    }
+
+    /// A look. Only who has entered lets go of a pool that was left.
+    fn look_with<S: RefScheme>(
+        &self,
+        lists: &FreeLists<S>,
+        mut state: MutexGuard<'_, State>,
+        entered: Option<&mut Entered<'_>>,
     ) -> (usize, Option<Keeper>) {
         let mut released = Vec::new();
-        let mut state = self.lock();
         self.set_pending(false);
         // a. Those that were retired are closed.
         let mut doubted = std::mem::take(&mut state.doubted);
@@ -335,8 +354,18 @@ impl Announcements {
         }
         state.kept = kept;
         state.nr_marked -= released.len();
+        // r.
         let is_needed = !scan.owned().is_empty() || state.nr_handed_over != 0;
-        let let_go = if is_needed { None } else { state.keeper.take() };
+        let let_go = match entered {
+            Some(entered) if !is_needed => {
+                let let_go = state.keeper.take();
+                if let_go.is_some() {
+                    entered.close();
+                }
+                let_go
+            }
+            _ => None,
+        };
         drop(state);
         // Without the lock: a put may free the frame.
         for frame in &released {

@@ -72,11 +72,6 @@ impl Slots {
         self.board.exit()
     }
 
-    /// From now on nobody finds the pool who has ended an announcement of it.
-    pub(super) fn close(&self) {
-        self.board.close();
-    }
-
     /// Whether there is a block for `me`.
     pub(super) fn has_block(&self, me: Identity) -> bool {
         (me.number() as usize) < self.board.blocks().len()
@@ -94,11 +89,12 @@ impl Slots {
     pub(super) fn announce(&self, me: Identity, word: Word) -> Option<&Slot> {
         let block = self.own(me)?;
         // The first that is empty: nothing that is stored depends on what is loaded, so the processor need not wait for what was stored there last.
-        // ORDERING: Relaxed; nobody else fills it (I3), and nothing is done to the frame that was announced there.
+        // ORDERING: Acquire, E2: another thread may have ended what was announced there, and the next store hides that from a look.
         let mut slots = block.slots.iter();
-        let slot = slots.find(|slot| slot.word.load(Ordering::Relaxed) == 0)?;
-        // ORDERING: Relaxed; it publishes nothing, and the fence that follows orders it before the load of the mark (E1).
-        slot.word.store(word.0, Ordering::Relaxed);
+        let slot = slots.find(|slot| slot.word.load(Ordering::Acquire) == 0)?;
+        // ORDERING: Release, E2: a look that loads this word, and not the zero before it, sees what was done under the word before that. (The
+        // fence that follows orders it before the load of the mark: E1.)
+        slot.word.store(word.0, Ordering::Release);
         self.fences.light();
         Some(slot)
     }

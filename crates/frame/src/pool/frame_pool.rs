@@ -295,13 +295,6 @@ impl<S: RefScheme> FramePool<S> {
     }
 }
 
-impl<S: RefScheme> Drop for FramePool<S> {
-    fn drop(&mut self) {
-        // Before any part goes. Who has ended an announcement that it did not borrow the pool for may just be looking.
-        self.announcements.close();
-    }
-}
-
 /// So many threads can announce references: those that have front caches.
 fn nr_announcers() -> usize {
     if cfg!(loom) {

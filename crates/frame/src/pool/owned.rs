@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 
 use pagewell_sync::Arc;
 use pagewell_sync::bytes::RacySource;
+use pagewell_sync::cell::Life;
 use pagewell_sync::shard::{Identity, own_identity};
 
 use super::frame_pool::FramePool;
@@ -63,7 +64,15 @@ impl<T: HasPool> Drop for PoolOwner<T> {
             return;
         }
         let pool = self.0.pool();
-        drop(pool.announcements().leave(pool.lists(), keeper));
+        let announcements = pool.announcements();
+        let (_, exit) = announcements.exit();
+        let let_go = match exit.enter() {
+            Some(mut entered) => announcements.leave(pool.lists(), keeper, &mut entered),
+            // Another owner has left it, and it has been let go of.
+            None => Some(keeper),
+        };
+        drop(let_go);
+        Life::share_goes();
     }
 }
 
@@ -223,15 +232,16 @@ fn put_counted<T: HasPool>(shared: NonNull<T>, word: Word) {
 #[cold]
 #[inline(never)]
 fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
-    let Some(entered) = exit.enter() else {
+    let Some(mut entered) = exit.enter() else {
         return;
     };
-    // SAFETY: what has been entered is not freed.
+    // SAFETY: the pool is kept until somebody lets go of it, who has entered; so what it is a part of is there.
     let pool = unsafe { shared.as_ref() }.pool();
-    let (_, let_go) = pool.announcements().look_at_all(pool.lists());
+    let let_go = pool
+        .announcements()
+        .look_entered(pool.lists(), &mut entered);
     drop(entered);
-    // This may free the pool, which waits for those who have entered.
-    drop(let_go);
+    let_share_go(let_go);
 }
 
 /// Puts the counted reference that an announcement was handed over to.
@@ -239,15 +249,21 @@ fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
 #[inline(never)]
 fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
     // It has not ended yet: the pool is kept for it, until it has been put.
-    let entered = exit.enter();
-    assert!(entered.is_some(), "a pool that a reference keeps");
-    // SAFETY: what has been entered is not freed.
+    let mut entered = exit.enter().expect("a pool that a reference keeps");
+    // SAFETY: as above.
     let pool = unsafe { shared.as_ref() }.pool();
     let announcements = pool.announcements();
-    let let_go = announcements.put_handed_over(pool.lists(), word.frame());
+    let let_go = announcements.put_handed_over(pool.lists(), word.frame(), &mut entered);
     drop(entered);
-    // As above.
-    drop(let_go);
+    let_share_go(let_go);
+}
+
+/// Drops what kept the pool: this may free it. Nobody uses it any more who has not a share of his own.
+fn let_share_go(keeper: Option<Keeper>) {
+    if keeper.is_some() {
+        Life::share_goes();
+    }
+    drop(keeper);
 }
 
 impl<T: HasPool> fmt::Debug for OwnedHold<T> {

@@ -487,6 +487,27 @@ fn loom_announce_owned_vs_owned_of_a_left_pool() {
     });
 }
 
+/// Somebody who keeps the pool anyhow looks after its owner has left, while the last announcement ends: one of the two lets go of the pool.
+#[test]
+fn loom_announce_owned_vs_look_at_a_left_pool() {
+    check(3, || {
+        let (user, frame, left) = used_by(1, true);
+        let shared = user.shared();
+        let hold = user.announce(frame).expect("it is marked");
+        user.leave();
+        let other = thread::spawn(move || {
+            assert_owned_ours(&hold);
+            drop(hold);
+        });
+        shared.pool.retire(frame);
+        drop(owners(&shared.pool, frame));
+        Life::share_goes();
+        drop(shared);
+        other.join().unwrap();
+        left.assert_gone();
+    });
+}
+
 /// An announcement is handed over to the count by the successor of its thread, while it ends elsewhere; then the last user leaves.
 #[test]
 fn loom_announce_owned_vs_end_of_thread_and_pool() {

@@ -294,7 +294,7 @@ impl Announcements {
         nr_released
     }
 
-    /// Steps 7b: as [`look`](Self::look). What keeps the pool for holders who borrow nothing of it is returned, if it was left to them and there are
+    /// Step 7b: as [`look`](Self::look). What keeps the pool for holders who borrow nothing of it is returned, if it was left to them and there are
     /// none.
     #[cold]
     pub(crate) fn look_entered<S: RefScheme>(

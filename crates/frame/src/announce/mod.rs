@@ -53,12 +53,15 @@
 //! - E1. Store buffering between steps 1, 3 and a, c: the two fences. Either the announcer sees that the mark is closed, or the look sees
 //!   the announcement.
 //! - E2. Step 5 (release) to step c or f (acquire), and on to the put of the mark's reference (release) and the freeze or the free that
-//!   it lets happen (acquire): what was done with the frame happens before it is changed.
+//!   it lets happen (acquire): what was done with the frame happens before it is changed. The look may load the next word of the slot instead: who
+//!   stores that has seen the zero (acquire), and its step 1 is a release too. (Models do not need these two: in them the light fences of
+//!   steps 2 and 6 are full ones.)
 //! - E3. Store buffering between steps 5, 7 and d (wanted), f: either who ends the announcement sees that it is wanted, or the look sees
 //!   that it has ended. So no frame that is retired is left behind.
 //! - E4. A mark that is seen on (acquire) comes after the mark's reference was taken (release).
 //! - E5. What a holder that borrows nothing did with the pool happens before the pool is freed: step 5 (release) to step c or f (acquire) of the look
-//!   that lets go of the pool's keeper; of what was handed over, the put with the lock. What those did who have passed the gate: by its lock.
+//!   that lets go of the pool's keeper; of what was handed over, the put with the lock. What those did who have passed the gate: by its lock, which
+//!   who lets go has. From there on by the counts of the pool's shares.
 //!
 //! # The end of the pool
 //!
@@ -67,20 +70,25 @@
 //!
 //! ```text
 //! the owner of the pool, at its end           a holder that borrows nothing, at its end
-//! p keep a share of the pool, with the lock   4a load where the gate is, and which pool it was made for
-//! q look: slots of such holders are wanted    5  slot := 0 (release)
-//!   (steps e, f)                              6  light fence
-//! r no such word in a slot, and none handed   7  is the slot wanted? then
-//!   over: let go of the share                 7a lock the gate: is it this pool's still? else nothing is left to do
-//!                                             7b look; r; unlock the gate; let go of the share, if r says so
-//!
-//! whoever frees the pool: first lock the gate, and close it to the pool; then free its parts; the board is the next pool's
+//! o lock the gate                             4a load where the gate is, and which pool it was made for
+//! p keep a share of the pool, with the lock   5  slot := 0 (release)
+//! q look: slots of such holders are wanted    6  light fence
+//!   (steps e, f)                              7  is the slot wanted? then
+//! r no such word in a slot, and none handed   7a lock the gate: is it this pool's still? else nothing is left to do
+//!   over: close the gate to this pool         7b look; r
+//! s unlock the gate; let go of the share,     7c s
+//!   if r says so
 //! ```
 //!
 //! Nobody announces any more at p: who announces uses the pool, and who uses the pool has let go of it before its owner ends. So each announcement,
 //! or its end, happens before q, and is seen there without a fence; E3 sees to it that the end of each that is seen is followed by a look. Between 5
-//! and 7a another's look may find that nothing is left, and free the pool. Then the holder finds the gate closed to it, or another pool's: pools that
-//! get a board in turn have numbers. That the slot may be wanted by the next pool then costs it a look at the gate.
+//! and 7a another's look may find that nothing is left, and let go of the pool. Then the holder finds the gate closed to it, or another pool's: pools
+//! that get a board in turn have numbers. That the slot may be wanted by the next pool then costs it a look at the gate.
+//!
+//! Only who has the gate lets go of the share, and closes the gate before. So at 7b the share is there, and nobody is dropping what the pool is a part
+//! of; and when it is dropped nobody is at 7b, or gets there. (To close the gate in the drop of the pool, and wait there for those at 7b, is too late:
+//! what else the pool is a part of is being dropped by then.) A look of somebody who has the pool anyhow, after p, takes the gate too, since it may be
+//! the one that leaves no slot wanted.
 //!
 //! The holder of an announcement that was handed over finds its word gone, and the pool is kept for it (I6) until it has put the counted reference,
 //! with the lock, inside of the gate; so it is out of the lock when the pool is freed.

@@ -228,7 +228,8 @@ fn put_counted<T: HasPool>(shared: NonNull<T>, word: Word) {
     drop(FrameRef::new(shared.pool(), word.frame()));
 }
 
-/// Looks, after the end of an announcement that is wanted, if there still is the pool. Another's look may have found that it has ended, and freed it.
+/// Looks, after the end of an announcement that is wanted, if there still is the pool. Another's look may have found that it has ended, and let go of
+/// the pool.
 #[cold]
 #[inline(never)]
 fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {

@@ -496,13 +496,13 @@ fn loom_announce_owned_vs_look_at_a_left_pool() {
         let hold = user.announce(frame).expect("it is marked");
         user.leave();
         let other = thread::spawn(move || {
-            assert_owned_ours(&hold);
-            drop(hold);
+            shared.pool.retire(frame);
+            drop(owners(&shared.pool, frame));
+            Life::share_goes();
+            drop(shared);
         });
-        shared.pool.retire(frame);
-        drop(owners(&shared.pool, frame));
-        Life::share_goes();
-        drop(shared);
+        assert_owned_ours(&hold);
+        drop(hold);
         other.join().unwrap();
         left.assert_gone();
     });

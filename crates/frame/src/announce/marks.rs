@@ -11,7 +11,7 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::board::{Entered, Exit};
 use super::slot::{Ended, Slot, Word};
-use super::slots::{Scan, Slots};
+use super::slots::{Place, Scan, Slots};
 use crate::count::RefScheme;
 use crate::lists::FreeLists;
 use crate::records::{CLOSED, NONE, ON};
@@ -53,6 +53,8 @@ struct State {
     retired: Vec<FrameNr>,
     /// The same after a look which found them announced: who ends that looks again.
     kept: Vec<FrameNr>,
+    /// Which slots are wanted.
+    wanted: Vec<Place>,
     /// How many references that were handed over to the count, and not given back yet, are of holders that borrow nothing.
     nr_handed_over: usize,
     /// What keeps the pool for such holders, when nobody else uses it any more: until there are none (I6).
@@ -347,7 +349,9 @@ impl Announcements {
         if state.keeper.is_some() {
             places.extend(scan.owned());
         }
-        if self.slots.want(state.nr_used, &places) && self.heavy().is_some() {
+        places.sort_unstable();
+        places.dedup();
+        if self.slots.want(&mut state.wanted, &places) && self.heavy().is_some() {
             // e and f. (Where the fence is refused, those who end their announcements find them wanted soon enough, or the frames stay.)
             scan = self.slots.scan(state.nr_used);
             keep_announced(lists, &mut kept, &scan, &mut released);

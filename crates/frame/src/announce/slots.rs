@@ -25,7 +25,7 @@ pub(super) struct TakenOver {
 }
 
 /// The numbers of a block and of a slot in it.
-type Place = (usize, usize);
+pub(super) type Place = (usize, usize);
 
 /// What a look saw: which slots announce a frame.
 #[derive(Debug, Default)]
@@ -117,21 +117,25 @@ impl Slots {
         Scan { seen, owned }
     }
 
-    /// Says which slots are wanted in the first `nr_used` blocks; whether any was not before. With the lock.
-    pub(super) fn want(&self, nr_used: usize, places: &[Place]) -> bool {
-        let mut has_more = false;
-        for (number, block) in self.board.blocks().iter().take(nr_used).enumerate() {
-            for (at, slot) in block.slots.iter().enumerate() {
-                let is_wanted = places.contains(&(number, at));
-                // ORDERING: Relaxed, both; only the holder of the lock stores to it. What is added is ordered before the next loads
-                // of the slots by the heavy fence of step e (E3).
-                if slot.is_wanted.load(Ordering::Relaxed) != is_wanted {
-                    slot.is_wanted.store(is_wanted, Ordering::Relaxed);
-                    has_more |= is_wanted;
-                }
-            }
+    /// Says that of all slots those at `places` are wanted, where those at `wanted` were until now; whether any was not before. With the lock.
+    pub(super) fn want(&self, wanted: &mut Vec<Place>, places: &[Place]) -> bool {
+        for place in wanted.iter().filter(|place| !places.contains(place)) {
+            self.set_wanted(*place, false);
         }
+        let mut has_more = false;
+        for place in places.iter().filter(|place| !wanted.contains(place)) {
+            self.set_wanted(*place, true);
+            has_more = true;
+        }
+        places.clone_into(wanted);
         has_more
+    }
+
+    fn set_wanted(&self, (number, at): Place, is_wanted: bool) {
+        let slots = &self.board.blocks()[number].slots;
+        // ORDERING: Relaxed; only the holder of the lock stores to it. What is added is ordered before the next loads of the slots by the heavy fence
+        // of step e (E3).
+        slots[at].is_wanted.store(is_wanted, Ordering::Relaxed);
     }
 
     /// Makes `me` the owner of its block, with the lock: hands over what the owner before it has left, by `hand_over`, which takes a

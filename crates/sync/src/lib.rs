@@ -12,6 +12,7 @@
 //! | [`cell`] | cells that models check, and lives |
 //! | [`parking`] | waiting for a word to change |
 //! | [`per_thread`] | one value for each thread, which others can still reach |
+//! | [`raced`] | a value that is made once, and for which nobody waits |
 //! | `simulated` | one schedule that a seed decides: locks, atomics, threads and time of a simulation |
 //! | [`shard`] | the number of a thread; values that do not share cache lines |
 //! | [`thread`] | yielding, sleeping, starting |
@@ -32,6 +33,7 @@ pub mod counted;
 pub mod parking;
 pub mod per_thread;
 pub mod prefetch;
+pub mod raced;
 pub mod shard;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub mod simulated;

@@ -71,7 +71,8 @@ impl pw_page {
 pub(crate) enum Pinned {
     /// It borrows from the file whose handle the slot has.
     OfFile(PageGuard<'static>),
-    Owned(OwnedPageGuard),
+    /// In memory of its own, so that a slot is a line: these are pins of requests, which allocate anyhow.
+    Owned(Box<OwnedPageGuard>),
 }
 
 type Slot = slots::Slot<Pinned>;
@@ -248,7 +249,7 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
 
 /// Apart, so that the other kind is dropped in line.
 #[inline(never)]
-fn drop_owned(guard: OwnedPageGuard) {
+fn drop_owned(guard: Box<OwnedPageGuard>) {
     drop(guard);
 }
 

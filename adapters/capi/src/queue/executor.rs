@@ -212,8 +212,13 @@ impl Request {
             }),
             Outcome::Pinned(result) => result.and_then(|guard| {
                 // SAFETY: (a) it does not borrow.
-                completion.page =
-                    unsafe { pins::keep(program.file, program.asked.page, Pinned::Owned(guard)) }?;
+                completion.page = unsafe {
+                    pins::keep(
+                        program.file,
+                        program.asked.page,
+                        Pinned::Owned(Box::new(guard)),
+                    )
+                }?;
                 completion.size = completion.page.size;
                 Ok(())
             }),

@@ -661,10 +661,12 @@ struct Begins {
     inner: MemoryBackend,
     pages: Mutex<HashSet<u64>>,
     most_at_sync: AtomicUsize,
+    nr_syncs: AtomicUsize,
 }
 
 impl Begins {
     fn note_sync(&self) {
+        self.nr_syncs.fetch_add(1, Ordering::Relaxed);
         let nr = std::mem::take(&mut *self.pages.lock().unwrap()).len();
         self.most_at_sync.fetch_max(nr, Ordering::Relaxed);
     }
@@ -719,12 +721,15 @@ impl Backend for Begins {
 fn what_the_program_has_flushed_is_made_durable_in_pieces() {
     bounded_by(LIMIT, "flushes and syncs", || {
         let cache = cache::<LockBit>(16 * FRAMES);
-        // Each is a storage of which it is not known yet that it is fast.
-        for round in 0..5 {
+        // Each is a storage of which it is not known yet that it is fast. If the cache has synced one before the program does, because
+        // all of this took long, it has learnt that; and another one is tried.
+        let mut nr_unknown = 0;
+        for round in 0..100 {
             let backend = Arc::new(Begins {
                 inner: MemoryBackend::writable(Vec::new()),
                 pages: Mutex::default(),
                 most_at_sync: AtomicUsize::new(0),
+                nr_syncs: AtomicUsize::new(0),
             });
             let file = cache.open_backend_with(Arc::clone(&backend), "begins", &background());
             let file = file.unwrap();
@@ -736,9 +741,16 @@ fn what_the_program_has_flushed_is_made_durable_in_pieces() {
             }
             file.flush(0..u64::MAX).unwrap();
             file.sync_data().unwrap();
-            let most = backend.most_at_sync.load(Ordering::Relaxed);
-            assert!(most < 64, "{most} pages");
             assert_eq!(cache.stats().nr_unclean, 0);
+            if backend.nr_syncs.load(Ordering::Relaxed) == 1 {
+                let most = backend.most_at_sync.load(Ordering::Relaxed);
+                assert!(most < 64, "{most} pages");
+                nr_unknown += 1;
+            }
+            if nr_unknown == 5 {
+                return;
+            }
         }
+        panic!("no storage was left alone for as long as {nr_unknown} of 5");
     });
 }

@@ -1,0 +1,66 @@
+//! The pages of a database that SQLite has fetched: pinned, each until it is given back.
+//!
+//! SQLite names a page that it gives back by its address. It has a few at a time, those on the ways of its cursors, and gives the latest back first; so they are in a
+//! list that is searched from its end.
+
+#![allow(unsafe_code)] // A borrow that the compiler cannot see.
+
+use std::ptr::NonNull;
+
+use pagewell::{File, PageGuard};
+
+/// A handle of a file, and pins of its pages.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    /// Before the file, which they borrow from: fields are dropped in their order.
+    fetched: Vec<(NonNull<u8>, PageGuard<'static>)>,
+    file: Box<File>,
+}
+
+impl Pins {
+    pub(crate) fn new(file: File) -> Self {
+        Self {
+            fetched: Vec::with_capacity(32),
+            file: Box::new(file),
+        }
+    }
+
+    /// The file.
+    #[inline]
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Pins the page that has the bytes from `off` of it on, and returns where they are; none if the page has fewer than `len` from there on, or cannot be pinned.
+    #[inline]
+    pub(crate) fn fetch(&mut self, page: u64, off: usize, len: usize) -> Option<NonNull<u8>> {
+        let guard = match self.file.try_pin(page) {
+            Some(guard) => guard,
+            // Who reads the bytes instead learns what is wrong.
+            None => self.file.pin(page).ok()?,
+        };
+        let bytes = guard.get(off..off.checked_add(len)?)?;
+        let start = NonNull::from(bytes).cast::<u8>();
+        // SAFETY: the guard borrows the file, which is in a box that this value owns, and is dropped after all guards; neither is handed out by value.
+        let guard = unsafe { std::mem::transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
+        self.fetched.push((start, guard));
+        Some(start)
+    }
+
+    /// Unpins a page that was fetched. False if no page was fetched at that address.
+    #[inline]
+    pub(crate) fn give_back(&mut self, start: NonNull<u8>) -> bool {
+        match self.fetched.iter().rposition(|(at, _)| *at == start) {
+            Some(nr) => {
+                self.fetched.swap_remove(nr);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// How many pages are fetched.
+    pub(crate) fn nr_fetched(&self) -> usize {
+        self.fetched.len()
+    }
+}

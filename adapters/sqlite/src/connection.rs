@@ -13,8 +13,8 @@ use crate::locks::{Level, Locked};
 use crate::pins::Pins;
 use crate::shm::{Mapped, ShmHandle, ShmLocked};
 
-/// What `xFetch` is asked for at most: as `PRAGMA mmap_size` has it, and no limit but whether it is zero.
-pub(crate) const MMAP_SIZE: i64 = 0x7fff_0000;
+/// How much of a file may be fetched if nobody says anything else (`PRAGMA mmap_size`): all of it.
+pub(crate) const MMAP_SIZE: i64 = i64::MAX;
 
 /// A connection.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ impl Connection {
     /// The `len` bytes from `pos` on where they are, if they are in one page of the cache.
     #[inline]
     pub(crate) fn fetch(&mut self, pos: u64, len: usize) -> Option<NonNull<u8>> {
-        if self.mmap_size == 0 {
+        if pos.checked_add(len as u64)? > self.mmap_size.cast_unsigned() {
             return None;
         }
         let page_size = self.file().page_size() as u64;
@@ -203,6 +203,11 @@ impl Connection {
     #[inline]
     pub(crate) fn give_back(&mut self, start: NonNull<u8>) -> bool {
         self.pins.give_back(start)
+    }
+
+    /// What is known of the cache, the database and this connection, as an object of JSON.
+    pub(crate) fn statistics(&self) -> String {
+        self.database.statistics(self.pins.nr_all())
     }
 
     pub(crate) fn nr_fetched(&self) -> usize {

@@ -199,8 +199,8 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
 }
 
 impl Database {
-    /// What is known of the cache that all databases are in, and of this file, as an object of JSON.
-    pub(crate) fn statistics(&self) -> String {
+    /// What is known of the cache that all databases are in, of this file, and of a connection, as an object of JSON.
+    pub(crate) fn statistics(&self, nr_fetched: u64) -> String {
         let state = state();
         let Some((cache, capacity)) = &state.cache else {
             return "{}".into();
@@ -213,7 +213,7 @@ impl Database {
         format!(
             concat!(
                 "{{\"capacity\":{},\"nr_frames\":{},\"nr_free\":{},\"nr_fills\":{},\"nr_evictions\":{},",
-                "\"nr_databases\":{},\"page_size\":{},\"nr_dirty\":{},\"nr_written\":{},\"transfers\":\"{}\"}}"
+                "\"nr_databases\":{},\"page_size\":{},\"nr_dirty\":{},\"nr_written\":{},\"transfers\":\"{}\",\"nr_fetched\":{}}}"
             ),
             capacity,
             all.nr_frames,
@@ -225,6 +225,7 @@ impl Database {
             file.nr_dirty,
             file.nr_written,
             transfers,
+            nr_fetched,
         )
     }
 

@@ -328,7 +328,7 @@ unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     if !name.to_bytes().eq_ignore_ascii_case(b"pagewell_stats") {
         return abi::NOTFOUND;
     }
-    let answer = host().string(&connection.database().statistics());
+    let answer = host().string(&connection.statistics());
     // SAFETY: (A).
     unsafe { texts.write(answer) };
     abi::OK

@@ -15,6 +15,7 @@ pub(crate) struct Pins {
     /// Before the file, which they borrow from: fields are dropped in their order.
     fetched: Vec<(NonNull<u8>, PageGuard<'static>)>,
     file: Box<File>,
+    nr_all: u64,
 }
 
 impl Pins {
@@ -22,6 +23,7 @@ impl Pins {
         Self {
             fetched: Vec::with_capacity(32),
             file: Box::new(file),
+            nr_all: 0,
         }
     }
 
@@ -44,6 +46,7 @@ impl Pins {
         // SAFETY: the guard borrows the file, which is in a box that this value owns, and is dropped after all guards; neither is handed out by value.
         let guard = unsafe { std::mem::transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
         self.fetched.push((start, guard));
+        self.nr_all += 1;
         Some(start)
     }
 
@@ -57,6 +60,11 @@ impl Pins {
             }
             None => false,
         }
+    }
+
+    /// How many pages were fetched so far.
+    pub(crate) fn nr_all(&self) -> u64 {
+        self.nr_all
     }
 
     /// How many pages are fetched.

@@ -35,7 +35,6 @@ pub(crate) fn register(is_default: bool) -> c_int {
         host().log(abi::ERROR, "this SQLite has no VFS for Unix");
         return abi::ERROR;
     }
-    let is_first = VFS.get().is_none();
     let vfs = VFS.get_or_init(|| {
         // SAFETY: a VFS that is registered, which stays.
         let unix = unsafe { &mut *unix };
@@ -67,9 +66,10 @@ pub(crate) fn register(is_default: bool) -> c_int {
     });
     // SAFETY: (V) it is as SQLite wants it, and is never freed.
     let code = unsafe { host().register(vfs.0, is_default) };
-    if code != abi::OK || !is_first {
+    if code != abi::OK {
         return code;
     }
+    // Once in SQLite's list, however often; a program may have emptied it (`sqlite3_shutdown`).
     host().for_each_connection(each_connection)
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" fn each_connection(
         let code = unsafe { host().control(db, abi::FCNTL_VFS_POINTER, (&raw mut vfs).cast()) };
         if code == abi::OK && VFS.get().is_some_and(|ours| std::ptr::eq(ours.0, vfs)) {
             // SAFETY: (D), as above. If it fails, pages are copied.
-            let _ = unsafe { host().run(db, c"PRAGMA mmap_size=2147418112") };
+            let _ = unsafe { host().run(db, c"PRAGMA mmap_size=9223372036854775807") };
         }
         Ok(abi::OK)
     })

@@ -109,7 +109,7 @@ impl Connection {
     pub(crate) fn truncate(&self, size: u64) -> Result<(), Failure> {
         self.check_writable()?;
         if self.database.take_behind() {
-            self.flush()?;
+            self.end_checkpoint()?;
         }
         self.file()
             .set_size(size)
@@ -121,10 +121,13 @@ impl Connection {
         if self.is_read_only {
             return Ok(());
         }
-        Database::flush(self.file()).map_err(|error| {
-            self.database.note_behind();
-            Failure::of(&error, abi::IOERR_WRITE)
-        })
+        Database::flush(self.file()).map_err(|error| Failure::of(&error, abi::IOERR_WRITE))
+    }
+
+    /// As [`flush`](Self::flush), at the end of a checkpoint. SQLite does not look at what comes of that; but it then cuts the file to its size before it forgets the log, so a failure
+    /// is told there.
+    pub(crate) fn end_checkpoint(&self) -> Result<(), Failure> {
+        self.flush().inspect_err(|_| self.database.note_behind())
     }
 
     pub(crate) fn sync(&self, flags: c_int) -> Result<(), Failure> {

@@ -90,7 +90,7 @@ struct State {
 }
 
 enum Entry {
-    /// With so many connections. With none: it could not be closed, since not everything is durable.
+    /// With so many connections.
     Open(Arc<Database>, usize),
     /// The last connection is closing it.
     Closing,
@@ -142,8 +142,11 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     Err(cannot(path, "it is replaced, or closed, again and again"))
 }
 
-/// A connection is gone. The last one makes everything durable, and lets other processes in. If that fails, the database stays open and locked, with
-/// everything that is not durable, and the next connection finds it so.
+/// A connection is gone. The last one makes everything durable, and lets other processes in.
+///
+/// If that fails, what is not durable is dropped, as in a loss of power: SQLite has promised nothing of it yet, and has what it has promised in its journal or log, which
+/// it leaves where it is if a sync of the database fails; the next open recovers it. To keep the database open instead would keep it locked.
+#[allow(clippy::result_large_err)] // The file as it is; who closes one does not do so often.
 pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
     let id = database.id;
     {
@@ -158,42 +161,19 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
         }
         state.open.insert(id, Entry::Closing);
     }
-    // Nobody opens or closes it meanwhile, but others are opened and closed. The entry's share has just gone, those of connections before: this is the last.
+    // Nobody opens or closes it meanwhile, but others are opened and closed. The entry's share has just gone, those of other connections before: this is the last.
     let result = match Arc::into_inner(database) {
         None => Ok(()),
-        Some(Database {
-            file,
-            id,
-            path,
-            is_read_only,
-            _lock,
-            ..
-        }) => file.close().map_err(|(file, error)| {
-            let failure = Failure::of(&error, abi::IOERR_CLOSE);
-            let database = Database {
-                file,
-                id,
-                path,
-                is_read_only,
-                locks: Mutex::default(),
-                shm: Mutex::default(),
-                is_behind: AtomicBool::new(false),
-                _lock,
-            };
-            (database, failure)
-        }),
+        Some(Database { file, _lock, .. }) => file
+            .close()
+            // The first try may have told of a failure in the background that is over.
+            .or_else(|(file, _)| file.close())
+            .map_err(|(file, error)| {
+                drop(file);
+                Failure::of(&error, abi::IOERR_CLOSE)
+            }),
     };
-    let mut state = state();
-    let result = match result {
-        Ok(()) => {
-            state.open.remove(&id);
-            Ok(())
-        }
-        Err((database, failure)) => {
-            state.open.insert(id, Entry::Open(Arc::new(database), 0));
-            Err(failure)
-        }
-    };
+    state().open.remove(&id);
     CLOSED.notify_all();
     result
 }

@@ -183,8 +183,13 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
     let work = |connection: &mut Connection| {
-        // SAFETY: (P). No file has as many bytes as do not fit.
-        unsafe { size.write(connection.file().size().cast_signed()) };
+        let bytes = match connection.file().size() {
+            // As SQLite's VFS for Unix has it, which once made such files of empty ones.
+            1 => 0,
+            bytes => bytes.cast_signed(),
+        };
+        // SAFETY: (P).
+        unsafe { size.write(bytes) };
         Ok(abi::OK)
     };
     // SAFETY: (F) and (T).
@@ -287,8 +292,10 @@ unsafe fn control(
             // SAFETY: (A) a number for the answer.
             unsafe { number.write(c_int::from(connection.database().has_moved())) };
         }
-        // The end of a transaction, before the journal goes, also of one without syncs; and of a checkpoint, before the log is used anew.
-        abi::FCNTL_SYNC | abi::FCNTL_CKPT_DONE => connection.flush()?,
+        // The end of a transaction, before the journal goes, also of one without syncs.
+        abi::FCNTL_SYNC => connection.flush()?,
+        // The same of a checkpoint, before the log is used anew.
+        abi::FCNTL_CKPT_DONE => connection.end_checkpoint()?,
         abi::FCNTL_EXTERNAL_READER => {
             // SAFETY: (A) a number for the answer.
             unsafe { number.write(0) };

@@ -13,9 +13,6 @@ use crate::locks::{Level, Locked};
 use crate::pins::Pins;
 use crate::shm::{Mapped, ShmHandle, ShmLocked};
 
-/// How much of a file may be fetched if nobody says anything else (`PRAGMA mmap_size`): all of it.
-pub(crate) const MMAP_SIZE: i64 = i64::MAX;
-
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -26,6 +23,7 @@ pub(crate) struct Connection {
     pub(crate) is_read_only: bool,
     pub(crate) keeps_wal: bool,
     pub(crate) is_power_safe: bool,
+    /// How much of the file may be fetched, from its start on (`PRAGMA mmap_size`).
     pub(crate) mmap_size: i64,
     /// Of the system's last error, for `SQLITE_FCNTL_LAST_ERRNO`.
     pub(crate) errno: i32,
@@ -54,7 +52,7 @@ impl Connection {
             is_read_only: is_read_only || database.is_read_only,
             keeps_wal: false,
             is_power_safe,
-            mmap_size: MMAP_SIZE,
+            mmap_size: 0,
             errno: 0,
             database,
         }

@@ -16,6 +16,8 @@ pub(crate) struct Pins {
     fetched: Vec<(NonNull<u8>, PageGuard<'static>)>,
     file: Box<File>,
     nr_all: u64,
+    /// The page that was fetched last.
+    last: u64,
 }
 
 impl Pins {
@@ -24,6 +26,7 @@ impl Pins {
             fetched: Vec::with_capacity(32),
             file: Box::new(file),
             nr_all: 0,
+            last: u64::MAX,
         }
     }
 
@@ -38,9 +41,17 @@ impl Pins {
     pub(crate) fn fetch(&mut self, page: u64, off: usize, len: usize) -> Option<NonNull<u8>> {
         let guard = match self.file.try_pin(page) {
             Some(guard) => guard,
-            // Who reads the bytes instead learns what is wrong.
-            None => self.file.pin(page).ok()?,
+            None => {
+                if page.wrapping_sub(self.last) == 1 {
+                    // A scan. Reads of missing pages in order have the next ones read ahead; pins have not. If it fails, the pin does too.
+                    let at = page * self.file.page_size() as u64;
+                    let _ = self.file.read_at(&mut [0; 8], at);
+                }
+                // Who reads the bytes instead learns what is wrong.
+                self.file.pin(page).ok()?
+            }
         };
+        self.last = page;
         let bytes = guard.get(off..off.checked_add(len)?)?;
         let start = NonNull::from(bytes).cast::<u8>();
         // SAFETY: the guard borrows the file, which is in a box that this value owns, and is dropped after all guards; neither is handed out by value.

@@ -3,7 +3,7 @@
 //! There is one range for all nodes, so one shift and one addition turn a frame number into an address.
 //! The range stays mapped and readable for as long as the pool lives: an optimistic reader can copy the frame that
 //! a stale number names (and then finds that the number is stale). One page more is mapped after the last frame: whoever has the bytes of a frame may
-//! also read past them, up to [`READABLE_AFTER`] bytes, and finds whatever is there.
+//! also read past them, up to `READABLE_AFTER` bytes, and finds whatever is there.
 
 #[cfg(not(loom))]
 mod imp {

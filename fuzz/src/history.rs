@@ -1,5 +1,5 @@
 //! Decodes bytes into a history of a cache and runs it against the naive model, with the code of the model
-//! test: what it finds is what `crates/pagewell/tests/model.rs` looks for, guided by coverage.
+//! test: what it finds is what `crates/pagewell/tests/files/model.rs` looks for, guided by coverage.
 
 #![no_main]
 
@@ -7,7 +7,7 @@
 mod support;
 
 // After `support`, which it uses.
-#[path = "../../crates/pagewell/tests/history/mod.rs"]
+#[path = "../../crates/pagewell/tests/files/history/mod.rs"]
 mod run;
 
 use libfuzzer_sys::fuzz_target;

@@ -237,7 +237,7 @@ enum pw_error {
    */
   PW_ERROR_IO = 5125,
   /**
-   * A page is not what the program's hook has written. (No function of this header sets such a hook yet.)
+   * The program's hook says that a page is not what it was when it was written: ::pw_open_options_set_page_hooks.
    */
   PW_ERROR_CORRUPT = 5126,
   /**
@@ -435,6 +435,69 @@ typedef int (*pw_before_write)(void *user, uint64_t page, uint64_t lsn);
  * Is called when the library does not use a pointer of the program's any more.
  */
 typedef void (*pw_release_user)(void *user);
+
+/**
+ * A page on its way to the storage: ::pw_before_write_pages.
+ */
+struct pw_outgoing_page {
+  /**
+   * All bytes of the page: a copy, which the hook may change, and all of which is stored.
+   */
+  void *data;
+  /**
+   * How many there are: the size of a page.
+   */
+  size_t size;
+  /**
+   * How many of them are the file's: all of them, but for the last page of the file, whose other bytes are zeros.
+   */
+  size_t nr_used;
+  /**
+   * The number of the page.
+   */
+  uint64_t page;
+  /**
+   * The highest log sequence number that was written to it, 0 for none.
+   */
+  uint64_t lsn;
+};
+
+/**
+ * Is called before pages are given to the storage, with their bytes: ::pw_open_options_set_page_hooks.
+ *
+ * `user`: what the program has given with it. `pages`: `count` of them, neighbours in ascending order, which are about to be written in one request; only during the call.
+ *
+ * A page with a byte that is not zero must be left with one, or the library refuses it: a stored page of zeros is one that nobody has written. The same page may go out
+ * several times, in different versions, so one that was seen need not be stored.
+ *
+ * Returns: 0, or an `errno`: then none of the pages is written, and each is tried again alone. One that is refused alone stays dirty, and who writes back gets ::PW_ERROR_REFUSED.
+ *
+ * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ */
+typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *pages, size_t count);
+
+/**
+ * Is called after a page was read from the storage, before anybody sees it: ::pw_open_options_set_page_hooks.
+ *
+ * `user`: what the program has given with it. `page`: the number of the page. `data`: what the storage has, `size` bytes, all of the page; what the hook leaves there is what readers
+ * get, as far as the file reaches.
+ *
+ * Returns: 0, or an `errno`, `EBADMSG` say: then nobody sees the page, and who wanted it gets ::PW_ERROR_CORRUPT, with that in ::pw_last_errno. The next one has it read again.
+ *
+ * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ */
+typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size);
+
+/**
+ * Is called of a page of which the storage has zeros only: ::pw_open_options_set_page_hooks.
+ *
+ * `user`: what the program has given with it. `page`: the number of the page.
+ *
+ * Returns: 0 if it is one that nobody has written, which reads as zeros; or an `errno`, as of ::pw_after_read.
+ *
+ * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ */
+typedef int (*pw_hole)(void *user, uint64_t page);
 
 /**
  * What is known of a file: ::pw_file_info.
@@ -976,6 +1039,36 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
                                      pw_release_user release);
 
 /**
+ * Hooks on the bytes of pages, on their way to the storage and back: checksums, encryption, compression within the page.
+ *
+ * The file is stored in whole pages then, and only who opens it with hooks that fit reads it well. Who uses the cache never sees what is stored: `after_read` gives
+ * back the bytes that `before_write` was given. Room for a checksum or a tag is in the page: the program leaves some bytes of each page alone, zeros for
+ * example, which `before_write` replaces and `after_read` restores. It makes no options for writing: readers need the hooks as well.
+ *
+ * `before_write`, `after_read`: the functions; both null for none. `hole`: null, or is asked of pages of which the storage has zeros only, which nobody has written or of which everything
+ * was lost; without it they are zeros. `user`: what they are called with.
+ *
+ * `release`: null, or is called with `user` once nobody calls the hooks any more: neither these options nor a file have them.
+ *
+ * Who calls them: `before_write` whoever writes the file back, a thread of the program or of the cache, one at a time for a file; after the hook of
+ * ::pw_open_options_set_before_write, if there is one too. `after_read` and `hole` the thread that has missed a page, or one of the cache, several at once. They keep who wants the
+ * page waiting, and must not use any cache in a way that may wait: that is ::PW_ERROR_DEADLOCK. Calls with the file that hit are fine, but for ::pw_close, which is ::PW_ERROR_BUSY.
+ *
+ * Each call of this function makes other hooks. To open a file a second time while it is open, use the same options, or options without hooks; with others ::pw_open fails
+ * with ::PW_ERROR_OPTIONS_MISMATCH.
+ *
+ * Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if one of `before_write` and `after_read` is null, or both are and `hole` is not; then `release` is not called.
+ *
+ * Threads: any.
+ */
+int pw_open_options_set_page_hooks(struct pw_open_options *options,
+                                   pw_before_write_pages before_write,
+                                   pw_after_read after_read,
+                                   pw_hole hole,
+                                   void *user,
+                                   pw_release_user release);
+
+/**
  * Opens a file. All handles of one file share its pages, whatever name it was opened by.
  *
  * `path`: as the system has it, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`. `options`: null for the defaults.
@@ -1212,9 +1305,9 @@ int pw_submit_pin(struct pw_queue *queue,
  * `buf`: gets the bytes; may be null if `size` is 0. `offset`: where to begin.
  *
  * `nr_read`: gets how many bytes were read: `size`, or fewer where the file ends, 0 at or past the end. If some pages could be read before one failed, they are
- * counted, and the next read reports the failure. Bytes of `buf` beyond may have been set to zero.
+ * counted, and the next read reports the failure. Bytes of `buf` beyond are any, also after an error.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_TRUNCATED when the file has become shorter behind the cache's back, ::PW_ERROR_OUT_OF_FRAMES when every page is pinned,
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT when the hook on bytes refuses a page, ::PW_ERROR_TRUNCATED when the file has become shorter behind the cache's back, ::PW_ERROR_OUT_OF_FRAMES when every page is pinned,
  * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.

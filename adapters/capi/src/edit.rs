@@ -38,8 +38,8 @@ pub const PW_EDIT_TRY: c_int = 1;
 
 enum Stage {
     Editing(PageGuardMut<'static>),
-    /// Kept for its lock, which goes when it is dropped.
-    Published(#[allow(dead_code)] PublishedPage<'static>),
+    /// It has the lock of the page until it is dropped.
+    Published(PublishedPage<'static>),
     Over,
 }
 
@@ -53,6 +53,12 @@ pub(crate) struct Edit {
 tables! {
     Edit: 6, "edit", 16384;
 }
+
+// SAFETY: only its thread and its file go from thread to thread. The stage, which must not, is used and dropped by the thread that has begun the edit alone: `taken` compares
+// threads before anybody gets at it.
+unsafe impl Send for Edit {}
+// SAFETY: as above; nothing is given out but by `taken`.
+unsafe impl Sync for Edit {}
 
 /// The edit of a program, if it is this thread's.
 fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
@@ -159,11 +165,16 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
 pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
     // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
     unsafe {
-        change(edit, |mut taken, edit| {
-            if let Stage::Editing(guard) = &mut taken.object().stage {
-                guard.set_lsn(lsn);
+        change(edit, |taken, edit| {
+            // The file is in use until the end of this.
+            let Edit { stage, _file, .. } = taken.end();
+            match stage {
+                // Published as it is dropped.
+                Stage::Editing(mut guard) => guard.set_lsn(lsn),
+                // The lock goes.
+                Stage::Published(page) => drop(page),
+                Stage::Over => {}
             }
-            drop(taken.end());
             (edit.data, edit.size, edit.opaque) = (ptr::null_mut(), 0, 0);
             Ok(())
         })

@@ -45,15 +45,17 @@ pub(crate) const fn is_test() -> bool {
 #[cold]
 #[inline(never)]
 fn panicked(payload: Box<dyn std::any::Any + Send>) -> c_int {
-    let text = match payload.downcast_ref::<&str>() {
-        Some(text) => (*text).to_owned(),
-        None => payload
-            .downcast_ref::<String>()
-            .cloned()
-            .unwrap_or_else(|| "no message".into()),
+    let text = match payload.downcast::<&str>() {
+        Ok(text) => (*text).to_owned(),
+        Err(payload) => match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => {
+                // Its drop may panic too.
+                std::mem::forget(payload);
+                "no message".to_owned()
+            }
+        },
     };
-    // Its drop may panic too.
-    std::mem::forget(payload);
     Failure::Ours(PW_ERROR_PANIC, text.into()).tell()
 }
 

@@ -110,7 +110,7 @@ pub enum pw_error {
     PW_ERROR_UNAVAILABLE = 5124,
     /// The storage has failed: a full disk, say. ::pw_last_errno has the system's number.
     PW_ERROR_IO = 5125,
-    /// A page is not what the program's hook has written. (No function of this header sets such a hook yet.)
+    /// The program's hook says that a page is not what it was when it was written: ::pw_open_options_set_page_hooks.
     PW_ERROR_CORRUPT = 5126,
     /// Of a kind that this interface has no number for yet; ::pw_last_error has the text.
     PW_ERROR_OTHER = 5199,
@@ -395,5 +395,20 @@ mod tests {
             assert_eq!(told, *text);
             assert!(*number == 0 || *number > 4095, "{name} is in errno's range");
         }
+    }
+    #[test]
+    fn each_code_is_in_the_header() {
+        let header = include_str!("../include/pagewell.h");
+        let declared: Vec<(&str, c_int)> = header
+            .lines()
+            .filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "))
+            .filter(|(name, _)| *name == "PW_OK" || name.starts_with("PW_ERROR_"))
+            .filter_map(|(name, number)| Some((name, number.parse().ok()?)))
+            .collect();
+        let ours: Vec<_> = ALL
+            .iter()
+            .map(|(name, _, number, _)| (*name, *number))
+            .collect();
+        assert_eq!(declared, ours);
     }
 }

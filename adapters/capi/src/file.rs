@@ -1,23 +1,26 @@
 //! Files: how they are opened and closed, and what is known of them.
 //!
-//! - Owns: `pw_file`, `pw_open_options`, hooks.
-//! - Calls: `error`, `entry`, `handles`, `arguments`, `cache`, `pins`.
+//! - Owns: `pw_file`, `pw_open_options`.
+//! - Calls: `error`, `entry`, `handles`, `arguments`, `cache`, `pins`, `hooks`.
 //! - Promises: a file is closed only when nobody uses its handle: no call, no pin, no edit, no request.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use library::io::{Direct, Transfers};
-use library::{BeforeWrite, File, OpenOptions, Writeback};
+use library::{BeforeWrite, File, OpenOptions, PageHooks, Writeback};
 
 use crate::arguments::{answer, answer_sized, needed, path as checked_path, signed};
 use crate::cache::{OpenCache, OpenGroup, pw_cache, pw_group};
 use crate::entry::{call, call_with};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::{add, tables, take, used_counted};
+use crate::handles::{add, tables, take, used_counted, with};
+use crate::hooks::{
+    Hook, HooksOnBytes, pw_after_read, pw_before_write, pw_before_write_pages, pw_hole,
+    pw_release_user,
+};
 use crate::pins::is_pinned;
 
 /// An open file. A handle; what it points to is not an address.
@@ -82,6 +85,7 @@ impl Drop for OpenFile {
 struct Opening {
     page_size: Option<usize>,
     hook: Option<Arc<BeforeWrite>>,
+    page_hooks: Option<Arc<dyn PageHooks>>,
     group: Option<library::Group>,
 }
 
@@ -115,53 +119,6 @@ const ALL_FLAGS: c_int = PW_OPEN_WRITE
     | PW_OPEN_DIRECT
     | PW_OPEN_DIRECT_ALWAYS
     | PW_OPEN_MANUAL;
-
-/// Is called before a page is given to the storage: ::pw_open_options_set_before_write.
-///
-/// `user`: what the program has given with it. `page`: the number of the page. `lsn`: the highest log sequence number that was written to it, 0 for none.
-///
-/// Returns: 0, or an `errno`: then the page is not written, and stays dirty.
-///
-/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
-#[allow(non_camel_case_types)]
-pub type pw_before_write =
-    Option<unsafe extern "C" fn(user: *mut c_void, page: u64, lsn: u64) -> c_int>;
-
-/// Is called when the library does not use a pointer of the program's any more.
-#[allow(non_camel_case_types)]
-pub type pw_release_user = Option<unsafe extern "C" fn(user: *mut c_void)>;
-
-/// A function of the program's, and what it is called with.
-struct Hook {
-    function: unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int,
-    user: *mut c_void,
-    release: pw_release_user,
-}
-
-// SAFETY: the header asks for functions that any thread may call, with this pointer.
-unsafe impl Send for Hook {}
-// SAFETY: as above, several threads at once.
-unsafe impl Sync for Hook {}
-
-impl Hook {
-    fn call(&self, page: u64, lsn: u64) -> io::Result<()> {
-        // SAFETY: the header asks for a function that may be called with this pointer until it was released, and that returns.
-        match unsafe { (self.function)(self.user, page, lsn) } {
-            0 => Ok(()),
-            number @ 1..=4095 => Err(io::Error::from_raw_os_error(number)),
-            other => Err(io::Error::other(format!("the hook has returned {other}"))),
-        }
-    }
-}
-
-impl Drop for Hook {
-    fn drop(&mut self) {
-        if let Some(release) = self.release {
-            // SAFETY: as in `call`; nobody calls the hook any more.
-            unsafe { release(self.user) };
-        }
-    }
-}
 
 /// Changes a setting.
 fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Result<()>) -> c_int {
@@ -263,16 +220,61 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
     release: pw_release_user,
 ) -> c_int {
     set(options, |opening| {
-        let made = hook.map(|function| {
-            let hook = Hook {
-                function,
-                user,
-                release,
-            };
+        opening.hook = hook.map(|function| {
+            let hook = Hook::new(function, user, release);
             let hook: Arc<BeforeWrite> = Arc::new(move |page, lsn| hook.call(page, lsn));
             hook
         });
-        opening.hook = made;
+        Ok(())
+    })
+}
+
+/// Hooks on the bytes of pages, on their way to the storage and back: checksums, encryption, compression within the page.
+///
+/// The file is stored in whole pages then, and only who opens it with hooks that fit reads it well. Who uses the cache never sees what is stored: `after_read` gives
+/// back the bytes that `before_write` was given. Room for a checksum or a tag is in the page: the program leaves some bytes of each page alone, zeros for
+/// example, which `before_write` replaces and `after_read` restores. It makes no options for writing: readers need the hooks as well.
+///
+/// `before_write`, `after_read`: the functions; both null for none. `hole`: null, or is asked of pages of which the storage has zeros only, which nobody has written or of which everything
+/// was lost; without it they are zeros. `user`: what they are called with.
+///
+/// `release`: null, or is called with `user` once nobody calls the hooks any more: neither these options nor a file have them.
+///
+/// Who calls them: `before_write` whoever writes the file back, a thread of the program or of the cache, one at a time for a file; after the hook of
+/// ::pw_open_options_set_before_write, if there is one too. `after_read` and `hole` the thread that has missed a page, or one of the cache, several at once. They keep who wants the
+/// page waiting, and must not use any cache in a way that may wait: that is ::PW_ERROR_DEADLOCK. Calls with the file that hit are fine, but for ::pw_close, which is ::PW_ERROR_BUSY.
+///
+/// Each call of this function makes other hooks. To open a file a second time while it is open, use the same options, or options without hooks; with others ::pw_open fails
+/// with ::PW_ERROR_OPTIONS_MISMATCH.
+///
+/// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if one of `before_write` and `after_read` is null, or both are and `hole` is not; then `release` is not called.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_open_options_set_page_hooks(
+    options: *mut pw_open_options,
+    before_write: pw_before_write_pages,
+    after_read: pw_after_read,
+    hole: pw_hole,
+    user: *mut c_void,
+    release: pw_release_user,
+) -> c_int {
+    set(options, |opening| {
+        opening.page_hooks = match (before_write, after_read, hole) {
+            (Some(before_write), Some(after_read), hole) => Some(Arc::new(HooksOnBytes::new(
+                before_write,
+                after_read,
+                hole,
+                user,
+                release,
+            ))),
+            (None, None, None) => None,
+            _ => {
+                return Err(Failure::argument(
+                    "hooks on bytes are two functions, or none",
+                ));
+            }
+        };
         Ok(())
     })
 }
@@ -318,6 +320,9 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     }
     if let Some(hook) = opening.hook {
         options = options.before_write_shared(hook);
+    }
+    if let Some(hooks) = opening.page_hooks {
+        options = options.page_hooks(hooks);
     }
     Ok(options)
 }
@@ -472,7 +477,7 @@ pub unsafe extern "C" fn pw_file_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let now = crate::handles::used::<OpenFile>(file as u64)?.file().size();
+        let now = with(file as u64, |file: &OpenFile| Ok(file.file().size()))?;
         // SAFETY: the caller's duty: null, or good for writes.
         unsafe { answer(size, signed(now)) }
     })

@@ -11,13 +11,14 @@
 //! | `entry` | what every call goes through: panics become errors |
 //! | `pins` | where pins are kept |
 //! | `cache` | caches, their options, groups |
+//! | `hooks` | functions of the program's that files call |
 //! | `file` | files: options, opening, closing, what is known of them |
 //! | `read` | reads, pins, views, advice |
 //! | `write` | writes, syncs, holds, barriers |
 //! | `edit` | pages that are pinned to be changed |
 //! | `queue` | requests that do not wait |
 //!
-//! A room calls rooms above it in this table only.
+//! A room calls rooms above it in this table only. `modelled.rs` is the root of another crate: of what has models (`models/capi`).
 
 // The duties of the callers, which are C programs, are in the header.
 #![allow(clippy::missing_safety_doc)]
@@ -36,6 +37,7 @@ mod entry;
 mod error;
 mod file;
 mod handles;
+mod hooks;
 mod pins;
 mod queue;
 mod read;
@@ -45,6 +47,7 @@ pub use self::cache::*;
 pub use self::edit::*;
 pub use self::error::*;
 pub use self::file::*;
+pub use self::hooks::*;
 pub use self::pins::pw_page;
 pub use self::queue::*;
 pub use self::read::*;

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{Ordering, fence};
 
-use library::{Advice, PageGuard, ReadRequest, Token, TokenState};
+use library::{Advice, PageGuard, ReadRequest, Token, TokenState, Torn, View};
 
 use crate::arguments::{
     answer, buffer, items, items_to_read, needed, offset as checked_offset, range, structure,
@@ -18,7 +18,7 @@ use crate::entry::{call, call_with, is_test};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
-use crate::handles::{used, used_shortly};
+use crate::handles::{with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
 /// Reads bytes of a file. Reads of cached pages write nothing that threads share, and take no lock.
@@ -28,9 +28,9 @@ use crate::pins::{self, Pinned, pw_page};
 /// `buf`: gets the bytes; may be null if `size` is 0. `offset`: where to begin.
 ///
 /// `nr_read`: gets how many bytes were read: `size`, or fewer where the file ends, 0 at or past the end. If some pages could be read before one failed, they are
-/// counted, and the next read reports the failure. Bytes of `buf` beyond may have been set to zero.
+/// counted, and the next read reports the failure. Bytes of `buf` beyond are any, also after an error.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_TRUNCATED when the file has become shorter behind the cache's back, ::PW_ERROR_OUT_OF_FRAMES when every page is pinned,
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT when the hook on bytes refuses a page, ::PW_ERROR_TRUNCATED when the file has become shorter behind the cache's back, ::PW_ERROR_OUT_OF_FRAMES when every page is pinned,
 /// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
@@ -43,10 +43,11 @@ pub unsafe extern "C" fn pw_read(
     nr_read: *mut usize,
 ) -> c_int {
     // A hit: no more than an announcement, and nothing that could panic.
-    if size != 0 && size <= SHORT && offset >= 0 && !buf.is_null() && !nr_read.is_null() {
+    // (A negative offset is beyond any file, as an unsigned one.)
+    if size != 0 && size <= SHORT && !buf.is_null() && !nr_read.is_null() {
         // SAFETY: the caller's duty: good for writes of `size` bytes, and this call's alone.
         let short = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), size) };
-        let is_hit = used_shortly(file as u64, |file: &OpenFile| {
+        let is_hit = with_shortly(file as u64, |file: &OpenFile, _| {
             file.file().try_read_at(short, offset as u64)
         });
         if is_hit == Some(true) && !is_test() {
@@ -76,8 +77,9 @@ unsafe fn read_any(
         // SAFETY: the caller's duty: null, or good for writes of `size` bytes, and this call's alone.
         let buf = unsafe { buffer(buf, size) }?;
         let offset = checked_offset(offset)?;
-        let file = used::<OpenFile>(file as u64)?;
-        let nr = file.file().read_at(buf, offset)?;
+        let nr = with(file as u64, |file: &OpenFile| {
+            Ok(file.file().read_at(buf, offset)?)
+        })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(nr_read, nr) }
     })
@@ -138,8 +140,6 @@ pub unsafe extern "C" fn pw_read_many(
     call_with::<OpenFile>(file as u64, || {
         // SAFETY: the caller's duty: null, or good for reads and writes of `count` of them, and this call's alone.
         let requests = unsafe { items(requests, count) }?;
-        let file = used::<OpenFile>(file as u64)?;
-        let file = file.file();
         for request in &*requests {
             // SAFETY: not used yet; only checked.
             unsafe { buffer(request.buf, request.size) }?;
@@ -148,14 +148,17 @@ pub unsafe extern "C" fn pw_read_many(
         if overlap(requests) {
             return Err(Failure::argument("two buffers overlap"));
         }
-        let mut first = None;
         let mut reads = Vec::with_capacity(requests.len());
         for request in &*requests {
             // SAFETY: the caller's duty: good for writes of `size` bytes; and no two of them overlap.
             let buf = unsafe { buffer(request.buf, request.size) }?;
             reads.push(ReadRequest::new(checked_offset(request.offset)?, buf));
         }
-        file.read_many(&mut reads);
+        with(file as u64, |file: &OpenFile| {
+            file.file().read_many(&mut reads);
+            Ok(())
+        })?;
+        let mut first = None;
         for (request, read) in requests.iter_mut().zip(reads) {
             (request.nr_read, request.error) = match read.result {
                 Ok(nr) => (nr, PW_OK as c_int),
@@ -185,14 +188,14 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
     // A hit: no more than an announcement, and nothing that could panic.
     if !page.is_null() && !is_test() {
         let handle = file as u64;
-        let kept = used_shortly(handle, |file: &OpenFile| {
+        let kept = with_shortly(handle, |file: &OpenFile, line| {
             let pin = || {
                 let guard = file.file().try_pin(page_number)?;
                 // SAFETY: as in `pin_any`.
                 Some(unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) })
             };
-            // SAFETY: (a) as in `pin_any`.
-            unsafe { pins::keep_shortly(handle, page_number, pin) }
+            // SAFETY: (a) as in `pin_any`; (b).
+            unsafe { pins::keep_shortly(line, handle, page_number, pin) }
         });
         if let Some(Some(kept)) = kept {
             // SAFETY: the caller's duty: good for writes.
@@ -210,12 +213,13 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
     call_with::<OpenFile>(file as u64, || {
         needed(page)?;
         let handle = file as u64;
-        let file = used::<OpenFile>(handle)?;
-        let guard = file.file().pin(page_number)?;
-        // SAFETY: only the lifetime changes. The guard borrows from the file, which is not closed as long as the slot has the guard: a closer finds it.
-        let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
-        // SAFETY: (a) it is of this file, with which this call is under way.
-        let kept = unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }?;
+        let kept = with(handle, |file: &OpenFile| {
+            let guard = file.file().pin(page_number)?;
+            // SAFETY: only the lifetime changes. The guard borrows from the file, which is not closed as long as the slot has the guard: a closer finds it.
+            let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
+            // SAFETY: (a) it is of this file, with which this call is under way.
+            unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }
+        })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(page, kept) }
     })
@@ -279,11 +283,12 @@ impl pw_view {
     /// Whether the page is as it was when the view began.
     #[inline(always)]
     fn state(&self) -> Result<TokenState> {
-        let file = used::<OpenFile>(self.file as u64)?;
         // ORDERING: Acquire; whatever the program has loaded of the page stays before the loads of its slot: the end of the protocol of an optimistic
         // read, as at the end of every look of the library.
         fence(Ordering::Acquire);
-        Ok(file.file().token_state(&self.token()))
+        with(self.file as u64, |file: &OpenFile| {
+            Ok(file.file().token_state(&self.token()))
+        })
     }
 }
 
@@ -319,12 +324,35 @@ pub unsafe extern "C" fn pw_view_begin(
     page_number: u64,
     view: *mut pw_view,
 ) -> c_int {
+    // A hit: no more than an announcement, and nothing that could panic.
+    if !view.is_null() && !is_test() {
+        let seen = with_shortly(file as u64, |file: &OpenFile, _| {
+            file.file().try_view(page_number, place_and_token)
+        });
+        if let Some(Some(seen)) = seen {
+            // SAFETY: the caller's duty: good for writes.
+            unsafe { view.write_unaligned(pw_view::new(file, seen)) };
+            return PW_OK as c_int;
+        }
+    }
+    // SAFETY: the same duties.
+    unsafe { view_any(file, page_number, view) }
+}
+
+/// Where the bytes of a page are, how many, and what it is.
+#[inline(always)]
+fn place_and_token(view: &View<'_>) -> std::result::Result<(*const u8, usize, Token), Torn> {
+    Ok((view.as_ptr(), view.len(), view.token()))
+}
+
+/// [`pw_view_begin`] of any page.
+#[inline(never)]
+unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         needed(view)?;
-        let used = used::<OpenFile>(file as u64)?;
-        let seen = used
-            .file()
-            .view(page_number, |v| Ok((v.as_ptr(), v.len(), v.token())))?;
+        let seen = with(file as u64, |file: &OpenFile| {
+            Ok(file.file().view(page_number, place_and_token)?)
+        })?;
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(view, pw_view::new(file, seen)) }
     })
@@ -346,6 +374,26 @@ pub unsafe extern "C" fn pw_view_begin(
 /// Threads: any, several with one view.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
+    // Mostly it is unchanged: no more than an announcement, and nothing that could panic.
+    if !view.is_null() && view.is_aligned() && !is_test() {
+        // SAFETY: the caller's duty: good for reads.
+        let view = unsafe { &*view };
+        // ORDERING: Acquire, as in `state`.
+        fence(Ordering::Acquire);
+        let state = with_shortly(view.file as u64, |file: &OpenFile, _| {
+            file.file().token_state(&view.token())
+        });
+        if state == Some(TokenState::Unchanged) {
+            return PW_OK as c_int;
+        }
+    }
+    // SAFETY: the same duties.
+    unsafe { validate_any(view) }
+}
+
+/// [`pw_view_validate`] of a page that may have changed.
+#[inline(never)]
+unsafe fn validate_any(view: *const pw_view) -> c_int {
     call(|| {
         // SAFETY: the caller's duty: null, or good for reads.
         let view = unsafe { structure_to_read(view) }?;
@@ -380,9 +428,10 @@ pub unsafe extern "C" fn pw_view_copy(
         }
         // Before the page is looked up: one that has gone need not be read in for this.
         unchanged(view.state()?)?;
-        let file = used::<OpenFile>(view.file as u64)?;
-        let file = file.file();
-        file.view(token.page(), |v| v.copy_to(offset, buf))?;
+        with(view.file as u64, |file: &OpenFile| {
+            let copy = |v: &View<'_>| v.copy_to(offset, buf);
+            Ok(file.file().view(token.page(), copy)?)
+        })?;
         unchanged(view.state()?)
     })
 }
@@ -433,7 +482,6 @@ pub unsafe extern "C" fn pw_advise(
     advice: c_int,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let file = used::<OpenFile>(file as u64)?;
         let advice = match advice {
             0 => Advice::Normal,
             1 => Advice::Sequential,
@@ -443,7 +491,10 @@ pub unsafe extern "C" fn pw_advise(
             5 => Advice::NotSoon,
             _ => return Err(Failure::unknown("advice", advice)),
         };
-        Ok(file.file().advise(range(offset, length)?, advice)?)
+        let range = range(offset, length)?;
+        with(file as u64, |file: &OpenFile| {
+            Ok(file.file().advise(range, advice)?)
+        })
     })
 }
 
@@ -463,11 +514,13 @@ pub unsafe extern "C" fn pw_prefetch(
     nr_pages: *mut usize,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let file = used::<OpenFile>(file as u64)?;
         // SAFETY: the caller's duty: null, or good for reads of `count` of them; nothing is written to them.
         let given = unsafe { items_to_read(ranges, count) }?;
         let ranges = given.iter().map(|given| range(given.offset, given.length));
-        let nr = file.file().prefetch(&ranges.collect::<Result<Vec<_>>>()?)?;
+        let ranges = ranges.collect::<Result<Vec<_>>>()?;
+        let nr = with(file as u64, |file: &OpenFile| {
+            Ok(file.file().prefetch(&ranges)?)
+        })?;
         if nr_pages.is_null() {
             return Ok(());
         }
@@ -487,8 +540,10 @@ pub unsafe extern "C" fn pw_prefetch(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        let file = used::<OpenFile>(file as u64)?;
-        file.file().invalidate(range(offset, length)?);
-        Ok(())
+        let range = range(offset, length)?;
+        with(file as u64, |file: &OpenFile| {
+            file.file().invalidate(range);
+            Ok(())
+        })
     })
 }

@@ -128,22 +128,6 @@ fn each_function_says_what_it_does_its_errors_and_its_threads() {
 }
 
 #[test]
-fn each_error_has_a_text_and_a_place_in_the_header() {
-    let header = header();
-    let codes: Vec<i32> = header
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("PW_ERROR_")?.split_once(" = "))
-        .filter_map(|(_, number)| number.trim_end_matches(',').parse().ok())
-        .collect();
-    assert!(codes.len() > 30, "{codes:?}");
-    for code in codes {
-        // SAFETY: it is a text.
-        let text = unsafe { std::ffi::CStr::from_ptr(pagewell::pw_strerror(code)) };
-        assert_ne!(text, c"not an error code", "{code}");
-    }
-}
-
-#[test]
 fn doxygen_has_nothing_to_say() {
     if !have("doxygen") {
         return skipped("doxygen is not installed");

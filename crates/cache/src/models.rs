@@ -114,7 +114,7 @@ fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<
 
 /// A token of `page`, if one look without a reference does.
 fn token<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Token> {
-    match Viewer(mapping).look(page, &mut |v: &View<'_>| Ok(v.token())) {
+    match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok(v.token())) {
         Looked::Done(token) => Some(token),
         _ => None,
     }

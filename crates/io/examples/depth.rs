@@ -106,7 +106,7 @@ mod linux {
             path.display(),
             file.size()?,
             file.transfers(),
-            processor()
+            pagewell_testkit::machine::processor()
         );
         let nr_pages = file.size()? / PAGE as u64;
         if nr_pages == 0 {
@@ -216,14 +216,6 @@ mod linux {
             });
             print(depth, name, &format!("\"median\":true,{ratios}"), figure);
         }
-    }
-
-    fn processor() -> String {
-        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let line = info.lines().find(|line| line.starts_with("model name"));
-        line.and_then(|line| line.split(": ").nth(1))
-            .unwrap_or("unknown")
-            .into()
     }
 
     /// Makes the file, if there is none of this size: written, so that no read meets a hole.

@@ -113,15 +113,6 @@ fn fdatasync(settings: &Settings, nr_threads: usize) -> Result<f64, Box<dyn Erro
     }))
 }
 
-/// The name of the processor, as the system tells it.
-fn processor() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or_else(|| "unknown".into(), |(_, name)| name.to_owned())
-}
-
 fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
@@ -140,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nr_processors = std::thread::available_parallelism()?;
     println!(
         r#"{{"processor":"{}","processors":{nr_processors},"direct":{}}}"#,
-        processor(),
+        pagewell_testkit::machine::processor(),
         settings.direct
     );
     type Engine = fn(&Settings, usize) -> Result<f64, Box<dyn Error>>;

@@ -156,14 +156,6 @@ fn make(path: &Path, mib: usize) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn processor() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or_else(|| "unknown".into(), |(_, name)| name.to_owned())
-}
-
 fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
@@ -174,7 +166,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     make(&settings.file, settings.mib)?;
     println!(
         r#"{{"processor":"{}","mib":{}}}"#,
-        processor(),
+        pagewell_testkit::machine::processor(),
         settings.mib
     );
     let print = |round, pattern: &str, engine, (rate, used): Figure| {

@@ -110,7 +110,7 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
 /// Where threads and tasks wait for words that other threads change.
 pub struct WaitTable {
     /// Each on lines of its own: a thread that has changed a word looks at the count of its bucket only.
-    buckets: Box<[Padded<Bucket>]>,
+    buckets: Box<[Padded<Bucket>; BUCKETS]>,
     courier: Option<Box<dyn Courier>>,
 }
 
@@ -162,7 +162,7 @@ impl WaitTable {
 
     fn with(courier: Option<Box<dyn Courier>>) -> Self {
         Self {
-            buckets: (0..BUCKETS).map(|_| Padded::default()).collect(),
+            buckets: Box::new(std::array::from_fn(|_| Padded::default())),
             courier,
         }
     }
@@ -171,7 +171,7 @@ impl WaitTable {
         let address = std::ptr::from_ref(word).addr();
         // Fibonacci hashing: neighbouring words go to different buckets.
         let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize);
-        (hash >> 32) % self.buckets.len()
+        (hash >> 32) % BUCKETS
     }
 
     fn bucket<T>(&self, word: &T) -> &Bucket {
@@ -232,17 +232,24 @@ impl WaitTable {
     }
 
     /// Wakes all threads and tasks that wait for `word`. The caller has changed the word before.
+    #[inline]
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
         fence(Ordering::SeqCst);
         let bucket = self.bucket(word);
         // ORDERING: Relaxed; ordered by the fence.
-        if bucket.nr_waiters.load(Ordering::Relaxed) == 0 {
-            return;
+        if bucket.nr_waiters.load(Ordering::Relaxed) != 0 {
+            self.wake_waiters(bucket, std::ptr::from_ref(word).addr());
         }
+    }
+
+    /// Wakes who waits for the word at `addr`, if not for another one of the bucket.
+    #[cold]
+    #[inline(never)]
+    fn wake_waiters(&self, bucket: &Bucket, addr: usize) {
         // Taking the lock orders this wake-up after the waiter has gone to sleep, or has left its waker.
         let mut left = lock(&bucket.lock);
-        let wakers = left.take(std::ptr::from_ref(word).addr());
+        let wakers = left.take(addr);
         drop(left);
         bucket.changed.notify_all();
         if !wakers.is_empty() {

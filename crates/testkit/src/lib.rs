@@ -9,6 +9,7 @@
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
 //! | [`mod@content`] | bytes from a seed; words that name their place |
 //! | [`scratch`] | folders and files of a test, and whether there is room for them |
+//! | [`machine`] | the processor's name, for figures |
 //! | [`resident`] | what the operating system has of a file in its own cache |
 //! | [`skip`] | a report of tests that this machine cannot run |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
@@ -19,6 +20,7 @@
 
 pub mod content;
 pub mod history;
+pub mod machine;
 pub mod model;
 pub mod resident;
 pub mod rng;

@@ -1,250 +1,172 @@
 //! Which thread is in which call: a line a thread. The module's text has the protocol.
 //!
-//! A thread has the address of its line in a variable of its own, from its first announced call until it ends; then the line goes to another one. A thread without
-//! a line counts: there are so many more, it is ending, or the system has no `membarrier(2)`.
-//!
-//! On x86-64 Linux the variable is one of the initial-exec model, which takes one load where a variable of a shared library takes a call. A library that is loaded by
-//! `dlopen` finds room for its eight bytes in what the loader keeps for that.
+//! A line is lent to a thread until that ends, and then to another one. A thread without a line counts: there are so many more, it is ending, or the system
+//! has no `membarrier(2)`.
 
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::PoisonError;
 
 use pagewell_sync::asymmetric::{Fences, Refused};
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
-use pagewell_sync::wiped::WipedOnFork;
 
-/// Threads beyond have none.
-pub(crate) const NR_LINES: usize = 1024;
+use super::cell::Mutex;
+
+/// How often a closer looks at a line that has its handle before it gives up. Calls that are hits are over in a moment.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 20 };
+
+/// The light fence, for which the closer's `membarrier(2)` pays: lines are lent only where there is that call.
+#[inline(always)]
+fn light() {
+    // ORDERING: the compiler may not move the store of the line behind the load of the word; the heavy fence makes the processor keep them in order (E1).
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    // ORDERING: SeqCst, E1; under loom the heavy fence is one alike.
+    #[cfg(loom)]
+    pagewell_sync::atomic::fence(Ordering::SeqCst);
+}
 
 pub(crate) struct Line {
     /// The handle of the call that the thread is in, or 0.
     handle: AtomicU64,
-    /// The line's number, once it was used.
+    /// The line's number, once it was lent.
     number: AtomicU64,
-}
-
-static LINES: [Padded<Line>; NR_LINES] = [const {
-    Padded(Line {
-        handle: AtomicU64::new(0),
-        number: AtomicU64::new(0),
-    })
-}; NR_LINES];
-
-/// The lines that were used and belong to nobody, and the first that was never used.
-struct Numbers {
-    free: Vec<usize>,
-    next: usize,
-}
-
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
-    free: Vec::new(),
-    next: 0,
-});
-
-static FENCES: OnceLock<Fences> = OnceLock::new();
-
-/// Not zero in the process that has made the first handle. None where the system does not tell children.
-static HOME: OnceLock<Option<WipedOnFork>> = OnceLock::new();
-
-/// Registers the process for the heavy fence. Before the first handle there is nothing to announce.
-pub(crate) fn prepare() {
-    FENCES.get_or_init(Fences::new);
-    HOME.get_or_init(|| {
-        let home = WipedOnFork::new()?;
-        // ORDERING: Relaxed; the cell publishes it.
-        home.word().store(1, Ordering::Relaxed);
-        Some(home)
-    });
-}
-
-/// Whether this process is a child, by `fork`, of the one that has made the first handle.
-#[inline(always)]
-pub(crate) fn is_forked() -> bool {
-    match HOME.get() {
-        // ORDERING: Relaxed; a child has one thread when it begins, and its word is zero from then on.
-        Some(Some(home)) => home.word().load(Ordering::Relaxed) == 0,
-        _ => false,
-    }
-}
-
-/// The thread's variable: the address of its line, or 0.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
-mod own {
-    use std::arch::{asm, global_asm};
-
-    global_asm!(
-        ".pushsection .tbss.pagewell_capi_line,\"awT\",@nobits",
-        ".hidden pagewell_capi_line",
-        ".globl pagewell_capi_line",
-        ".type pagewell_capi_line,@object",
-        ".size pagewell_capi_line,8",
-        ".p2align 3",
-        "pagewell_capi_line:",
-        ".zero 8",
-        ".popsection",
-    );
-
-    #[inline(always)]
-    pub(super) fn get() -> usize {
-        let line: usize;
-        // SAFETY: loads eight bytes of the thread's own, which are there as long as the thread is.
-        unsafe {
-            asm!(
-                "mov {line}, qword ptr [rip + pagewell_capi_line@GOTTPOFF]",
-                "mov {line}, qword ptr fs:[{line}]",
-                line = out(reg) line,
-                options(nostack, preserves_flags, readonly),
-            );
-        }
-        line
-    }
-
-    pub(super) fn set(line: usize) {
-        // SAFETY: stores to the same bytes, which nothing else knows.
-        unsafe {
-            asm!(
-                "mov {at}, qword ptr [rip + pagewell_capi_line@GOTTPOFF]",
-                "mov qword ptr fs:[{at}], {line}",
-                at = out(reg) _,
-                line = in(reg) line,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
-mod own {
-    use std::cell::Cell;
-
-    thread_local! {
-        static LINE: Cell<usize> = const { Cell::new(0) };
-    }
-
-    #[inline(always)]
-    pub(super) fn get() -> usize {
-        LINE.get()
-    }
-
-    pub(super) fn set(line: usize) {
-        LINE.set(line);
-    }
-}
-
-/// Gives the line back when the thread ends.
-struct Return;
-
-impl Drop for Return {
-    fn drop(&mut self) {
-        // From here on the thread has none: `RETURN` cannot be had again.
-        if let Some(line) = own_line() {
-            own::set(0);
-            let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-            numbers.free.push(line.number());
-        }
-    }
-}
-
-thread_local! {
-    static RETURN: Return = const { Return };
 }
 
 impl Line {
     /// Which one it is.
+    #[inline(always)]
     pub(crate) fn number(&self) -> usize {
         // ORDERING: Relaxed; its thread has stored it.
         self.number.load(Ordering::Relaxed) as usize
     }
 }
 
-/// This thread's line, if it has one.
-#[inline(always)]
-pub(crate) fn own_line() -> Option<&'static Line> {
-    let line = own::get() as *const Line;
-    // SAFETY: null, or the address of one of `LINES`, which are static.
-    unsafe { line.as_ref() }
+/// The lines that were lent and belong to nobody, and the first that was never lent.
+struct Numbers {
+    free: Vec<usize>,
+    next: usize,
 }
 
-/// Gives this thread a line, if there is one for it, and the rare side pays for both fences.
-#[cold]
-#[inline(never)]
-fn assign() -> Option<&'static Line> {
-    if !FENCES.get()?.is_asymmetric() || RETURN.try_with(|_| ()).is_err() {
-        return None;
-    }
-    let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let number = match numbers.free.pop() {
-        Some(number) => number,
-        None if numbers.next < NR_LINES => {
-            numbers.next += 1;
-            numbers.next - 1
+/// Lines for so many threads.
+pub(super) struct Lines<const N: usize> {
+    lines: [Padded<Line>; N],
+    numbers: Mutex<Numbers>,
+}
+
+impl<const N: usize> Lines<N> {
+    #[cfg(not(loom))]
+    pub(super) const fn new() -> Self {
+        Self {
+            lines: [const {
+                Padded(Line {
+                    handle: AtomicU64::new(0),
+                    number: AtomicU64::new(0),
+                })
+            }; N],
+            numbers: Mutex::new(Numbers {
+                free: Vec::new(),
+                next: 0,
+            }),
         }
-        None => return None,
-    };
-    let line = &LINES[number].0;
-    // ORDERING: Relaxed; for this thread alone.
-    line.number.store(number as u64, Ordering::Relaxed);
-    own::set(std::ptr::from_ref(line).addr());
-    Some(line)
-}
-
-/// This thread's line has a handle, as long as this exists.
-pub(crate) struct Announced(&'static Line);
-
-impl Announced {
-    /// Steps 1 and 2, or none: where the call has to be counted.
-    #[inline(always)]
-    pub(crate) fn begin(handle: u64) -> Option<Self> {
-        let line = match own_line() {
-            Some(line) => line,
-            None => assign()?,
-        };
-        Self::on(line, handle)
     }
 
-    /// The same of a thread that has a line.
+    #[cfg(loom)]
+    pub(super) fn new() -> Self {
+        Self {
+            lines: std::array::from_fn(|_| {
+                Padded(Line {
+                    handle: AtomicU64::new(0),
+                    number: AtomicU64::new(0),
+                })
+            }),
+            numbers: Mutex::new(Numbers {
+                free: Vec::new(),
+                next: 0,
+            }),
+        }
+    }
+
+    /// Lends a line to a thread, if there is one.
+    pub(super) fn lend(&self) -> Option<&Line> {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = match numbers.free.pop() {
+            Some(number) => number,
+            None if numbers.next < N => {
+                numbers.next += 1;
+                numbers.next - 1
+            }
+            None => return None,
+        };
+        drop(numbers);
+        let line = &self.lines[number].0;
+        // ORDERING: Relaxed; for this thread alone, and the mutex orders it after what the one before has done.
+        line.number.store(number as u64, Ordering::Relaxed);
+        Some(line)
+    }
+
+    /// Takes a line back from the thread that it was lent to, which is in no call.
+    pub(super) fn take_back(&self, line: &Line) {
+        let number = line.number();
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.free.push(number);
+    }
+
+    /// Steps c and d: whether a call with `handle`, which is being closed, is announced.
+    pub(super) fn is_announced(&self, handle: u64, fences: Fences) -> Result<bool, Refused> {
+        fences.heavy()?;
+        // A thread that is lent a new line only now has the mutex after us, and sees the word changed.
+        let nr = self
+            .numbers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next;
+        for Padded(line) in &self.lines[..nr] {
+            let mut backoff = Backoff::new();
+            // ORDERING: Acquire, E2: of whatever the line has in place of the handle.
+            while line.handle.load(Ordering::Acquire) == handle {
+                if backoff.rounds() >= PATIENCE {
+                    return Ok(true);
+                }
+                backoff.wait();
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A thread's line has a handle, as long as this exists.
+pub(super) struct Announced<'l> {
+    line: &'l Line,
+    handle: u64,
+}
+
+impl<'l> Announced<'l> {
+    /// Steps 1 and 2, by the thread whose line it is. None if that is in a call already: then this one has to be counted.
     #[inline(always)]
-    pub(crate) fn on(line: &'static Line, handle: u64) -> Option<Self> {
+    pub(super) fn begin(line: &'l Line, handle: u64) -> Option<Self> {
         // ORDERING: Relaxed; only this thread stores to its line.
         if line.handle.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        // ORDERING: Relaxed; the light fence orders it before the load of the word: the rare side's membarrier(2) pays for both, and the compiler may not
-        // move the two (E1). There are lines only where the system has that call.
-        line.handle.store(handle, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        Some(Self(line))
+        // ORDERING: Release, E2: a closer of the handle of an earlier call may find this one in its place. E1 is by the fence.
+        line.handle.store(handle, Ordering::Release);
+        light();
+        Some(Self { line, handle })
+    }
+
+    /// Which handle.
+    #[inline(always)]
+    pub(super) fn handle(&self) -> u64 {
+        self.handle
     }
 }
 
-impl Drop for Announced {
+impl Drop for Announced<'_> {
     /// Step 5.
     #[inline(always)]
     fn drop(&mut self) {
         // ORDERING: Release, E2.
-        self.0.handle.store(0, Ordering::Release);
+        self.line.handle.store(0, Ordering::Release);
     }
-}
-
-/// Whether a call with `handle` is announced, once the heavy fence is passed: steps b and c. Calls that are hits are over in a moment, so they are
-/// given one.
-pub(super) fn is_announced(handle: u64) -> Result<bool, Refused> {
-    let Some(fences) = FENCES.get() else {
-        return Ok(false);
-    };
-    fences.heavy()?;
-    // A thread that gets its line only now announces itself after the fence, and sees the word changed (E1).
-    let nr = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).next;
-    for line in &LINES[..nr] {
-        let mut backoff = Backoff::new();
-        // ORDERING: Acquire, E2.
-        while line.handle.load(Ordering::Acquire) == handle {
-            if backoff.rounds() >= 20 {
-                return Ok(true);
-            }
-            backoff.wait();
-        }
-    }
-    Ok(false)
 }

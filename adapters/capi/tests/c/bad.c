@@ -71,6 +71,7 @@ static void no_handle(void *nothing) {
   REFUSED(code, pw_open_options_set_page_size(open_options, 4096));
   REFUSED(code, pw_open_options_set_group(open_options, NULL));
   REFUSED(code, pw_open_options_set_before_write(open_options, never_called, NULL, NULL));
+  REFUSED(code, pw_open_options_set_page_hooks(open_options, NULL, NULL, NULL, NULL, NULL));
   REFUSED(code, pw_open(cache, "path", 0, NULL, &new_file));
   REFUSED(code, pw_dup(file, &new_file));
   REFUSED(code, pw_close(file));
@@ -139,6 +140,28 @@ static void no_handle_anywhere(void *nothing) {
   CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static int no_write(void *user, const struct pw_outgoing_page *pages, size_t count) {
+  (void)user, (void)pages, (void)count;
+  return 0;
+}
+
+static int no_read(void *user, uint64_t page, void *data, size_t size) {
+  (void)user, (void)page, (void)data, (void)size;
+  return 0;
+}
+
+static int no_hole(void *user, uint64_t page) {
+  (void)user, (void)page;
+  return 0;
+}
+
+static int nr_released;
+
+static void released(void *user) {
+  (void)user;
+  nr_released++;
+}
+
 static void arguments(struct pw_cache *cache, struct pw_file *file) {
   struct pw_cache_options *options;
   struct pw_open_options *how;
@@ -160,6 +183,16 @@ static void arguments(struct pw_cache *cache, struct pw_file *file) {
   REFUSED(code, pw_cache_group(cache, "\xff", 0, 1 << 20, &group));
   REFUSED(code, pw_cache_group(cache, "name", 0, 1 << 20, NULL));
   REFUSED(code, pw_open_options_new(NULL));
+  OK(pw_open_options_new(&how));
+  /* One function of two, or none of them and one that goes with them. */
+  REFUSED(code, pw_open_options_set_page_hooks(how, no_write, NULL, NULL, NULL, released));
+  REFUSED(code, pw_open_options_set_page_hooks(how, NULL, no_read, NULL, NULL, released));
+  REFUSED(code, pw_open_options_set_page_hooks(how, NULL, NULL, no_hole, NULL, released));
+  CHECK(nr_released == 0);
+  OK(pw_open_options_set_page_hooks(how, no_write, no_read, NULL, NULL, released));
+  CHECK(nr_released == 0);
+  OK(pw_open_options_free(how));
+  CHECK(nr_released == 1);
   REFUSED(code, pw_open(cache, NULL, 0, NULL, &opened));
   REFUSED(code, pw_open(cache, "path", 0, NULL, NULL));
   REFUSED(code, pw_dup(file, NULL));
@@ -335,7 +368,9 @@ static void forked(struct pw_cache *cache, struct pw_file *file) {
     RETURNS(PW_ERROR_FORKED, pw_open(cache, "path", 0, NULL, &other));
     RETURNS(PW_ERROR_FORKED, pw_unpin(&page));
     CHECK(pw_close(file) != PW_OK);
-    _exit(0);
+    /* By another program, before which nobody looks for leaks: all that the parent's other threads have is lost here. */
+    execl("/bin/sh", "sh", "-c", ":", (char *)NULL);
+    _exit(1);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -377,8 +412,14 @@ int main(int argc, char **argv) {
   OK(pw_cache_options_new(&options));
   OK(pw_cache_options_free(options));
   void *const closed[] = {closed_cache, closed_file, queue, how, options};
-  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
     no_handle_anywhere(closed[i]);
+    /* With bits beyond, by which the library marks what is not open. */
+    for (uintptr_t flags = 1; flags < 8; flags++)
+      no_handle_anywhere((void *)((uintptr_t)closed[i] | flags << 61));
+  }
+  for (uintptr_t flags = 1; flags < 8; flags++)
+    no_handle_anywhere((void *)((uintptr_t)cache | flags << 61));
   for (int i = 0; i < 300; i++) {
     OK(pw_open(cache, path, 0, NULL, &file));
     CHECK(file != closed_file);

@@ -171,6 +171,170 @@ static int before_write(void *user, uint64_t page, uint64_t lsn) {
 
 static void released(void *user) { ((struct seen *)user)->released++; }
 
+/* Hooks on bytes: pages are stored inverted, each with its number at the end, which is zeros to the program. */
+enum { BODY = 4096 - 8 };
+
+struct bytes {
+  int refuse;
+  int refuse_holes;
+  int written;
+  int read;
+  int holes;
+  int released;
+  uint64_t lsn;
+  size_t nr_used;
+  /* To be closed by the hook, in vain. */
+  struct pw_file *file;
+  pthread_mutex_t lock;
+};
+
+static void invert(unsigned char *bytes) {
+  for (int i = 0; i < BODY; i++)
+    bytes[i] ^= 0xff;
+}
+
+static int invert_before(void *user, const struct pw_outgoing_page *pages, size_t count) {
+  struct bytes *seen = (struct bytes *)user;
+  pthread_mutex_lock(&seen->lock);
+  int refuse = seen->refuse;
+  for (size_t i = 0; i < count && !refuse; i++) {
+    CHECK(pages[i].size == 4096 && pages[i].nr_used <= 4096 && pages[i].nr_used != 0);
+    CHECK(i == 0 || pages[i].page == pages[i - 1].page + 1);
+    invert((unsigned char *)pages[i].data);
+    memcpy((char *)pages[i].data + BODY, &pages[i].page, 8);
+    if (pages[i].lsn > seen->lsn)
+      seen->lsn = pages[i].lsn;
+    seen->nr_used = pages[i].nr_used;
+    seen->written++;
+  }
+  pthread_mutex_unlock(&seen->lock);
+  return refuse;
+}
+
+static int invert_after(void *user, uint64_t page, void *data, size_t size) {
+  struct bytes *seen = (struct bytes *)user;
+  unsigned char *bytes = (unsigned char *)data;
+  CHECK(size == 4096);
+  pthread_mutex_lock(&seen->lock);
+  seen->read++;
+  if (seen->file != NULL)
+    RETURNS(PW_ERROR_BUSY, pw_close(seen->file));
+  pthread_mutex_unlock(&seen->lock);
+  if (memcmp(bytes + BODY, &page, 8) != 0)
+    return EBADMSG;
+  /* One that a test has made so. */
+  if (bytes[0] == 1)
+    return -5;
+  invert(bytes);
+  memset(bytes + BODY, 0, 8);
+  return 0;
+}
+
+static int hole(void *user, uint64_t page) {
+  struct bytes *seen = (struct bytes *)user;
+  (void)page;
+  pthread_mutex_lock(&seen->lock);
+  seen->holes++;
+  int refuse = seen->refuse_holes;
+  pthread_mutex_unlock(&seen->lock);
+  return refuse;
+}
+
+static void bytes_released(void *user) { ((struct bytes *)user)->released++; }
+
+/* Puts a byte into a file, behind the cache's back; what was there. */
+static int put_byte(const char *path, long offset, int byte) {
+  FILE *file = fopen(path, "r+b");
+  CHECK(file != NULL && fseek(file, offset, SEEK_SET) == 0);
+  int before = fgetc(file);
+  CHECK(before != EOF && fseek(file, offset, SEEK_SET) == 0 && fputc(byte, file) != EOF && fclose(file) == 0);
+  return before;
+}
+
+static void hooks_on_bytes(struct pw_cache *cache, const char *folder) {
+  struct bytes seen = {0, 0, 0, 0, 0, 0, 0, 0, NULL, PTHREAD_MUTEX_INITIALIZER};
+  struct pw_open_options *how;
+  struct pw_file *file, *other;
+  struct pw_page page;
+  struct pw_view view;
+  size_t nr;
+  char got[20];
+  char *path = strdup(path_in(folder, "hooked"));
+
+  OK(pw_open_options_new(&how));
+  OK(pw_open_options_set_page_hooks(how, invert_before, invert_after, hole, &seen, bytes_released));
+  OK(pw_open(cache, path, PW_OPEN_CREATE_NEW | PW_OPEN_MANUAL, how, &file));
+  OK(pw_write_lsn(file, "page 0", 6, 0, 7, &nr));
+  OK(pw_write(file, "page 1", 6, 4096, &nr));
+  /* Page 2 is one that nobody has written, page 3 the last. */
+  OK(pw_write(file, "page 3", 6, 3 * 4096, &nr));
+  OK(pw_sync_data(file));
+  CHECK(seen.written >= 3 && seen.lsn == 7 && seen.nr_used == 6);
+  /* What is stored is something else, and in whole pages; what is read is what was written. */
+  CHECK(put_byte(path, 0, 'p' ^ 0xff) == ('p' ^ 0xff));
+  CHECK(put_byte(path, 3 * 4096 + BODY, 3) == 3);
+  OK(pw_invalidate(file, 0, 0));
+  seen.file = file;
+  OK(pw_read(file, got, 20, 3 * 4096, &nr));
+  seen.file = NULL;
+  CHECK(nr == 6 && memcmp(got, "page 3", 6) == 0);
+  OK(pw_read(file, got, 20, 0, &nr));
+  CHECK(nr == 20 && memcmp(got, "page 0", 7) == 0 && seen.read >= 2);
+  OK(pw_read(file, got, 6, 2 * 4096, &nr));
+  CHECK(memcmp(got, "\0\0\0\0\0\0", 6) == 0 && seen.holes >= 1);
+
+  /* A bit is another one below: who wants the page is told, whichever way; others are not. */
+  int number = put_byte(path, 4096 + BODY, 1 ^ 4);
+  CHECK(number == 1);
+  OK(pw_invalidate(file, 0, 0));
+  RETURNS(PW_ERROR_CORRUPT, pw_read(file, got, 6, 4096, &nr));
+  CHECK(pw_last_errno() == EBADMSG && strstr(pw_last_error(), "page 1") != NULL);
+  RETURNS(PW_ERROR_CORRUPT, pw_pin(file, 1, &page));
+  RETURNS(PW_ERROR_CORRUPT, pw_view_begin(file, 1, &view));
+  RETURNS(PW_ERROR_CORRUPT, pw_write(file, "X", 1, 4096, &nr));
+  struct pw_read_request many[2] = {{got, 6, 0, 0, 0}, {got + 6, 6, 4096, 0, 0}};
+  RETURNS(PW_ERROR_CORRUPT, pw_read_many(file, many, 2));
+  CHECK(many[0].error == PW_OK && many[0].nr_read == 6 && many[1].error == PW_ERROR_CORRUPT);
+  OK(pw_pin(file, 0, &page));
+  OK(pw_unpin(&page));
+  /* Nothing is remembered. */
+  put_byte(path, 4096 + BODY, number);
+  OK(pw_read(file, got, 6, 4096, &nr));
+  CHECK(memcmp(got, "page 1", 6) == 0);
+  /* What is no errno is an error as well. */
+  int first = put_byte(path, 4096, 1);
+  OK(pw_invalidate(file, 0, 0));
+  RETURNS(PW_ERROR_CORRUPT, pw_read(file, got, 6, 4096, &nr));
+  CHECK(strstr(pw_last_error(), "the hook has returned -5") != NULL);
+  put_byte(path, 4096, first);
+  /* A hole that is refused. */
+  seen.refuse_holes = ENODATA;
+  RETURNS(PW_ERROR_CORRUPT, pw_read(file, got, 6, 2 * 4096, &nr));
+  CHECK(pw_last_errno() == ENODATA);
+  seen.refuse_holes = 0;
+
+  /* A page that is refused on its way out stays dirty. */
+  seen.refuse = ECANCELED;
+  OK(pw_write(file, "PAGE", 4, 0, &nr));
+  RETURNS(PW_ERROR_REFUSED, pw_sync_data(file));
+  CHECK(pw_last_errno() == ECANCELED);
+  seen.refuse = 0;
+  OK(pw_sync_data(file));
+
+  /* The same hooks, or none, but no others. */
+  OK(pw_open(cache, path, PW_OPEN_WRITE, how, &other));
+  OK(pw_close(other));
+  OK(pw_open_options_set_page_hooks(how, invert_before, invert_after, NULL, &seen, bytes_released));
+  CHECK(seen.released == 0);
+  RETURNS(PW_ERROR_OPTIONS_MISMATCH, pw_open(cache, path, PW_OPEN_WRITE, how, &other));
+  OK(pw_open_options_set_page_hooks(how, NULL, NULL, NULL, NULL, NULL));
+  CHECK(seen.released == 1);
+  OK(pw_open_options_free(how));
+  OK(pw_close(file));
+  CHECK(seen.released == 2);
+  free(path);
+}
+
 static void writes(struct pw_cache *cache, const char *folder) {
   struct seen seen = {0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER};
   struct pw_open_options *how;
@@ -357,6 +521,7 @@ int main(int argc, char **argv) {
   OK(new_cache(&cache));
   reads(cache, argv[1]);
   writes(cache, argv[1]);
+  hooks_on_bytes(cache, argv[1]);
   requests(cache, argv[1]);
   OK(pw_cache_close(cache));
   return 0;

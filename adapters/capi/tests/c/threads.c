@@ -203,6 +203,75 @@ static void hooks_that_call(const char *folder) {
   OK(pw_close(logged));
 }
 
+static struct pw_file *inverted;
+static atomic_int nr_turned_back;
+
+static int turn(void *user, const struct pw_outgoing_page *pages, size_t count) {
+  (void)user;
+  for (size_t i = 0; i < count; i++)
+    for (size_t at = 0; at < pages[i].size; at++)
+      ((unsigned char *)pages[i].data)[at] ^= 0xff;
+  return 0;
+}
+
+/* Makes calls, also with its own file: hits are fine, and what may wait is refused. */
+static int turn_back(void *user, uint64_t page, void *data, size_t size) {
+  char buf[4];
+  size_t nr;
+  (void)user;
+  for (size_t at = 0; at < size; at++)
+    ((unsigned char *)data)[at] ^= 0xff;
+  nr_turned_back++;
+  if (page != 0) {
+    int error = pw_read(inverted, buf, 4, 0, &nr);
+    CHECK(error == PW_OK || error == PW_ERROR_DEADLOCK);
+    RETURNS(PW_ERROR_DEADLOCK, pw_sync_data(inverted));
+  }
+  return 0;
+}
+
+enum { PAGES = 64 };
+
+static void *read_all(void *first) {
+  unsigned char buf[100];
+  size_t nr;
+  for (int i = 0; i < 2 * PAGES; i++) {
+    int page = (i + *(const int *)first) % PAGES;
+    OK(pw_read(inverted, buf, sizeof buf, page * 4096, &nr));
+    CHECK(nr == sizeof buf && buf[0] == page + 1 && buf[99] == page + 1);
+    if (i % 16 == 0)
+      OK(pw_invalidate(inverted, page * 4096, 8 * 4096));
+  }
+  return NULL;
+}
+
+/* Several threads miss pages of a file with hooks on bytes. */
+static void hooks_on_bytes_of_several_threads(const char *folder) {
+  static unsigned char bytes[4096];
+  static int firsts[THREADS];
+  pthread_t threads[THREADS];
+  struct pw_open_options *how;
+  size_t nr;
+  OK(pw_open_options_new(&how));
+  OK(pw_open_options_set_page_hooks(how, turn, turn_back, NULL, NULL, NULL));
+  OK(pw_open(cache, path_in(folder, "inverted"), PW_OPEN_CREATE, how, &inverted));
+  OK(pw_open_options_free(how));
+  for (int page = 0; page < PAGES; page++) {
+    memset(bytes, page + 1, sizeof bytes);
+    OK(pw_write(inverted, bytes, sizeof bytes, page * 4096, &nr));
+  }
+  OK(pw_sync_data(inverted));
+  OK(pw_invalidate(inverted, 0, 0));
+  for (int i = 0; i < THREADS; i++) {
+    firsts[i] = i * 17;
+    CHECK(pthread_create(&threads[i], NULL, read_all, &firsts[i]) == 0);
+  }
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK(nr_turned_back >= PAGES);
+  OK(pw_close(inverted));
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   path = make_file(argv[1], "file", 10000);
@@ -212,6 +281,7 @@ int main(int argc, char **argv) {
   many_pins();
   queues_of_several_threads();
   hooks_that_call(argv[1]);
+  hooks_on_bytes_of_several_threads(argv[1]);
   OK(pw_cache_close(cache));
   return 0;
 }

@@ -57,7 +57,7 @@ fn built(name: &str, arguments: &[&str]) -> PathBuf {
 /// The libraries as they are.
 pub fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    // In the folder of these tests, so that most of it is built already.
+    // In the folder of these tests, and with a test, so that dependencies have the same features: then most of it is built already.
     BUILT.get_or_init(|| {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .parent()
@@ -65,7 +65,8 @@ pub fn libraries() -> &'static Path {
         let mut command = Command::new(env!("CARGO"));
         command
             .current_dir(here())
-            .args(["build", "--locked", "--lib", "--target-dir"])
+            .args(["build", "--locked", "--lib", "--test", "programs"])
+            .arg("--target-dir")
             .arg(target);
         run(&mut command);
         target.join("debug")
@@ -76,6 +77,37 @@ pub fn libraries() -> &'static Path {
 pub fn libraries_that_panic() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| built("panics", &["--features", "test-panics"]))
+}
+
+/// The libraries, compiled with AddressSanitizer by a nightly compiler; or why there are none.
+pub fn libraries_with_address_sanitizer() -> Result<&'static Path, &'static str> {
+    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+    static BUILT: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+            return Err("the sanitizer is asked for on x86-64 with glibc only");
+        }
+        let cargo = || {
+            let mut command = Command::new("rustup");
+            // As the one that runs this test has set them.
+            command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+            command.args(["run", "nightly", "cargo"]);
+            command
+        };
+        let version = cargo().arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            return Err("there is no nightly toolchain, which -Zsanitizer needs");
+        }
+        let target = here().join("target/asan");
+        run(cargo()
+            .current_dir(here())
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .args(["build", "--locked", "--lib", "--target", TRIPLE])
+            .arg("--target-dir")
+            .arg(&target));
+        Ok(target.join(TRIPLE).join("debug"))
+    });
+    built.as_deref().map_err(|why| *why)
 }
 
 /// A compiler, and the language that it is asked for.

@@ -262,13 +262,22 @@ impl<S: RefScheme> File<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn view<R, F>(&self, page: u64, mut look: F) -> Result<R, Error>
+    pub fn view<R, F>(&self, page: u64, look: F) -> Result<R, Error>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
-        Viewer(&self.mapping)
-            .view(page, &mut look, &|| self.guide().on_miss(page, 1))
-            .map_err(|error| error.with_op(Op::View))
+        Viewer(&self.mapping).view(page, look, || self.guide().on_miss(page, 1))
+    }
+
+    /// As [`view`](Self::view), if that is a hit: one look at a page that is cached, and that nobody changes meanwhile. None says nothing of the page; then call
+    /// `view`. It takes no lock, waits for nobody, and calls nothing but `look`.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_view<R, F>(&self, page: u64, mut look: F) -> Option<R>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        Viewer(&self.mapping).view_once(page, &mut look)
     }
 
     /// Whether the page of `token` is as it was seen by the view that the token is of, and nobody is about to change it: two loads, and

@@ -39,7 +39,7 @@
 //! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
 //!
 //! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
-//! `loom_reopen_vs_who_waits_for_a_visitor`, `loom_give_back_vs_evict`; `crates/pagewell/tests/closing.rs`. loom does not see
+//! `loom_reopen_vs_who_waits_for_a_visitor`, `loom_give_back_vs_evict`; `crates/pagewell/tests/files/closing.rs`. loom does not see
 //! the mapping's own count (it is std's), so it does not try a visitor between 2 and 3: that none comes there follows from
 //! the word alone, and is tested as that.
 

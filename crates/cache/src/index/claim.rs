@@ -185,6 +185,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Freezes the page's frame, if there is no other reference to it: its count is locked. The frame is to be given to
     /// [`rewrite`](Self::rewrite).
+    #[inline(always)]
     pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
         // C1: the reference frozen at a count of 1 is the slot's.
         let reference = raw::slots_reference(self.claims, self.frame()?);
@@ -199,6 +200,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Ends the claim of a present slot whose bytes were changed in place: `unique` is the page's own
     /// frame, from [`freeze`](Self::freeze).
+    #[inline(always)]
     pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         let frame = unique.frame();
         debug_assert_eq!(self.frame(), Some(frame));
@@ -267,6 +269,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     /// Publishes a frame as the new one of a page in `old`, with the slot's reference.
+    #[inline(always)]
     fn publish(
         &self,
         old: FrameNr,

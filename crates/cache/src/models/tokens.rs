@@ -28,7 +28,7 @@ const HAS_NOT: u8 = 8;
 
 /// The first byte of a page, and a token, by one look without a reference.
 fn look(mapping: &Mapping<LockBit>, page: u64) -> Option<(u8, Token)> {
-    match Viewer(mapping).look(page, &mut |v: &View<'_>| Ok((v.u8(0)?, v.token()))) {
+    match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok((v.u8(0)?, v.token()))) {
         Looked::Done(seen) => Some(seen),
         _ => None,
     }
@@ -80,7 +80,7 @@ fn loom_go_down_with_references_vs_split() {
                 let view = |page| {
                     let mut look = |v: &View<'_>| Ok((v.u8(0)?, v.token()));
                     Viewer(&mapping)
-                        .view(page, &mut look, &|| 1)
+                        .view(page, &mut look, || 1)
                         .expect("a page")
                 };
                 let (child, of_parent) = view(PARENT);
@@ -123,7 +123,7 @@ fn vs_versions_that_start_over(change: impl Fn(&Mapping<LockBit>) + Send + Sync 
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut made = None;
-                let _ = Viewer(&mapping).look(0, &mut |v: &View<'_>| {
+                let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
                     made = Some(v.token());
                     Ok(())
                 });
@@ -173,7 +173,7 @@ fn loom_token_vs_leaf_remade() {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
                 let mut made = None;
-                let _ = Viewer(&mapping).look(0, &mut |v: &View<'_>| {
+                let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
                     made = Some(v.token());
                     Ok(())
                 });

@@ -44,7 +44,7 @@ fn loom_view_vs_evict_and_reuse() {
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                if let Looked::Done(bytes) = Viewer(&mapping).look(0, &mut words) {
+                if let Looked::Done(bytes) = Viewer(&mapping).look(0, None, &mut words) {
                     assert_eq!(only_byte(&bytes), OURS);
                 }
             })
@@ -73,7 +73,7 @@ fn loom_view_vs_write() {
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let bytes = Viewer(&mapping).view(0, &mut words, &|| 1).expect("a page");
+                let bytes = Viewer(&mapping).view(0, &mut words, || 1).expect("a page");
                 let byte = only_byte(&bytes);
                 assert!(byte == OURS || byte == 1 || byte == 2);
             })
@@ -96,7 +96,7 @@ fn loom_view_that_checks_vs_write() {
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let _ = Viewer(&mapping).look(0, &mut |v: &View<'_>| {
+                let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
                     let bytes = words(v)?;
                     v.check()?;
                     let byte = only_byte(&bytes);
@@ -121,7 +121,7 @@ fn loom_view_that_goes_round_in_circles_ends() {
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                let circle = Viewer(&mapping).view(0, &mut circle, &|| 1);
+                let circle = Viewer(&mapping).view(0, &mut circle, || 1);
                 assert_eq!(circle.expect_err("no way out").kind(), ErrorKind::Malformed);
             })
         };
@@ -195,5 +195,5 @@ fn loom_view_vs_growth_and_write() {
 }
 
 fn view_bytes(mapping: &Mapping<LockBit>) -> Vec<u8> {
-    Viewer(mapping).view(0, &mut words, &|| 1).expect("a page")
+    Viewer(mapping).view(0, &mut words, || 1).expect("a page")
 }

@@ -57,118 +57,143 @@ pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 /// What a look needs: bytes, and what says whether they are the page's.
 type Ground<'g> = (RacySource<'g>, OfFile<'g>);
 
-/// Why a look has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missed {
-    Again,
-    Fallback,
-    TooLong,
-}
-
-/// Where a view stands after its first look.
-struct Later<'m, S: RefScheme> {
-    stage: Stage,
-    held: Option<Held<'m, S>>,
-}
-
-enum Stage {
-    /// There was the first look only.
-    First,
-    /// There were so many more.
-    Tried(u32, Backoff),
-    /// There is a reference.
-    Held,
-}
-
 /// A page with a reference, of which the file has so many bytes.
-struct Held<'m, S: RefScheme> {
+#[derive(Debug)]
+pub(crate) struct Held<'m, S: RefScheme> {
     reference: FrameRef<'m, S>,
     token: Token,
     len: usize,
 }
 
 impl<'m, S: RefScheme> Viewer<'m, S> {
-    /// What one look at `page` without a reference needs. The numbers are those of the module's text.
+    /// What one look at `page` without a reference needs; if there can be none, the outcome. The numbers are those of the module's text.
     #[inline(always)]
-    fn begin(self, page: PageNr) -> Result<Ground<'m>, Missed> {
+    fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
         // Loaded before the first atomic access, as for a read.
         let view = self.0.index().view();
         let page_size = self.0.page_size();
         let start = page.wrapping_shl(self.0.page_shift());
         // 1.
         let Some(seen) = self.0.index().look(page) else {
-            return Err(Missed::Fallback);
+            return Err(Looked::Fallback);
         };
         // 2.
         if !seen.slot.is_hot() {
             return Err(if seen.slot.is_busy() {
-                Missed::Again
+                Looked::Again
             } else {
-                Missed::Fallback
+                Looked::Fallback
             });
         }
         // 3. After the slot: the file had this size while this was its page, if the slot turns out unchanged. (An index has no slots
         // beyond `MAX_FILE_BYTES`, so `start` is where the page begins.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
-            return Err(Missed::Fallback);
+            return Err(Looked::Fallback);
         }
         let len = rest.min(page_size as u64) as usize;
         let bytes = raw::racy_page(view, seen.slot.frame(), len);
         Ok((bytes, OfFile::seen(seen, self.0.origin(), page, len)))
     }
 
-    /// One look at `page` without a reference.
-    #[cfg(loom)]
-    pub(crate) fn look<R, F>(self, page: PageNr, look: &mut F) -> Looked<R>
+    /// One look at `page`: at what is held of it, or without a reference.
+    ///
+    /// It is called where a view begins and from [`Self::again`]. Whether it goes in line is the compiler's choice: a short closure goes into
+    /// whatever calls the view, with all that it has captured in registers; a long one stands once, in this function, which is called.
+    #[inline]
+    pub(crate) fn look<R, F>(
+        self,
+        page: PageNr,
+        held: Option<&Held<'_, S>>,
+        look: &mut F,
+    ) -> Looked<R>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
-        match self.begin(page) {
-            Ok((bytes, watch)) => look_at(bytes, watch, self.0.page_size(), &mut |v| look(v)),
-            Err(Missed::Again) => Looked::Again,
-            Err(Missed::Fallback | Missed::TooLong) => Looked::Fallback,
+        let (bytes, watch) = match held {
+            Some(held) => held.ground(),
+            None => match self.begin(page) {
+                Ok(ground) => ground,
+                Err(missed) => return missed,
+            },
+        };
+        // 4, and then 5 and 6.
+        look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
+    }
+
+    /// One look at `page` without a reference; none if it misses, or has no answer.
+    #[inline(always)]
+    pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        match self.look(page, None, look) {
+            Looked::Done(answer) => Some(answer),
+            _ => None,
         }
     }
 
     /// Looks at `page` until the answer is the page's. `ahead` says how many pages to fill from a missing page on.
-    ///
-    /// The first look and all later ones are one call of the closure in the machine code. So the compiler puts a closure that nobody else calls in line,
-    /// however long it is.
-    #[inline(always)]
-    pub(crate) fn view<R, F>(
-        self,
-        page: PageNr,
-        look: &mut F,
-        ahead: &dyn Fn() -> usize,
-    ) -> Result<R, Error>
+    #[inline]
+    pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
+        A: Fn() -> usize,
     {
-        let mut later = Later {
-            stage: Stage::First,
-            held: None,
-        };
-        let mut ground = self.begin(page);
-        loop {
-            let missed = match ground {
-                // 4, and then 5 and 6.
-                Ok((bytes, watch)) => {
-                    match look_at(bytes, watch, self.0.page_size(), &mut |v| look(v)) {
-                        Looked::Done(answer) => return Ok(answer),
-                        Looked::Again => Missed::Again,
-                        Looked::Fallback => Missed::Fallback,
-                        Looked::TooLong => Missed::TooLong,
-                    }
-                }
-                Err(missed) => missed,
-            };
-            ground = Ok(later.next(self, page, missed, ahead)?);
+        match self.look(page, None, &mut look) {
+            Looked::Done(answer) => Ok(answer),
+            _ => self.again(page, &mut look, &ahead),
         }
     }
 
-    /// What `page` says led the closure of a look, which had a reference, nowhere; in too many steps, or out of it.
+    /// Goes on after a first look that has missed. It is made again, whatever it has met, and without waiting.
     #[cold]
+    #[inline(never)]
+    fn again<R, F>(self, page: PageNr, look: &mut F, ahead: &dyn Fn() -> usize) -> Result<R, Error>
+    where
+        F: FnMut(&View<'_>) -> Result<R, Torn>,
+    {
+        self.0.check_home(Op::View)?;
+        let mut backoff = Backoff::new();
+        for nr in 0..TRIES {
+            if nr > 0 {
+                backoff.wait();
+            }
+            match self.look(page, None, look) {
+                Looked::Done(answer) => return Ok(answer),
+                Looked::Again => {}
+                Looked::Fallback | Looked::TooLong => break,
+            }
+        }
+        let held = self.hold(page, ahead)?;
+        match self.look(page, Some(&held), look) {
+            Looked::Done(answer) => Ok(answer),
+            missed => Err(self.malformed(page, matches!(missed, Looked::TooLong))),
+        }
+    }
+
+    /// A reference to `page`, which is filled if it is missing.
+    fn hold(self, page: PageNr, ahead: &dyn Fn() -> usize) -> Result<Held<'m, S>, Error> {
+        let (reference, len) = Lookup(self.0)
+            .hold(page, Op::View, ahead)
+            .map_err(|error| error.with_op(Op::View))?;
+        // While there is a reference to a frame, a slot that names it is of a page with the bytes that it has: they do not change, and the
+        // frame is no other page's. If the page is in another one by now, or gone, no slot names this one.
+        let token = match self.0.index().look(page) {
+            Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
+                self.0.origin().token(page, seen)
+            }
+            _ => self.0.origin().gone(page),
+        };
+        Ok(Held {
+            reference,
+            // If the file ends elsewhere by now, the token has changed already.
+            token: token.of_len(len),
+            len,
+        })
+    }
+
+    /// What `page` says led the closure of a look, which had a reference, nowhere; in too many steps, or out of it.
     fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
         let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         if is_too_long {
@@ -182,58 +207,10 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
     }
 }
 
-impl<'m, S: RefScheme> Later<'m, S> {
-    /// What the next look needs, after one that has missed.
-    #[cold]
-    #[inline(never)]
-    fn next(
-        &mut self,
-        viewer: Viewer<'m, S>,
-        page: PageNr,
-        missed: Missed,
-        ahead: &dyn Fn() -> usize,
-    ) -> Result<Ground<'_>, Error> {
-        let mut missed = match self.stage {
-            Stage::First => {
-                viewer.0.check_home(Op::View)?;
-                self.stage = Stage::Tried(0, Backoff::new());
-                // The first look is made again, whatever it has met.
-                None
-            }
-            Stage::Tried(..) => Some(missed),
-            Stage::Held => return Err(viewer.malformed(page, missed == Missed::TooLong)),
-        };
-        while let Stage::Tried(nr_tries, backoff) = &mut self.stage
-            && *nr_tries < TRIES
-            && matches!(missed, None | Some(Missed::Again))
-        {
-            if missed.is_some() {
-                backoff.wait();
-            }
-            *nr_tries += 1;
-            match viewer.begin(page) {
-                Ok(ground) => return Ok(ground),
-                Err(again) => missed = Some(again),
-            }
-        }
-        self.stage = Stage::Held;
-        let (reference, len) = Lookup(viewer.0).hold(page, Op::View, ahead)?;
-        // While there is a reference to a frame, a slot that names it is of a page with the bytes that it has: they do not change, and the
-        // frame is no other page's. If the page is in another one by now, or gone, no slot names this one.
-        let token = match viewer.0.index().look(page) {
-            Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
-                viewer.0.origin().token(page, seen)
-            }
-            _ => viewer.0.origin().gone(page),
-        };
-        // If the file ends elsewhere by now, the token has changed already.
-        let token = token.of_len(len);
-        let held = self.held.insert(Held {
-            reference,
-            token,
-            len,
-        });
-        let bytes = held.reference.bytes().slice(0, held.len);
-        Ok((bytes, OfFile::held(&held.token)))
+impl<S: RefScheme> Held<'_, S> {
+    /// What a look at it needs.
+    fn ground(&self) -> Ground<'_> {
+        let bytes = self.reference.bytes().slice(0, self.len);
+        (bytes, OfFile::held(&self.token))
     }
 }

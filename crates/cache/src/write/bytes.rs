@@ -18,6 +18,15 @@ impl<S: RefScheme> Writer<'_, S> {
     /// something failed after the first page.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
+        if PageWriter(self.0).write_hit(writes, buf, pos, lsn) {
+            return Ok(buf.len());
+        }
+        self.write_any(writes, buf, pos, lsn)
+    }
+
+    /// [`Self::write_bytes`], a hit or not.
+    #[inline(never)]
+    fn write_any(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         Grower(self.0).checked_end(pos, buf.len())?;
         let mut done = 0;
         let mut has_made_room = false;

@@ -144,6 +144,24 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         (done, Ok(()))
     }
 
+    /// Writes `buf` from byte `pos` on, if that is a hit: within one page, which is cached, with no other reference, and may be written at once. If
+    /// not, nothing is written.
+    ///
+    /// One attempt as [`Self::write_page`] makes it, compiled by itself: without a frame for the page to move to, most of it falls away.
+    #[inline(always)]
+    pub(crate) fn write_hit(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> bool {
+        let page_size = self.0.page_size();
+        let off = pos as usize & (page_size - 1);
+        // (An empty one touches no page.)
+        if buf.is_empty() || buf.len() > page_size - off {
+            return false;
+        }
+        let edit = Edit::bytes(off, buf, lsn);
+        let how = (Bound::Within, Throttle::AtShare);
+        let attempt = self.try_write_page(writes, pos >> self.0.page_shift(), edit, how, &mut None);
+        matches!(attempt, Ok(Attempt::Done))
+    }
+
     /// Writes within one page. A page that is locked is waited for; if the file is to grow, which means that the lock of its size
     /// is held, that is the error [`Locked`](ErrorKind::Locked) instead ([`wait_after`](crate::write::lock_wait::wait_after)).
     pub(crate) fn write_page(
@@ -241,6 +259,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         edit.covers(of_file) || start >= self.0.fill_size()
     }
 
+    #[inline(always)]
     pub(crate) fn try_write_page(
         self,
         writes: &Writes,

@@ -36,7 +36,7 @@
 //!    the next sync writes them again.
 //!
 //! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_*`, `loom_sync_vs_write`, `loom_sync_fails_vs_*`, `loom_hold_vs_flush`,
-//! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability.rs`; `pagewell crash-test`.
+//! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability`; `pagewell crash-test`.
 
 pub(crate) mod barrier;
 pub(crate) mod discard;

@@ -28,7 +28,7 @@
 //!
 //! Each of these sizes in between is that of a file at least as long as the last one that was made durable, unless the file was cut; then as long as what the cut leaves, at least.
 //!
-//! Proved by: `crates/pagewell/tests/durability.rs`, `crates/pagewell/tests/page_hooks.rs`.
+//! Proved by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 
 use std::any::Any;
 use std::io;

@@ -17,7 +17,7 @@
 //!
 //! The claim is held for two transfers and two calls of hooks, which wait for nothing (they are refused that), as a fill holds it for one.
 //!
-//! Proved by: `crates/pagewell/tests/page_hooks.rs` (`what_was_cut_off_does_not_come_back*`, `a_page_that_was_written_before_its_size*`).
+//! Proved by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`, `a_page_that_was_written_before_its_size*`).
 
 use pagewell_frame::refcount::RefScheme;
 

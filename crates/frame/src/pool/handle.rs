@@ -71,6 +71,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 
     /// The block's bytes, to be overwritten, for as long as the block is this handle's. Optimistic readers with a stale frame number may be
     /// reading them; they find out: a release fence here pairs with the acquire fence of their copy.
+    #[inline(always)]
     pub fn bytes(&self) -> RacyBytes<'_> {
         self.overwrite();
         self.pool
@@ -142,6 +143,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         self.publish_as(kind, owner, refs)
     }
 
+    #[inline]
     pub(crate) fn publish_as(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
         assert!(
             kind.may_be_published(),
@@ -166,6 +168,7 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     /// # Panics
     ///
     /// As [`publish`](Self::publish).
+    #[inline(always)]
     pub unsafe fn publish_with(
         self,
         kind: FrameKind,
@@ -297,6 +300,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     /// # Errors
     ///
     /// The handle itself, when there are other references, be it for a moment.
+    #[inline]
     pub fn try_unique(self) -> Result<UniqueFrame<'p, S>, Self> {
         if self.meta().refs.free_if_unique() {
             Ok(self.into_unique())
@@ -323,6 +327,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         }
     }
 
+    #[inline]
     fn into_unique(self) -> UniqueFrame<'p, S> {
         let this = ManuallyDrop::new(self);
         let (_, order) = this.meta().kind();

@@ -9,7 +9,8 @@ use super::request::{Kind, Request};
 /// A storage that takes a request and completes it later: one that is reached by a network, or by a runtime of the program's own.
 ///
 /// It is found by [`Backend::deferred`](crate::Backend::deferred), and must do as the table there says, with [`Request::buffers`] and
-/// [`Request::sources`] for the buffers. Engines hand requests on to it, as many at once as there are.
+/// [`Request::sources`] for the buffers. Engines hand requests on to it, as many at once as there are. A thread of the cache that waits for one page alone calls
+/// [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
     /// Takes `request`, and calls [`Request::complete`] when it is done, from any thread, even before this returns.
     ///

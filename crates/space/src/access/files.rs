@@ -20,7 +20,7 @@
 //!
 //! Proved by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`, `loom_slow_shared_write_vs_unmap`,
 //! `loom_missing_shared_write_vs_unmap`, `loom_private_write_vs_write_to_the_file`, `loom_private_read_vs_first_write`;
-//! by the histories of `pagewell/tests/space_files.rs`.
+//! by the histories of `pagewell/tests/spaces/files.rs`.
 
 use std::sync::Arc;
 

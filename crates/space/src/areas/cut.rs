@@ -33,7 +33,7 @@
 //! waits for none of a file ([`pagewell_cache::MappedFile`]).
 //!
 //! Proved by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`, `loom_cut_vs_fork`,
-//! `loom_cut_vs_move_under_claim`; by the histories of `pagewell/tests/space_files.rs`.
+//! `loom_cut_vs_move_under_claim`; by the histories of `pagewell/tests/spaces/files.rs`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

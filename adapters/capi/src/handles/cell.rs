@@ -1,0 +1,31 @@
+//! A cell whose use the protocol orders; in the models it is loom's, which checks that.
+
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, atomic::AtomicPtr};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, atomic::AtomicPtr};
+
+/// `std`'s cell with loom's interface.
+#[cfg(not(loom))]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// The value, which nobody may be changing.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, work: impl FnOnce(*const T) -> R) -> R {
+        work(self.0.get())
+    }
+
+    /// The value, which nobody else may be using.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, work: impl FnOnce(*mut T) -> R) -> R {
+        work(self.0.get())
+    }
+}

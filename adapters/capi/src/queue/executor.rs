@@ -1,0 +1,370 @@
+//! Requests, from their futures to their completions, and the list of those that are to be polled. The module's text has the protocol.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{c_int, c_void};
+use std::future::Future;
+use std::io;
+use std::mem::replace;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+use library::OwnedPageGuard;
+
+use crate::error::pw_error::*;
+use crate::error::{Failure, Result};
+use crate::file::OpenFile;
+use crate::handles::Counted;
+use crate::pins::{self, Pinned, pw_page};
+
+/// What has become of a request; what a ::pw_callback gets.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types)]
+pub struct pw_completion {
+    /// The request's number, which its submission has given.
+    pub request: u64,
+    /// ::PW_OK, or why it has failed; ::pw_last_error has the text during the callback.
+    pub error: c_int,
+    /// The `errno` behind it, as ::pw_last_errno.
+    pub error_errno: c_int,
+    /// How many bytes were read or written.
+    pub size: usize,
+    /// Of ::pw_submit_append: where the bytes begin. Else where they were asked for, or 0.
+    pub offset: i64,
+    /// Of ::pw_submit_pin: the page, which the program gives back with ::pw_unpin. Else empty.
+    pub page: pw_page,
+}
+
+/// Is called once for each request, by a thread that is in ::pw_queue_run. It may do anything, also submit, cancel and run, but close the queue.
+///
+/// `completion`: what has become of it; only during the call. `user`: what the submission was given.
+///
+/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
+#[allow(non_camel_case_types)]
+pub type pw_callback =
+    Option<unsafe extern "C" fn(completion: *const pw_completion, user: *mut c_void)>;
+
+/// What a future has brought.
+pub(super) enum Outcome {
+    Read(Vec<u8>, Result<usize>),
+    Written(Result<usize>),
+    Appended(Result<(i64, usize)>),
+    Synced(Result<()>),
+    Pinned(Result<OwnedPageGuard>),
+    Canceled,
+}
+
+pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+enum Stage {
+    Working(Work),
+    Done(Outcome),
+    /// Its callback is being called, or was.
+    Over,
+}
+
+/// What a request is asked for, as far as its completion needs it.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Of a read.
+    pub(super) buf: *mut c_void,
+    pub(super) size: usize,
+    pub(super) offset: i64,
+    /// Of a pin.
+    pub(super) page: u64,
+}
+
+impl Asked {
+    pub(super) const NOTHING: Self = Self {
+        buf: std::ptr::null_mut(),
+        size: 0,
+        offset: 0,
+        page: 0,
+    };
+}
+
+/// The program's side of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Program {
+    pub(super) callback: unsafe extern "C" fn(*const pw_completion, *mut c_void),
+    pub(super) user: *mut c_void,
+    pub(super) asked: Asked,
+    /// The handle of the file.
+    pub(super) file: u64,
+}
+
+// SAFETY: the header asks for a function that any thread which runs the queue may call, and leaves the buffer to the library meanwhile.
+unsafe impl Send for Program {}
+// SAFETY: as above; it is only copied.
+unsafe impl Sync for Program {}
+
+/// A request. It is its own waker.
+struct Request {
+    number: u64,
+    program: Program,
+    /// In use until just before the callback, which may close it.
+    file: Mutex<Option<Counted<OpenFile>>>,
+    stage: Mutex<Stage>,
+    is_listed: AtomicBool,
+    queue: Arc<Executor>,
+}
+
+/// The requests of a queue.
+pub(super) struct Executor {
+    /// Readable as long as something is on the list.
+    event: OwnedFd,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    listed: VecDeque<Arc<Request>>,
+    /// Those whose callback was not called yet.
+    requests: HashMap<u64, Arc<Request>>,
+    last: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Wake for Request {
+    fn wake(self: Arc<Self>) {
+        self.list();
+    }
+}
+
+impl Request {
+    /// Puts it on the list, if it is not there: step 2.
+    fn list(self: &Arc<Self>) {
+        // ORDERING: AcqRel: what was done before is seen by the poll that follows a cleared flag, and the other way round.
+        if !self.is_listed.swap(true, Ordering::AcqRel) {
+            let mut state = lock(&self.queue.state);
+            state.listed.push_back(Arc::clone(self));
+            // Under the lock, so that the descriptor says what the list does.
+            self.queue.signal();
+        }
+    }
+
+    /// Polls it, if it is still at work.
+    fn poll(self: &Arc<Self>) -> Option<Outcome> {
+        let mut stage = lock(&self.stage);
+        if let Stage::Working(work) = &mut *stage {
+            let waker = Waker::from(Arc::clone(self));
+            match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(outcome) => *stage = Stage::Done(outcome),
+                Poll::Pending => return None,
+            }
+        }
+        match replace(&mut *stage, Stage::Over) {
+            Stage::Done(outcome) => Some(outcome),
+            other => {
+                *stage = other;
+                None
+            }
+        }
+    }
+
+    /// Tells the program, which may use its file and its queue in the callback.
+    fn finish(&self, outcome: Outcome) {
+        let (completion, failure) = self.completion(outcome);
+        if let Some(failure) = failure {
+            failure.tell();
+        }
+        drop(lock(&self.file).take());
+        // SAFETY: the header asks for a function that may be called so, and that returns.
+        unsafe { (self.program.callback)(&raw const completion, self.program.user) };
+    }
+
+    /// What has become of it, for the program, and the failure.
+    fn completion(&self, outcome: Outcome) -> (pw_completion, Option<Failure>) {
+        let program = self.program;
+        let mut completion = pw_completion {
+            request: self.number,
+            error: 0,
+            error_errno: 0,
+            size: 0,
+            offset: program.asked.offset,
+            page: pw_page::NONE,
+        };
+        let result = match outcome {
+            Outcome::Canceled => Err(Failure::Outcome(PW_ERROR_CANCELED)),
+            Outcome::Written(result) => result.map(|size| completion.size = size),
+            Outcome::Appended(result) => {
+                result.map(|(offset, size)| (completion.offset, completion.size) = (offset, size))
+            }
+            Outcome::Synced(result) => result,
+            Outcome::Read(bytes, result) => result.map(|size| {
+                // SAFETY: the submission has checked the buffer, and it is the library's until the callback begins; the bytes are no more
+                // than it has, and are memory of another owner.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        bytes.as_ptr(),
+                        program.asked.buf.cast(),
+                        size.min(program.asked.size),
+                    )
+                };
+                completion.size = size;
+            }),
+            Outcome::Pinned(result) => result.and_then(|guard| {
+                // SAFETY: (a) it does not borrow.
+                completion.page =
+                    unsafe { pins::keep(program.file, program.asked.page, Pinned::Owned(guard)) }?;
+                completion.size = completion.page.size;
+                Ok(())
+            }),
+        };
+        let failure = result.err();
+        if let Some(failure) = &failure {
+            completion.error = failure.code() as c_int;
+            completion.error_errno = failure.errno();
+        }
+        (completion, failure)
+    }
+}
+
+impl Executor {
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: the call takes numbers only.
+        let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if event < 0 {
+            let error = io::Error::last_os_error();
+            return Err(Failure::System(PW_ERROR_IO, "eventfd", error));
+        }
+        // SAFETY: a new descriptor, which nobody else has.
+        let event = unsafe { OwnedFd::from_raw_fd(event) };
+        Ok(Self {
+            event,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Readable as long as something is on the list.
+    pub(super) fn fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// How many requests there are whose callback was not called yet.
+    pub(super) fn nr_requests(&self) -> usize {
+        lock(&self.state).requests.len()
+    }
+
+    /// Makes the descriptor readable.
+    fn signal(&self) {
+        let one = 1_u64;
+        // SAFETY: our own descriptor, and eight bytes. It fails when the count is full, and then it is readable.
+        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Takes a request off the list; makes the descriptor say whether there are more.
+    fn next(&self) -> Option<Arc<Request>> {
+        let mut state = lock(&self.state);
+        let request = state.listed.pop_front()?;
+        if state.listed.is_empty() {
+            let mut count = 0_u64;
+            // SAFETY: our own descriptor, which does not block, and eight bytes.
+            unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+        }
+        drop(state);
+        // ORDERING: AcqRel, as in `list`: a waker from now on lists it again.
+        request.is_listed.swap(false, Ordering::AcqRel);
+        Some(request)
+    }
+
+    /// Waits until something is on the list, or the time is over: whether there is.
+    fn wait(&self, until: Option<Instant>) -> Result<bool> {
+        let mut event = libc::pollfd {
+            fd: self.event.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let timeout = match until {
+            None => -1,
+            Some(until) => {
+                let rest = until.saturating_duration_since(Instant::now());
+                // Up, so that the time is over when it returns.
+                c_int::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+            }
+        };
+        // SAFETY: one structure of our own.
+        match unsafe { libc::poll(&raw mut event, 1, timeout) } {
+            0 => Ok(false),
+            1.. => Ok(true),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+                error => Err(Failure::System(PW_ERROR_IO, "poll", error)),
+            },
+        }
+    }
+
+    /// Takes a new request: step 1.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        program: Program,
+        file: Counted<OpenFile>,
+        work: Work,
+    ) -> u64 {
+        let mut state = lock(&self.state);
+        state.last += 1;
+        let number = state.last;
+        let request = Arc::new(Request {
+            number,
+            program,
+            file: Mutex::new(Some(file)),
+            stage: Mutex::new(Stage::Working(work)),
+            is_listed: AtomicBool::new(false),
+            queue: Arc::clone(self),
+        });
+        state.requests.insert(number, Arc::clone(&request));
+        drop(state);
+        let waker = Waker::from(Arc::clone(&request));
+        let mut stage = lock(&request.stage);
+        if let Stage::Working(work) = &mut *stage
+            && let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(&waker))
+        {
+            *stage = Stage::Done(outcome);
+            drop(stage);
+            request.list();
+        }
+        number
+    }
+    /// Step 3: calls up to `max` callbacks, and waits for the first one until then; how many were called.
+    pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
+        let mut nr = 0;
+        while nr < max {
+            let Some(request) = self.next() else {
+                if nr != 0 || !self.wait(until)? {
+                    break;
+                }
+                continue;
+            };
+            let Some(outcome) = request.poll() else {
+                continue;
+            };
+            lock(&self.state).requests.remove(&request.number);
+            nr += 1;
+            request.finish(outcome);
+        }
+        Ok(nr)
+    }
+
+    /// Step 4: cancels a request, if it is still at work; whether it was.
+    pub(super) fn cancel(&self, number: u64) -> bool {
+        let Some(request) = lock(&self.state).requests.get(&number).cloned() else {
+            return false;
+        };
+        let mut stage = lock(&request.stage);
+        let Stage::Working(_) = &*stage else {
+            return false;
+        };
+        let work = replace(&mut *stage, Stage::Done(Outcome::Canceled));
+        drop(stage);
+        drop(work);
+        request.list();
+        true
+    }
+}

@@ -1,0 +1,276 @@
+//! Requests of each kind. The module's text has the protocol.
+
+use std::ffi::{c_int, c_void};
+use std::future::Future;
+
+use super::executor::{Asked, Outcome, Program, pw_callback};
+use super::handle::{Queue, pw_queue};
+use crate::arguments::{answer, buffer, bytes, offset as checked_offset, signed};
+use crate::entry::call_with;
+use crate::error::pw_error::*;
+use crate::error::{Failure, Result};
+use crate::file::{OpenFile, pw_file};
+use crate::handles::{Counted, used_counted};
+
+/// Where a submission goes, and who is told.
+struct Submission {
+    queue: *mut pw_queue,
+    file: *mut pw_file,
+    callback: pw_callback,
+    user: *mut c_void,
+    request: *mut u64,
+}
+
+impl Submission {
+    /// Checks it, has its arguments checked and taken by `prepare`, which says what is asked for and makes the maker of the future; and submits that.
+    ///
+    /// # Safety
+    ///
+    /// (a) `request` is null, or good for writes.
+    unsafe fn make<W, F>(self, prepare: impl FnOnce() -> Result<(Asked, W)>) -> c_int
+    where
+        W: FnOnce(Counted<OpenFile>) -> F,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        call_with::<OpenFile>(self.file as u64, || {
+            let queue = used_counted::<Queue>(self.queue as u64)?;
+            let file = used_counted::<OpenFile>(self.file as u64)?;
+            let callback = self
+                .callback
+                .ok_or_else(|| Failure::argument("the callback is null"))?;
+            let (asked, work) = prepare()?;
+            let program = Program {
+                callback,
+                user: self.user,
+                asked,
+                file: self.file as u64,
+            };
+            let number = queue.0.submit(program, file.again(), Box::pin(work(file)));
+            if self.request.is_null() {
+                return Ok(());
+            }
+            // SAFETY: (a).
+            unsafe { answer(self.request, number) }
+        })
+    }
+}
+
+/// Makes a vector of so many zeros; an error where the system has no memory for it.
+fn zeros(size: usize) -> Result<Vec<u8>> {
+    let mut buf = Vec::new();
+    buf.try_reserve_exact(size)
+        .map_err(|_| Failure::Ours(PW_ERROR_OUT_OF_MEMORY, format!("{size} bytes").into()))?;
+    buf.resize(size, 0);
+    Ok(buf)
+}
+
+/// Makes a copy of the program's bytes.
+fn copied(given: &[u8]) -> Result<Vec<u8>> {
+    let mut buf = Vec::new();
+    buf.try_reserve_exact(given.len()).map_err(|_| {
+        Failure::Ours(
+            PW_ERROR_OUT_OF_MEMORY,
+            format!("{} bytes", given.len()).into(),
+        )
+    })?;
+    buf.extend_from_slice(given);
+    Ok(buf)
+}
+
+/// Reads as ::pw_read, without waiting. The callback gets how many bytes were read.
+///
+/// `buf`: gets the bytes; it is the library's until the callback. `request`: null, or gets the number of the request. `callback`, `user`: what is called when it is done.
+///
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; then there is no callback. All else goes to the callback.
+///
+/// Threads: any, several with one queue and one file. Until the callback ::pw_close of the file is ::PW_ERROR_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_submit_read(
+    queue: *mut pw_queue,
+    file: *mut pw_file,
+    buf: *mut c_void,
+    size: usize,
+    offset: i64,
+    callback: pw_callback,
+    user: *mut c_void,
+    request: *mut u64,
+) -> c_int {
+    let to = Submission {
+        queue,
+        file,
+        callback,
+        user,
+        request,
+    };
+    let prepare = || {
+        // SAFETY: only checked here.
+        unsafe { buffer(buf, size) }?;
+        let (vec, at) = (zeros(size)?, checked_offset(offset)?);
+        let asked = Asked {
+            buf,
+            size,
+            offset,
+            ..Asked::NOTHING
+        };
+        Ok((asked, move |file: Counted<OpenFile>| async move {
+            let (vec, result) = file.file().read_at_async(vec, at).await;
+            Outcome::Read(vec, result.map_err(Failure::from))
+        }))
+    };
+    // SAFETY: (a) the caller's duty.
+    unsafe { to.make(prepare) }
+}
+
+/// Writes as ::pw_write, without waiting. The callback gets how many bytes were written.
+///
+/// `buf`: is copied; the program has it back when this returns. `request`, `callback`, `user`: as of ::pw_submit_read.
+///
+/// Errors: as ::pw_submit_read.
+///
+/// Threads: as ::pw_submit_read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_submit_write(
+    queue: *mut pw_queue,
+    file: *mut pw_file,
+    buf: *const c_void,
+    size: usize,
+    offset: i64,
+    callback: pw_callback,
+    user: *mut c_void,
+    request: *mut u64,
+) -> c_int {
+    let to = Submission {
+        queue,
+        file,
+        callback,
+        user,
+        request,
+    };
+    let prepare = || {
+        // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
+        let (vec, at) = (
+            copied(unsafe { bytes(buf, size) }?)?,
+            checked_offset(offset)?,
+        );
+        let asked = Asked {
+            size,
+            offset,
+            ..Asked::NOTHING
+        };
+        Ok((asked, move |file: Counted<OpenFile>| async move {
+            let (_, result) = file.file().write_at_async(vec, at).await;
+            Outcome::Written(result.map_err(Failure::from))
+        }))
+    };
+    // SAFETY: (a) the caller's duty.
+    unsafe { to.make(prepare) }
+}
+
+/// Appends as ::pw_append, without waiting. The callback gets where the bytes begin. Several that are on their way at once may be appended in any order.
+///
+/// `buf`: is copied; the program has it back when this returns. `request`, `callback`, `user`: as of ::pw_submit_read.
+///
+/// Errors: as ::pw_submit_read.
+///
+/// Threads: as ::pw_submit_read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_submit_append(
+    queue: *mut pw_queue,
+    file: *mut pw_file,
+    buf: *const c_void,
+    size: usize,
+    callback: pw_callback,
+    user: *mut c_void,
+    request: *mut u64,
+) -> c_int {
+    let to = Submission {
+        queue,
+        file,
+        callback,
+        user,
+        request,
+    };
+    let prepare = || {
+        // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
+        let vec = copied(unsafe { bytes(buf, size) }?)?;
+        let asked = Asked {
+            size,
+            ..Asked::NOTHING
+        };
+        Ok((asked, move |file: Counted<OpenFile>| async move {
+            let (_, result) = file.file().append_async(vec).await;
+            let place = result.map(|place| (signed(place.start), size));
+            Outcome::Appended(place.map_err(Failure::from))
+        }))
+    };
+    // SAFETY: (a) the caller's duty.
+    unsafe { to.make(prepare) }
+}
+
+/// Syncs as ::pw_sync_data, without waiting: what was written before this call.
+///
+/// `request`, `callback`, `user`: as of ::pw_submit_read.
+///
+/// Errors: as ::pw_submit_read.
+///
+/// Threads: as ::pw_submit_read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_submit_sync_data(
+    queue: *mut pw_queue,
+    file: *mut pw_file,
+    callback: pw_callback,
+    user: *mut c_void,
+    request: *mut u64,
+) -> c_int {
+    let to = Submission {
+        queue,
+        file,
+        callback,
+        user,
+        request,
+    };
+    let prepare = || {
+        Ok((Asked::NOTHING, |file: Counted<OpenFile>| async move {
+            Outcome::Synced(file.file().sync_data_async().await.map_err(Failure::from))
+        }))
+    };
+    // SAFETY: (a) the caller's duty.
+    unsafe { to.make(prepare) }
+}
+
+/// Pins as ::pw_pin, without waiting. The callback gets the page.
+///
+/// `page_number`: the page. `request`, `callback`, `user`: as of ::pw_submit_read.
+///
+/// Errors: as ::pw_submit_read.
+///
+/// Threads: as ::pw_submit_read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_submit_pin(
+    queue: *mut pw_queue,
+    file: *mut pw_file,
+    page_number: u64,
+    callback: pw_callback,
+    user: *mut c_void,
+    request: *mut u64,
+) -> c_int {
+    let to = Submission {
+        queue,
+        file,
+        callback,
+        user,
+        request,
+    };
+    let prepare = || {
+        let asked = Asked {
+            page: page_number,
+            ..Asked::NOTHING
+        };
+        Ok((asked, move |file: Counted<OpenFile>| async move {
+            let pinned = file.file().pin_async(page_number).await;
+            Outcome::Pinned(pinned.map_err(Failure::from))
+        }))
+    };
+    // SAFETY: (a) the caller's duty.
+    unsafe { to.make(prepare) }
+}

@@ -1,0 +1,97 @@
+//! Which missing pages go into one request.
+
+use std::ops::Range;
+
+/// Pieces that one request is for: what it asks for, and which they are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) range: Range<u64>,
+    /// Numbers of pieces, in the order of their positions.
+    pub(crate) pieces: Vec<usize>,
+}
+
+/// Of what lies between pieces, at most this share of what they want is asked for too.
+const SHARE: u64 = 16;
+
+/// Puts `pieces`, ranges of bytes that are not empty, into requests: neighbours into one, across a gap of up to `gap` bytes, as long as the gaps of a request
+/// are a sixteenth of its pieces or less, and it is for at most `most` bytes. (A piece that is larger is a request by itself.)
+pub(crate) fn runs(pieces: &[Range<u64>], gap: u64, most: u64) -> Vec<Run> {
+    let mut order: Vec<usize> = (0..pieces.len()).collect();
+    order.sort_by_key(|nr| (pieces[*nr].start, pieces[*nr].end));
+    let mut runs: Vec<Run> = Vec::new();
+    let mut wasted = 0;
+    let mut wanted = 0;
+    for nr in order {
+        let piece = &pieces[nr];
+        let len = piece.end - piece.start;
+        if let Some(run) = runs.last_mut() {
+            let between = piece.start.saturating_sub(run.range.end);
+            let end = run.range.end.max(piece.end);
+            let is_near = between <= gap && (wasted + between) * SHARE <= wanted + len;
+            if is_near && end - run.range.start <= most {
+                run.range.end = end;
+                run.pieces.push(nr);
+                wasted += between;
+                wanted += len;
+                continue;
+            }
+        }
+        runs.push(Run {
+            range: piece.clone(),
+            pieces: vec![nr],
+        });
+        wasted = 0;
+        wanted = len;
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn neighbours_are_merged_and_what_is_far_is_not() {
+        let pieces = [100..200, 0..64, 64..100, 1000..1100, 210..900];
+        let runs = runs(&pieces, 50, 2000);
+        let expected = vec![
+            Run {
+                range: 0..900,
+                pieces: vec![1, 2, 0, 4],
+            },
+            Run {
+                range: 1000..1100,
+                pieces: vec![3],
+            },
+        ];
+        assert_eq!(runs, expected);
+    }
+
+    #[test]
+    fn a_gap_is_read_only_if_little_beside_what_is_wanted() {
+        assert_eq!(runs(&[0..16, 20..36], 100, 1000).len(), 2);
+        assert_eq!(runs(&[0..160, 164..324], 100, 1000).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn each_piece_is_in_one_request_that_is_not_too_large(
+            starts in prop::collection::vec((0_u64..5000, 1_u64..300), 0..40),
+            gap in 0_u64..200,
+            most in 1_u64..2000,
+        ) {
+            let pieces: Vec<_> = starts.iter().map(|(start, len)| *start..start + len).collect();
+            let runs = runs(&pieces, gap, most);
+            let mut seen = vec![0; pieces.len()];
+            for run in &runs {
+                for nr in &run.pieces {
+                    seen[*nr] += 1;
+                    prop_assert!(run.range.start <= pieces[*nr].start && pieces[*nr].end <= run.range.end);
+                }
+                prop_assert!(run.pieces.len() == 1 || run.range.end - run.range.start <= most);
+            }
+            prop_assert!(seen.iter().all(|nr| *nr == 1));
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! An object as a storage of the cache.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use pagewell::io::engine::{Deferred, Kind, Request};
+use pagewell::io::{Backend, FileId, RacyBytes};
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
+
+use super::filling::Filling;
+use super::merge;
+use super::traffic::Traffic;
+use crate::error::Shared;
+use crate::fetch::same::is_same;
+use crate::tier::disk::Tier;
+use crate::tier::{Identity, Key};
+
+/// No device of the system: objects are told from each other by a number of their own.
+const DEVICE: u64 = u64::from_be_bytes(*b"objects\0");
+
+/// A state of an object in the store, from which the cache reads.
+#[derive(Clone)]
+pub(crate) struct Object(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn ObjectStore>,
+    traffic: Arc<Traffic>,
+    runtime: Handle,
+    meta: ObjectMeta,
+    id: FileId,
+    waiting: Mutex<Waiting>,
+    tier: Option<OfTier>,
+}
+
+/// The tier on a disk, and what pages of the object are kept under there.
+pub(crate) struct OfTier {
+    pub(crate) tier: Arc<Tier>,
+    pub(crate) identity: Identity,
+    pub(crate) page_size: u64,
+}
+
+/// What is to be done next.
+#[derive(Default)]
+struct Waiting {
+    /// Bytes that came before anybody asked for pages, and where they begin.
+    come: Option<(u64, Bytes)>,
+    /// Requests that are collected.
+    requests: Vec<Filling>,
+}
+
+/// What was collected is asked for by a task. If that is dropped, with its runtime, all of it fails.
+struct Collected(Option<Arc<Inner>>);
+
+impl Drop for Collected {
+    fn drop(&mut self) {
+        if let Some(inner) = &self.0 {
+            let requests = std::mem::take(&mut inner.waiting().requests);
+            // Without the lock: who waits for them is told.
+            drop(requests);
+        }
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({})", self.0.meta.location)
+    }
+}
+
+impl Object {
+    /// The object of `meta`; requests to the store run on `runtime`.
+    pub(crate) fn new(
+        store: Arc<dyn ObjectStore>,
+        traffic: Arc<Traffic>,
+        runtime: Handle,
+        meta: ObjectMeta,
+        tier: Option<OfTier>,
+    ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = FileId {
+            device: DEVICE,
+            // ORDERING: Relaxed; a number that nobody else gets.
+            inode: NEXT.fetch_add(1, Ordering::Relaxed),
+        };
+        Self(Arc::new(Inner {
+            store,
+            traffic,
+            runtime,
+            meta,
+            id,
+            waiting: Mutex::default(),
+            tier,
+        }))
+    }
+
+    /// The bytes in `range`, for who has no frames to read them into.
+    pub(crate) async fn fetch_around(&self, range: Range<u64>) -> Result<Bytes, Shared> {
+        let inner = &self.0;
+        let _permit = inner.traffic.permits.acquire().await;
+        let result = inner.answer(&range).await?;
+        let bytes = result.bytes().await.map_err(Shared::of_known)?;
+        inner.traffic.counters.bytes_fetched.add(bytes.len() as u64);
+        if bytes.len() as u64 != range.end - range.start {
+            return Err(inner.cut(&range, range.start + bytes.len() as u64));
+        }
+        Ok(bytes)
+    }
+
+    /// Keeps bytes that have come, from `pos` on, for who asks next; in the place of those before.
+    pub(crate) fn keep(&self, come: Option<(u64, Bytes)>) {
+        self.0.waiting().come = come;
+    }
+}
+
+impl Inner {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request, to be made with others that come at the same time.
+    fn collect(self: &Arc<Self>, filling: Filling) {
+        let mut waiting = self.waiting();
+        waiting.requests.push(filling);
+        if waiting.requests.len() == 1 {
+            drop(waiting);
+            let collected = Collected(Some(Arc::clone(self)));
+            self.runtime.spawn(Self::fetch_all(collected));
+        }
+    }
+
+    /// The pages of a request, with their keys in the tier.
+    fn pages<'t>(
+        tier: &'t OfTier,
+        filling: &Filling,
+    ) -> impl Iterator<Item = (Key, Range<u64>)> + use<'t> {
+        let range = filling.range();
+        let first = range.start / tier.page_size;
+        (first..range.end.div_ceil(tier.page_size)).map(move |page| {
+            let start = page * tier.page_size;
+            let end = range.end.min(start + tier.page_size);
+            (tier.identity.key(page), start.max(range.start)..end)
+        })
+    }
+
+    /// Whether all pages of a request seem to be on the disk.
+    fn is_on_disk(&self, filling: &Filling) -> bool {
+        let Some(tier) = &self.tier else {
+            return false;
+        };
+        Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
+    }
+
+    /// Fills a request from the disk; gives it back if a page is not there any more, or is damaged.
+    fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
+        if let Some(tier) = &self.tier {
+            for (key, range) in Self::pages(tier, &filling) {
+                match tier.tier.read(key) {
+                    Some(bytes) if bytes.len() as u64 == range.end - range.start => {
+                        filling.copy(&bytes.into(), range.start);
+                    }
+                    _ => return Some(filling),
+                }
+            }
+        }
+        filling.done();
+        None
+    }
+
+    /// Keeps the pages of a request, which are whole, on the disk.
+    fn keep_on_disk(&self, filling: &Filling) {
+        let Some(tier) = &self.tier else {
+            return;
+        };
+        for (key, range) in Self::pages(tier, filling) {
+            if range.start % tier.page_size == 0 && tier.tier.keeps(key) {
+                tier.tier.keep(key, filling.bytes(range));
+            }
+        }
+    }
+
+    /// Asks for what was collected.
+    async fn fetch_all(mut collected: Collected) {
+        // What is asked for at once (the pages of a batch, the ranges of a call) comes in several requests, from one thread without a pause.
+        tokio::task::yield_now().await;
+        // Requests that come from now on are the next task's.
+        let Some(inner) = collected.0.take() else {
+            return;
+        };
+        let fillings = std::mem::take(&mut inner.waiting().requests);
+        let pieces: Vec<_> = fillings.iter().map(Filling::range).collect();
+        let runs = merge::runs(&pieces, inner.traffic.gap(), inner.traffic.most_bytes());
+        let counters = &inner.traffic.counters;
+        counters.nr_merged.add((pieces.len() - runs.len()) as u64);
+        counters
+            .bytes_missing
+            .add(pieces.iter().map(|piece| piece.end - piece.start).sum());
+        let mut fillings: Vec<_> = fillings.into_iter().map(Some).collect();
+        for run in runs {
+            let of_run = run
+                .pieces
+                .iter()
+                .filter_map(|nr| fillings[*nr].take())
+                .collect();
+            let span =
+                tracing::debug_span!("fetch", object = %inner.meta.location, range = ?run.range);
+            tokio::spawn(Arc::clone(&inner).fetch(run.range, of_run).instrument(span));
+        }
+    }
+
+    /// Makes one request for all of `fillings`, which are in the order of their positions, and in `range`.
+    async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
+        let mut fillings = fillings.into_iter();
+        if let Err(error) = self.fill(range, &mut fillings).await {
+            self.traffic.counters.nr_failed.add(1);
+            tracing::debug!(%error, "a request failed");
+            for filling in fillings {
+                filling.fail(error.clone());
+            }
+        }
+    }
+
+    async fn fill(
+        &self,
+        range: Range<u64>,
+        fillings: &mut std::vec::IntoIter<Filling>,
+    ) -> Result<(), Shared> {
+        // (It is never closed.)
+        let _permit = self.traffic.permits.acquire().await;
+        let begun = Instant::now();
+        let result = self.answer(&range).await?;
+        let mut stream = result.into_stream();
+        let (mut pos, mut first) = (range.start, None);
+        while let Some(bytes) = stream.next().await {
+            let bytes = bytes.map_err(Shared::of_known)?;
+            first.get_or_insert_with(|| begun.elapsed());
+            for filling in fillings.as_slice() {
+                if filling.range().start >= pos + bytes.len() as u64 {
+                    break;
+                }
+                filling.copy(&bytes, pos);
+            }
+            pos += bytes.len() as u64;
+            if pos > range.end {
+                break;
+            }
+            // What is whole need not wait for the rest.
+            while fillings
+                .as_slice()
+                .first()
+                .is_some_and(|filling| filling.range().end <= pos)
+            {
+                if let Some(filling) = fillings.next() {
+                    self.keep_on_disk(&filling);
+                    filling.done();
+                }
+            }
+        }
+        if pos != range.end {
+            return Err(self.cut(&range, pos));
+        }
+        let first = first.unwrap_or_default();
+        self.traffic
+            .counters
+            .bytes_fetched
+            .add(range.end - range.start);
+        self.traffic
+            .note(first, begun.elapsed() - first, range.end - range.start);
+        Ok(())
+    }
+
+    /// The answer of the store, if it is of the object that is known, and of this range.
+    async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
+        let result = self.request(range).await?;
+        if !is_same(&self.meta, &result.meta) {
+            return Err(Shared::changed(&self.meta.location));
+        }
+        if result.range != *range {
+            return Err(Shared::broken(format!(
+                "{}: the store was asked for bytes {range:?}, and gave {:?}",
+                self.meta.location, result.range
+            )));
+        }
+        Ok(result)
+    }
+
+    fn cut(&self, range: &Range<u64>, end: u64) -> Shared {
+        Shared::broken(format!(
+            "{}: of bytes {range:?} the store gave those up to {end}",
+            self.meta.location
+        ))
+    }
+
+    /// The answer of the store. If it is late, it is asked again, and whoever answers first counts.
+    async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: self.meta.e_tag.clone(),
+            version: self.meta.version.clone(),
+            ..GetOptions::default()
+        };
+        let ask = || {
+            self.traffic.counters.nr_requests.add(1);
+            self.store.get_opts(&self.meta.location, options.clone())
+        };
+        let mut first = ask();
+        if self.traffic.hedge {
+            let late = tokio::time::sleep(self.traffic.late());
+            first = match select(first, std::pin::pin!(late)).await {
+                Either::Left((answer, _)) => return answer.map_err(Shared::of_known),
+                Either::Right(((), first)) => first,
+            };
+            self.traffic.counters.nr_hedged.add(1);
+            return match select(first, ask()).await {
+                Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
+                // The one that failed may have been unlucky.
+                Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => {
+                    other.await.map_err(Shared::of_known)
+                }
+            };
+        }
+        first.await.map_err(Shared::of_known)
+    }
+}
+
+impl Deferred for Object {
+    fn start(&self, request: Request) {
+        if request.kind() != Kind::Read {
+            let error = io::Error::new(
+                io::ErrorKind::Unsupported,
+                "objects are not written through pages",
+            );
+            request.complete(Err(error));
+            return;
+        }
+        let filling = Filling::new(request, self.0.meta.size);
+        let range = filling.range();
+        let waiting = self.0.waiting();
+        let has_come = waiting.come.as_ref().is_some_and(|(pos, bytes)| {
+            *pos <= range.start && range.end <= pos + bytes.len() as u64
+        });
+        if range.is_empty() || has_come {
+            if let Some((pos, bytes)) = &waiting.come {
+                filling.copy(bytes, *pos);
+            }
+            drop(waiting);
+            self.0.keep_on_disk(&filling);
+            filling.done();
+            return;
+        }
+        if self.0.is_on_disk(&filling) {
+            drop(waiting);
+            let inner = Arc::clone(&self.0);
+            self.0.runtime.spawn_blocking(move || {
+                if let Some(filling) = inner.read_from_disk(filling) {
+                    inner.collect(filling);
+                }
+            });
+            return;
+        }
+        drop(waiting);
+        self.0.collect(filling);
+    }
+}
+
+impl Backend for Object {
+    /// For a thread of the cache that waits. (No thread of the runtime does: everything here is asked for by futures.)
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        let len: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let end = pos.saturating_add(len as u64).min(self.0.meta.size);
+        if pos >= end {
+            return Ok(0);
+        }
+        let (sender, answer) = std::sync::mpsc::sync_channel(1);
+        let object = self.clone();
+        self.0.runtime.spawn(async move {
+            let _ = sender.send(object.fetch_around(pos..end).await);
+        });
+        let ended = || io::Error::other("the runtime of the store has ended");
+        let bytes = answer
+            .recv()
+            .map_err(|_| ended())?
+            .map_err(Shared::into_io)?;
+        let mut rest = &bytes[..];
+        for buf in bufs {
+            let (now, later) = rest.split_at(rest.len().min(buf.len()));
+            buf.copy_from(0, now);
+            rest = later;
+        }
+        Ok(bytes.len())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.meta.size)
+    }
+
+    fn id(&self) -> FileId {
+        self.0.id
+    }
+
+    fn deferred(&self) -> Option<&dyn Deferred> {
+        Some(self)
+    }
+}

@@ -1,0 +1,121 @@
+//! How many requests there are at once, and what is known of how long they take.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::metrics::Counters;
+
+/// What is assumed before anything was measured: a store in the same region.
+const FIRST: Pace = Pace {
+    latency: 0.02,
+    bytes_per_second: 50e6,
+};
+
+/// How much a new figure changes what is believed.
+const WEIGHT: f64 = 0.2;
+
+/// The largest gap between pages that one request may span.
+const MOST_GAP: u64 = 1 << 20;
+
+/// The bounds of what one request is for.
+const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
+
+/// What requests have in common.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    /// As many permits as there may be requests at once.
+    pub(crate) permits: Semaphore,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) hedge: bool,
+    pace: Mutex<Pace>,
+}
+
+/// How long requests take.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Seconds to the first byte.
+    latency: f64,
+    bytes_per_second: f64,
+}
+
+impl Traffic {
+    pub(crate) fn new(most: usize, hedge: bool) -> Self {
+        Self {
+            permits: Semaphore::new(most),
+            counters: Arc::default(),
+            hedge,
+            pace: Mutex::new(FIRST),
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        *self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request has taken so long to its first byte, and then so long for so many bytes.
+    pub(crate) fn note(&self, first: Duration, rest: Duration, bytes: u64) {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.latency += WEIGHT * (first.as_secs_f64() - pace.latency);
+        // What comes at once with the first byte says nothing of throughput.
+        if bytes >= 256 << 10 && rest >= Duration::from_micros(100) {
+            let now = bytes as f64 / rest.as_secs_f64();
+            pace.bytes_per_second += WEIGHT * (now - pace.bytes_per_second);
+        }
+    }
+
+    /// How many bytes come in the time in which a request waits for its first: a gap of less is cheaper to read than another request.
+    pub(crate) fn gap(&self) -> u64 {
+        let pace = self.pace();
+        ((pace.latency * pace.bytes_per_second) as u64).min(MOST_GAP)
+    }
+
+    /// How much one request is for at the most. What takes longer than four latencies is better asked for by two requests at once.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        let pace = self.pace();
+        let [least, most] = MOST_BYTES;
+        ((4.0 * pace.latency * pace.bytes_per_second) as u64).clamp(least, most)
+    }
+
+    /// After how long without a first byte a request is late.
+    pub(crate) fn late(&self) -> Duration {
+        Duration::from_secs_f64((3.0 * self.pace().latency).max(0.005))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_and_sizes_follow_what_was_measured_within_bounds() {
+        let traffic = Traffic::new(1, false);
+        let near = Duration::from_micros(200);
+        for _ in 0..50 {
+            traffic.note(near, Duration::from_millis(1), 1 << 20);
+        }
+        // 200 us at 1 GiB a second are 200 KiB.
+        assert!(
+            (150 << 10..250 << 10).contains(&traffic.gap()),
+            "{}",
+            traffic.gap()
+        );
+        assert_eq!(traffic.most_bytes(), MOST_BYTES[0]);
+        assert!(traffic.late() >= Duration::from_millis(5));
+        for _ in 0..50 {
+            traffic.note(
+                Duration::from_millis(50),
+                Duration::from_millis(10),
+                1 << 20,
+            );
+        }
+        assert_eq!(traffic.gap(), MOST_GAP);
+        assert_eq!(traffic.most_bytes(), MOST_BYTES[1]);
+        let late = traffic.late();
+        assert!(
+            (Duration::from_millis(140)..=Duration::from_millis(151)).contains(&late),
+            "{late:?}"
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! How an object becomes known: by the first request for its bytes, so that it costs no request of its own.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::{FutureExt as _, TryFutureExt as _};
+use object_store::path::Path;
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use pagewell::{Advice, Cache, OpenOptions};
+use tokio::runtime::Handle;
+
+use super::closer::Closer;
+use super::known::{Known, Opened};
+use super::table::{Look, Outcome, Table};
+use crate::error::{Shared, generic};
+use crate::fetch::object::{Object, OfTier};
+use crate::fetch::same::is_same;
+use crate::fetch::traffic::Traffic;
+use crate::tier::Identity;
+use crate::tier::disk::Tier;
+
+/// How much the first request asks for at the most.
+const MOST_AT_FIRST: u64 = 4 << 20;
+
+/// What opens objects.
+pub(crate) struct Opener {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) cache: Cache,
+    pub(crate) options: OpenOptions,
+    pub(crate) page_size: u64,
+    pub(crate) table: Table,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) closer: Closer,
+    pub(crate) tier: Option<Arc<Tier>>,
+}
+
+impl Opener {
+    /// The object at `location`, which is to be read from: `range` of it is asked for if it is not known.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        location: &Path,
+        range: Option<&GetRange>,
+    ) -> Outcome {
+        let look = self.table.look(location, |nr, before| {
+            let (opener, location, range) = (Arc::clone(self), location.clone(), range.cloned());
+            // A task of its own, so that it goes on if who asked first goes away.
+            let task = Handle::current().spawn(async move {
+                let outcome = match before {
+                    Some(before) => opener.check(&location, before).await,
+                    None => opener.learn(&location, range).await,
+                };
+                opener.table.opened(&location, nr, &outcome);
+                outcome
+            });
+            task.unwrap_or_else(|error| Err(Shared::new(generic(error))))
+                .boxed()
+                .shared()
+        });
+        match look {
+            Look::Known(known) => Ok(known),
+            Look::Opening(opening) => opening.await,
+        }
+    }
+
+    /// Asks whether an object is the one that was known.
+    async fn check(&self, location: &Path, before: Arc<Known>) -> Outcome {
+        self.traffic.counters.nr_checked.add(1);
+        let head = self.head(location).await?;
+        if is_same(&before.meta, &head.meta) {
+            before.touch();
+            return Ok(before);
+        }
+        self.traffic.counters.nr_forgotten.add(1);
+        self.know(head.meta, head.attributes, None).await
+    }
+
+    async fn head(&self, location: &Path) -> Result<GetResult, Shared> {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        self.store
+            .get_opts(location, options)
+            .await
+            .map_err(Shared::new)
+    }
+
+    /// Asks for the first bytes that are wanted, and learns from the answer what the object is.
+    async fn learn(&self, location: &Path, range: Option<GetRange>) -> Outcome {
+        let asked = self.first_range(range);
+        let options = GetOptions {
+            range: Some(asked.clone()),
+            ..GetOptions::default()
+        };
+        self.traffic.counters.nr_requests.add(1);
+        // (Permits are of requests for pages; this one is alone.)
+        match self.store.get_opts(location, options).await {
+            Ok(result) => {
+                let (start, size) = (result.range.start, result.meta.size);
+                let (meta, attributes, range) = (
+                    result.meta.clone(),
+                    result.attributes.clone(),
+                    result.range.clone(),
+                );
+                let bytes = result.bytes().await.map_err(Shared::new)?;
+                if asked.as_range(size).ok() != Some(range.clone())
+                    || range.end - range.start != bytes.len() as u64
+                {
+                    return Err(Shared::broken(format!(
+                        "{location}: the store was asked for {asked}, and has given {} bytes as {range:?} of {size}",
+                        bytes.len()
+                    )));
+                }
+                self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
+                self.know(meta, attributes, Some((start, bytes))).await
+            }
+            Err(
+                error @ (Error::NotFound { .. }
+                | Error::PermissionDenied { .. }
+                | Error::Unauthenticated { .. }
+                | Error::InvalidPath { .. }),
+            ) => Err(Shared::new(error)),
+            // An empty object has no range, and others may have no such one: it is asked for without.
+            Err(_) => {
+                let head = self.head(location).await?;
+                self.know(head.meta, head.attributes, None).await
+            }
+        }
+    }
+
+    /// Whole pages around what is wanted, as far as that can be said without the size.
+    fn first_range(&self, range: Option<GetRange>) -> GetRange {
+        let page = self.page_size;
+        let from = |start: u64| {
+            let start = start - start % page;
+            start..start.saturating_add(MOST_AT_FIRST)
+        };
+        match range {
+            Some(GetRange::Bounded(range)) => {
+                let all = from(range.start);
+                let end = range
+                    .end
+                    .checked_next_multiple_of(page)
+                    .unwrap_or(range.end);
+                GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
+            }
+            Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
+            // With the page in which it begins, wherever that is.
+            Some(GetRange::Suffix(len)) if len <= MOST_AT_FIRST => GetRange::Suffix(len + page),
+            Some(GetRange::Suffix(_)) => GetRange::Suffix(MOST_AT_FIRST),
+            None => GetRange::Bounded(from(0)),
+        }
+    }
+
+    /// The object that the store has told of, of which `come` has come already.
+    async fn know(
+        &self,
+        meta: ObjectMeta,
+        attributes: Attributes,
+        come: Option<(u64, Bytes)>,
+    ) -> Outcome {
+        let tier = self.tier.as_ref().map(|tier| OfTier {
+            tier: Arc::clone(tier),
+            identity: Identity::new(&self.store.to_string(), &meta),
+            page_size: self.page_size,
+        });
+        let object = Object::new(
+            Arc::clone(&self.store),
+            Arc::clone(&self.traffic),
+            Handle::current(),
+            meta.clone(),
+            tier,
+        );
+        let location = meta.location.to_string();
+        let file = self
+            .cache
+            .open_backend_with(object.clone(), location, &self.options)
+            .map_err(Shared::of_cache)?;
+        self.traffic.counters.nr_opened.add(1);
+        // What is read ahead is decided here ([`crate::read::pieces`]): a page that nobody wants costs a request.
+        file.advise(0..0, Advice::Random)
+            .map_err(Shared::of_cache)?;
+        let file = Opened::new(file, self.closer.clone());
+        let known = Arc::new(Known::new(meta, attributes, object.clone(), file));
+        if let Some((pos, bytes)) = come {
+            let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.meta.size);
+            object.keep(Some((pos, bytes)));
+            // Into the cache. What does not get there is asked for again by who wants it.
+            join_all(pages.map(|page| known.file.pin_async(page))).await;
+            object.keep(None);
+        }
+        Ok(known)
+    }
+
+    /// The pages all of whose bytes are in `range` of an object of so many bytes.
+    fn whole_pages(&self, range: Range<u64>, size: u64) -> Range<u64> {
+        let end = if range.end == size {
+            size.div_ceil(self.page_size)
+        } else {
+            range.end / self.page_size
+        };
+        range.start.div_ceil(self.page_size)..end
+    }
+}

@@ -1,0 +1,131 @@
+//! One range of a known object as bytes: a pin of the page, or a copy.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pagewell::{ErrorKind, OwnedPageGuard};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::Shared;
+use crate::fetch::traffic::Traffic;
+use crate::objects::known::Known;
+
+/// What answers are made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers {
+    pub(crate) traffic: Arc<Traffic>,
+    /// As many permits as there may be pages pinned at once.
+    pub(crate) pins: Arc<Semaphore>,
+}
+
+/// A page that an answer has pinned, until the last part of the answer is dropped.
+struct Pinned {
+    guard: OwnedPageGuard,
+    range: Range<usize>,
+    /// After the guard, which may have a share of the file: it is not to be the last.
+    _known: Arc<Known>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Pinned {
+    fn as_ref(&self) -> &[u8] {
+        // In bounds: it was looked at when this was made, and a guard's bytes are always as many.
+        self.guard.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl Answers {
+    /// The bytes in `range`, which the object has.
+    pub(crate) async fn read(
+        &self,
+        known: &Arc<Known>,
+        range: Range<u64>,
+    ) -> Result<Bytes, Shared> {
+        let counters = &self.traffic.counters;
+        counters.nr_reads.add(1);
+        counters.bytes_read.add(range.end - range.start);
+        match self.pin(known, &range).await? {
+            Some(bytes) => Ok(bytes),
+            None => self.copy(known, range).await,
+        }
+    }
+
+    /// Without a copy, if the range is in one page, and worth to keep that page for.
+    async fn pin(&self, known: &Arc<Known>, range: &Range<u64>) -> Result<Option<Bytes>, Shared> {
+        let page_size = known.file.page_size() as u64;
+        let page = range.start / page_size;
+        let is_in_page = range.end <= (page + 1) * page_size;
+        if !is_in_page || (range.end - range.start) * 4 < page_size {
+            return Ok(None);
+        }
+        let Ok(permit) = Arc::clone(&self.pins).try_acquire_owned() else {
+            self.traffic.counters.nr_copied_at_bound.add(1);
+            return Ok(None);
+        };
+        let guard = match known.file.pin_async(page).await {
+            Ok(guard) => guard,
+            Err(error) if error.kind() == ErrorKind::OutOfFrames => return Ok(None),
+            Err(error) => return Err(Shared::of_cache(error)),
+        };
+        let start = (range.start - page * page_size) as usize;
+        let range = start..start + (range.end - range.start) as usize;
+        if range.end > guard.len() {
+            return Err(Shared::changed(&known.meta.location));
+        }
+        self.traffic.counters.nr_pinned.add(1);
+        let pinned = Pinned {
+            guard,
+            range,
+            _known: Arc::clone(known),
+            _permit: permit,
+        };
+        Ok(Some(Bytes::from_owner(pinned)))
+    }
+
+    async fn copy(&self, known: &Arc<Known>, range: Range<u64>) -> Result<Bytes, Shared> {
+        let len = usize::try_from(range.end - range.start)
+            .map_err(|_| Shared::broken(format!("a range of {range:?} is more than memory has")))?;
+        let page_size = known.file.page_size() as u64;
+        if range.start / page_size != (range.end.max(1) - 1) / page_size {
+            // All that is missing is asked for at once.
+            known
+                .file
+                .prefetch(std::slice::from_ref(&range))
+                .map_err(Shared::of_cache)?;
+        }
+        let mut all = Vec::new();
+        loop {
+            let start = range.start + all.len() as u64;
+            let (bytes, result) = known
+                .file
+                .read_at_async(vec![0; len - all.len()], start)
+                .await;
+            let nr = match result {
+                Ok(nr) => nr,
+                // Everything is pinned, or on its way: who reads need not fail for that.
+                Err(error) if error.kind() == ErrorKind::OutOfFrames => {
+                    self.traffic.counters.nr_around.add(1);
+                    all.extend_from_slice(&known.object.fetch_around(start..range.end).await?);
+                    return Ok(all.into());
+                }
+                Err(error) => return Err(Shared::of_cache(error)),
+            };
+            if nr == len {
+                return Ok(bytes.into());
+            }
+            if nr == 0 {
+                return Err(Shared::broken(format!(
+                    "{}: of bytes {range:?} the cache gave {}",
+                    known.meta.location,
+                    all.len()
+                )));
+            }
+            // A part is all that a read gives that meets an error further on; the next one meets it at once.
+            all.extend_from_slice(&bytes[..nr]);
+            if all.len() == len {
+                return Ok(all.into());
+            }
+        }
+    }
+}

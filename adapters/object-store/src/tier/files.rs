@@ -1,0 +1,314 @@
+//! The two files of a tier: pages in places of one size, and a log that says what is in the places.
+//!
+//! # The log
+//!
+//! A header of 32 bytes, and then entries of 48: the place, the length of the page, its key, its sum, and a checksum of the entry. The last entry for a place counts. An
+//! entry is written after the page that it is of; neither is synced. So after a crash an entry may tell of a page that is not there, or is there in part: the sum
+//! says so. What follows an entry that is not whole is not read. When the log is twice as long as it need be, it is written anew, beside, and renamed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+use pagewell::io::{Backend as _, Direct, FileBackend, FileOptions, RacyBytes};
+
+use super::{Key, Sum};
+
+/// What a log begins with, and its version.
+const MAGIC: [u8; 16] = *b"pagewell tier 1\n";
+
+const HEADER: usize = 32;
+
+const ENTRY: usize = 48;
+
+/// What the log says of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) place: u32,
+    /// How many bytes the page has; none if the place is empty.
+    pub(super) len: u32,
+    pub(super) key: Key,
+    pub(super) sum: Sum,
+}
+
+impl Entry {
+    fn encode(&self) -> [u8; ENTRY] {
+        let mut bytes = [0; ENTRY];
+        bytes[..4].copy_from_slice(&self.place.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..24].copy_from_slice(&self.key.0);
+        bytes[24..40].copy_from_slice(&self.sum.0);
+        let check = check_of(&bytes);
+        bytes[40..].copy_from_slice(&check);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; ENTRY]) -> Option<Self> {
+        let word = |at: usize| {
+            let mut word = [0; 4];
+            word.copy_from_slice(&bytes[at..at + 4]);
+            u32::from_le_bytes(word)
+        };
+        let half = |at: usize| {
+            let mut half = [0; 16];
+            half.copy_from_slice(&bytes[at..at + 16]);
+            half
+        };
+        (bytes[40..] == check_of(bytes)).then(|| Self {
+            place: word(0),
+            len: word(4),
+            key: Key(half(8)),
+            sum: Sum(half(24)),
+        })
+    }
+}
+
+/// The checksum of an entry.
+fn check_of(bytes: &[u8; ENTRY]) -> [u8; 8] {
+    let mut check = [0; 8];
+    check.copy_from_slice(&blake3::hash(&bytes[..40]).as_bytes()[..8]);
+    check
+}
+
+/// The file of pages, which nobody else has open.
+#[derive(Debug)]
+pub(super) struct PageFile {
+    file: FileBackend,
+    page_size: u32,
+}
+
+/// The log, which belongs to who has the file of pages.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    path: PathBuf,
+    page_size: u32,
+    nr_places: u32,
+    nr_entries: u64,
+}
+
+/// Opens or makes the files in `folder`, for so many places; with what the log says of each.
+pub(super) fn open(
+    folder: &Path,
+    page_size: u32,
+    nr_places: u32,
+) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
+    std::fs::create_dir_all(folder)?;
+    let options = FileOptions::new().create().direct(Direct::Auto);
+    // It is locked: who has it open has the log.
+    let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
+    let size = u64::from(page_size) * u64::from(nr_places);
+    if file.size()? > size {
+        file.set_size(size)?;
+    }
+    let path = folder.join("log");
+    let entries = match read_log(&path, page_size) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut places = vec![None; nr_places as usize];
+    for entry in entries {
+        if let Some(place) = places.get_mut(entry.place as usize) {
+            *place = (entry.len != 0 && entry.len <= page_size).then_some(entry);
+        }
+    }
+    let log = Log {
+        file: write_log(&path, page_size, &places)?,
+        path,
+        page_size,
+        nr_places,
+        nr_entries: places.iter().flatten().count() as u64,
+    };
+    Ok((PageFile { file, page_size }, log, places))
+}
+
+impl Log {
+    /// One that writes to `file`.
+    #[cfg(test)]
+    pub(super) fn on(file: File) -> Self {
+        Self {
+            file,
+            path: PathBuf::new(),
+            page_size: 0,
+            nr_places: 0,
+            nr_entries: 0,
+        }
+    }
+
+    /// Writes what is in a place from now on. If the log is much longer than it need be, it is written anew, with what `places` says there is.
+    pub(super) fn note(
+        &mut self,
+        entry: Entry,
+        places: impl FnOnce() -> Vec<Option<Entry>>,
+    ) -> io::Result<()> {
+        if self.nr_entries > 2 * u64::from(self.nr_places) + 1024 {
+            let places = places();
+            self.file = write_log(&self.path, self.page_size, &places)?;
+            self.nr_entries = places.iter().flatten().count() as u64;
+        }
+        self.file.write_all(&entry.encode())?;
+        self.nr_entries += 1;
+        Ok(())
+    }
+}
+
+impl PageFile {
+    pub(super) fn write(&self, place: u32, bytes: &[u8]) -> io::Result<()> {
+        let words = words(bytes.len());
+        let memory = RacyBytes::from_words(&words).slice(0, bytes.len());
+        memory.copy_from(0, bytes);
+        self.file.write_at(&[memory.source()], self.pos(place))
+    }
+
+    /// Reads `len` bytes of a place; less if the file ends before.
+    pub(super) fn read(&self, place: u32, len: usize) -> io::Result<Vec<u8>> {
+        let words = words(len);
+        let memory = RacyBytes::from_words(&words).slice(0, len);
+        let nr = self.file.read_at(&[memory], self.pos(place))?;
+        let mut bytes = vec![0; nr];
+        memory.source().copy_to(0, &mut bytes);
+        Ok(bytes)
+    }
+
+    fn pos(&self, place: u32) -> u64 {
+        u64::from(place) * u64::from(self.page_size)
+    }
+}
+
+/// Memory for so many bytes.
+fn words(len: usize) -> Vec<AtomicU64> {
+    (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn header(page_size: u32) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..16].copy_from_slice(&MAGIC);
+    header[16..20].copy_from_slice(&page_size.to_le_bytes());
+    header
+}
+
+/// The entries of a log, up to the first that is not whole; none of one with another page size, or of another version.
+fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
+    let mut file = io::BufReader::new(File::open(path)?);
+    let mut found = [0; HEADER];
+    match file.read_exact(&mut found) {
+        Ok(()) if found == header(page_size) => {}
+        Ok(()) => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    }
+    let mut entries = Vec::new();
+    let mut bytes = [0; ENTRY];
+    loop {
+        match file.read_exact(&mut bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
+        }
+        match Entry::decode(&bytes) {
+            Some(entry) => entries.push(entry),
+            None => break,
+        }
+    }
+    Ok(entries)
+}
+
+/// A log with these entries, in the place of the one before; open at its end.
+fn write_log(path: &Path, page_size: u32, places: &[Option<Entry>]) -> io::Result<File> {
+    let beside = path.with_extension("new");
+    let mut log = BufWriter::new(File::create(&beside)?);
+    log.write_all(&header(page_size))?;
+    for entry in places.iter().flatten() {
+        log.write_all(&entry.encode())?;
+    }
+    log.into_inner().map_err(io::IntoInnerError::into_error)?;
+    std::fs::rename(&beside, path)?;
+    OpenOptions::new().append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(place: u32, nr: u8) -> Entry {
+        Entry {
+            place,
+            len: 4096,
+            key: Key([nr; 16]),
+            sum: Sum([nr ^ 0xFF; 16]),
+        }
+    }
+
+    #[test]
+    fn a_log_is_read_up_to_what_is_not_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = || {
+            let (_pages, mut log, places) = open(dir.path(), 4096, 4).unwrap();
+            for entry in [entry(1, 1), entry(2, 2), entry(1, 3)] {
+                log.note(entry, Vec::new).unwrap();
+            }
+            places
+        };
+        assert_eq!(write(), [None; 4]);
+        let all = [None, Some(entry(1, 3)), Some(entry(2, 2)), None];
+        let path = dir.path().join("log");
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), HEADER + 3 * ENTRY);
+        for len in 0..=bytes.len() {
+            std::fs::write(&path, &bytes[..len]).unwrap();
+            let whole = len.saturating_sub(HEADER) / ENTRY;
+            let (_, _, places) = open(dir.path(), 4096, 4).unwrap();
+            let expected = match whole {
+                0 => [None; 4],
+                1 => [None, Some(entry(1, 1)), None, None],
+                2 => [None, Some(entry(1, 1)), Some(entry(2, 2)), None],
+                _ => all,
+            };
+            assert_eq!(places, expected, "{len}");
+        }
+        // Each bit.
+        for at in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[at / 8] ^= 1 << (at % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            let (_, _, places) = open(dir.path(), 4096, 4).unwrap();
+            for (place, found) in places.iter().enumerate() {
+                let known = [entry(1, 1), entry(2, 2), entry(1, 3)];
+                assert!(
+                    found.is_none_or(|found| known.contains(&found)),
+                    "{place}: {found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_of_another_page_size_is_not_believed_and_fewer_places_have_less() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pages, mut log, _) = open(dir.path(), 4096, 4).unwrap();
+        log.note(entry(1, 1), Vec::new).unwrap();
+        log.note(entry(3, 2), Vec::new).unwrap();
+        // Who has it open has it alone.
+        assert!(open(dir.path(), 4096, 4).is_err());
+        drop((pages, log));
+        let (pages, _, places) = open(dir.path(), 4096, 2).unwrap();
+        assert_eq!(places, [None, Some(entry(1, 1))]);
+        drop(pages);
+        let (_, _, places) = open(dir.path(), 8192, 2).unwrap();
+        assert_eq!(places, [None; 2]);
+    }
+
+    #[test]
+    fn a_log_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_pages, mut log, _) = open(dir.path(), 4096, 4).unwrap();
+        for nr in 0..10_000_u32 {
+            log.note(entry(nr % 4, nr as u8), || vec![Some(entry(0, 9)); 1])
+                .unwrap();
+        }
+        let len = std::fs::metadata(dir.path().join("log")).unwrap().len();
+        assert!(len < 2000 * ENTRY as u64, "{len}");
+    }
+}

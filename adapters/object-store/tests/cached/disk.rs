@@ -1,0 +1,168 @@
+//! The second tier.
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
+use pagewell_object_store::PagewellStore;
+
+use crate::probe::{Act, Probe};
+use crate::{PAGE, content, same};
+
+/// A cache of 1 MiB with a tier of 16 MiB. The files of the one before may just be closed.
+async fn store(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
+    for _ in 0..2000 {
+        let builder = PagewellStore::builder(Arc::clone(probe))
+            .capacity(1 << 20)
+            .page_size(PAGE);
+        match builder.disk(folder, 16 << 20).build() {
+            Ok(store) => return store,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+    panic!("the folder stays locked");
+}
+
+/// Waits until all that was fetched is written.
+async fn written(store: &PagewellStore<Probe>, bytes: u64) {
+    for _ in 0..2000 {
+        if store.metrics().bytes_to_disk + store.metrics().nr_disk_skipped * PAGE as u64 >= bytes {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", store.metrics());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_leaves_memory_comes_from_the_disk_also_after_a_restart() {
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    let (path, bytes) = (Path::from("large"), content(4 << 20, 7));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let read = |store: PagewellStore<Probe>| {
+        let (path, bytes) = (path.clone(), bytes.clone());
+        async move {
+            for start in (0..bytes.len()).step_by(10 * PAGE) {
+                let end = (start + 10 * PAGE).min(bytes.len());
+                let got = store
+                    .get_range(&path, start as u64..end as u64)
+                    .await
+                    .unwrap();
+                assert!(same(got, &bytes[start..end]), "{start}");
+                // So that the disk keeps up.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    let first = store(&probe, dir.path()).await;
+    read(first.clone()).await;
+    written(&first, bytes.len() as u64).await;
+    probe.script(|_, _| Act::Pass);
+    read(first.clone()).await;
+    let metrics = first.metrics();
+    assert!(metrics.bytes_from_disk > 1 << 20, "{metrics:?}");
+    // What was skipped, at the most.
+    assert!(
+        probe.nr_gets() as u64 <= metrics.nr_disk_skipped,
+        "{} {metrics:?}",
+        probe.nr_gets()
+    );
+    drop(first);
+    probe.script(|_, _| Act::Pass);
+    let second = store(&probe, dir.path()).await;
+    read(second.clone()).await;
+    let metrics = second.metrics();
+    assert!(metrics.bytes_from_disk > 3 << 20, "{metrics:?}");
+    // The object becomes known by one.
+    assert!(
+        probe.nr_gets() as u64 <= 1 + metrics.nr_disk_skipped + 2,
+        "{} {metrics:?}",
+        probe.nr_gets()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_state_of_an_object_is_not_the_one_on_the_disk() {
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    let path = Path::from("changing");
+    for seed in 0..4 {
+        let bytes = content(30 * PAGE, seed * 16);
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let store = store(&probe, dir.path()).await;
+        for _ in 0..2 {
+            let got = store.get_range(&path, 5..29 * PAGE as u64).await.unwrap();
+            assert!(same(got, &bytes[5..29 * PAGE]));
+        }
+        written(&store, 20 * PAGE as u64).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_tier_gives_nothing_wrong() {
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    let (path, bytes) = (Path::from("a"), content(100 * PAGE, 9));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let all = 0..bytes.len() as u64;
+    let first = store(&probe, dir.path()).await;
+    first.get_range(&path, all.clone()).await.unwrap();
+    written(&first, 30 * PAGE as u64).await;
+    drop(first);
+    // Opened once more, so that the first has let go of the files; and damaged after that.
+    drop(store(&probe, dir.path()).await);
+    let file = dir.path().join("pages");
+    for _ in 0..2000 {
+        let mut pages = std::fs::read(&file).unwrap();
+        for byte in pages.iter_mut().step_by(1000) {
+            *byte ^= 1;
+        }
+        if std::fs::write(&file, &pages).is_ok() {
+            break;
+        }
+    }
+    let second = store(&probe, dir.path()).await;
+    // It becomes known by its first page; the others would come from the disk.
+    second.get_range(&path, 0..1).await.unwrap();
+    assert!(same(second.get_range(&path, all).await.unwrap(), &bytes));
+    assert_eq!(second.metrics().bytes_from_disk, 0);
+    assert!(
+        second.metrics().nr_disk_damaged > 0,
+        "{:?}",
+        second.metrics()
+    );
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_used_is_refused() {
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    let builder = || {
+        PagewellStore::builder(Arc::clone(&probe))
+            .capacity(1 << 20)
+            .page_size(PAGE)
+    };
+    let file = dir.path().join("file");
+    std::fs::write(&file, "a file").unwrap();
+    let error = builder()
+        .disk(&file, 1 << 20)
+        .build()
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("second tier"), "{error}");
+    let error = builder()
+        .disk(dir.path().join("a"), 100)
+        .build()
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("100 bytes"), "{error}");
+    let _first = builder()
+        .disk(dir.path().join("b"), 1 << 20)
+        .build()
+        .unwrap();
+    let error = builder()
+        .disk(dir.path().join("b"), 1 << 20)
+        .build()
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("second tier"), "{error}");
+}

@@ -1,0 +1,172 @@
+//! A store in memory that counts its gets, and does with each as a test says.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, RenameOptions, Result,
+};
+use tokio::sync::Semaphore;
+
+/// What becomes of a get.
+pub(crate) enum Act {
+    Pass,
+    Fail(Error),
+    /// The body ends after so many bytes.
+    Cut(usize),
+    /// The body has so many bytes more than it should.
+    Long(usize),
+    /// The answer says that it is of another range.
+    Elsewhere,
+    /// It waits until the semaphore has a permit.
+    Wait(Arc<Semaphore>),
+}
+
+type Script = dyn Fn(usize, &GetOptions) -> Act + Send + Sync;
+
+/// The store, and the gets that it has had.
+pub(crate) struct Probe {
+    pub(crate) inner: InMemory,
+    script: Mutex<Arc<Script>>,
+    gets: Mutex<Vec<Option<GetRange>>>,
+}
+
+impl Probe {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inner: InMemory::new(),
+            script: Mutex::new(Arc::new(|_, _| Act::Pass)),
+            gets: Mutex::default(),
+        })
+    }
+
+    /// From now on `script` decides; it gets the number of the get, from 0 on, and its options.
+    pub(crate) fn script(
+        &self,
+        script: impl Fn(usize, &GetOptions) -> Act + Send + Sync + 'static,
+    ) {
+        self.gets.lock().unwrap().clear();
+        *self.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// The ranges of the gets for bytes since the script was given.
+    pub(crate) fn ranges(&self) -> Vec<Option<Range<u64>>> {
+        let gets = self.gets.lock().unwrap();
+        let range = |get: &Option<GetRange>| match get {
+            Some(GetRange::Bounded(range)) => Some(range.clone()),
+            _ => None,
+        };
+        gets.iter().map(range).collect()
+    }
+
+    pub(crate) fn nr_gets(&self) -> usize {
+        self.gets.lock().unwrap().len()
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Probe")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Probe {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        self.inner.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if options.head {
+            return self.inner.get_opts(location, options).await;
+        }
+        let nr = {
+            let mut gets = self.gets.lock().unwrap();
+            gets.push(options.range.clone());
+            gets.len() - 1
+        };
+        let script = Arc::clone(&self.script.lock().unwrap());
+        let act = script(nr, &options);
+        match act {
+            Act::Fail(error) => return Err(error),
+            Act::Wait(gate) => gate.acquire().await.unwrap().forget(),
+            _ => return act_on(self.inner.get_opts(location, options).await?, act).await,
+        }
+        self.inner.get_opts(location, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.inner.rename_opts(from, to, options).await
+    }
+}
+
+async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
+    let (meta, attributes, range) = (
+        result.meta.clone(),
+        result.attributes.clone(),
+        result.range.clone(),
+    );
+    let mut bytes = result.bytes().await?.to_vec();
+    let mut said = range.clone();
+    match act {
+        Act::Cut(len) => bytes.truncate(len),
+        Act::Long(more) => bytes.extend(vec![0xEE; more]),
+        Act::Elsewhere => said = range.start + 1..range.end + 1,
+        _ => {}
+    }
+    // In two parts, as bodies come.
+    let second = bytes.split_off(bytes.len() / 2);
+    let parts = stream::iter([Ok(bytes.into()), Ok(second.into())]);
+    Ok(GetResult {
+        payload: GetResultPayload::Stream(parts.boxed()),
+        meta,
+        range: said,
+        attributes,
+    })
+}

@@ -1,0 +1,609 @@
+//! When a file is closed: with its last handle, whoever else happens to look at it.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::support::{self, PAGE, cache};
+use pagewell::io::{
+    Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
+    RacyBytes, RacySource,
+};
+use pagewell::refcount::RefScheme;
+use pagewell::space::{CacheSpaces as _, Sharing};
+use pagewell::{Cache, ErrorKind, File, OpenOptions, Writeback};
+use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded};
+
+support::for_both_schemes! {
+    a_file_is_closed_though_the_storage_of_another_is_late
+    a_file_is_closed_though_that_of_one_with_many_dirty_pages_is
+    what_could_not_be_saved_is_there_as_long_as_pins_are
+    a_file_that_is_closed_while_it_is_looked_at_gives_everything_back
+    what_pins_alone_keep_is_no_more_than_they_need
+    a_file_whose_pins_alone_are_left_is_opened_again
+    a_quiet_cache_has_written_what_it_was_at
+    a_hook_gets_no_quiet_cache
+    who_has_a_quiet_cache_gets_no_other
+    what_went_in_a_hook_is_closed_in_a_quiet_cache
+    what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too
+    a_file_is_closed_by_a_thread_that_ends
+    who_opens_a_file_that_is_just_being_closed_waits_for_that
+    files_that_are_closed_and_opened_at_once_are_never_busy
+    what_is_open_stays_open_while_a_second_backend_of_it_is_dropped
+}
+
+fn writable() -> OpenOptions {
+    OpenOptions::new().write()
+}
+
+/// A file of so many pages in memory whose writes wait at a gate.
+fn open_gated<S: RefScheme>(
+    cache: &Cache<S>,
+    gate: &Arc<Gate>,
+    nr_pages: usize,
+) -> (File<S>, Arc<MemoryBackend>) {
+    let storage = Arc::new(MemoryBackend::writable(vec![0; nr_pages * PAGE]));
+    let gate = Arc::clone(gate);
+    let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
+        if matches!(operation, Operation::Write { .. }) {
+            gate.pass();
+        }
+        Fault::None
+    });
+    let file = cache.open_backend_with(backend, "gated", &writable());
+    (file.expect("a writable backend"), storage)
+}
+
+/// "Frames were lost", a test of mapped files said once: when all files had been dropped, the frames of one were not free.
+/// They were a moment later. The thread that writes back had taken hold of all open files at the beginning of its round,
+/// and let go of each when it was through with it; a file whose last handle went meanwhile stayed open, locked and in
+/// memory until then, which is as long as the storages of the files before it take. Now it visits one file at a time, and
+/// who drops the last handle waits for who visits this one.
+fn a_file_is_closed_though_the_storage_of_another_is_late<S: RefScheme>() {
+    close_while_another_is_late::<S>(1);
+}
+
+/// The same, with so many dirty pages that the thread makes pages clean, as writers at the limit do.
+fn a_file_is_closed_though_that_of_one_with_many_dirty_pages_is<S: RefScheme>() {
+    close_while_another_is_late::<S>(80);
+}
+
+fn close_while_another_is_late<S: RefScheme>(nr_dirty: usize) {
+    const NR_FILES: usize = 8;
+    bounded("files that are closed", move || {
+        let gate = Arc::new(Gate::new());
+        let cache = cache::<S>(256);
+        let dir = pagewell_testkit::scratch::dir();
+        let paths: Vec<_> = (0..NR_FILES)
+            .map(|nr| dir.path().join(nr.to_string()))
+            .collect();
+        let create = OpenOptions::new().create();
+        let (late, _) = open_gated(&cache, &gate, nr_dirty);
+        let _open = OpenAtEnd(&gate);
+        // Its pages are there, and are written in their frames later.
+        let mut all = vec![0; nr_dirty * PAGE];
+        assert_eq!(late.read_at(&mut all, 0).unwrap(), all.len());
+        let before = cache.stats().nr_free;
+        let files: Vec<_> = paths
+            .iter()
+            .map(|path| cache.open_with(path, &create).unwrap())
+            .collect();
+        for file in &files {
+            file.write_at(&[1; 3 * PAGE], 0).unwrap();
+            file.sync_all().unwrap();
+        }
+        late.write_at(&all, 0).unwrap();
+        // The thread of the cache is in its storage, and was given the others in the same round.
+        gate.wait_for(1);
+        drop(files);
+        assert_eq!(cache.stats().nr_free, before, "frames of closed files");
+        let other = support::cache::<S>(64);
+        for path in &paths {
+            // Nobody has its lock any more.
+            drop(other.open_with(path, &writable()).unwrap());
+        }
+        gate.open();
+        drop(late);
+        support::assert_all_free(&cache);
+    });
+}
+
+/// Files that are closed at any moment of rounds of the thread of the cache, and of evictions.
+fn a_file_that_is_closed_while_it_is_looked_at_gives_everything_back<S: RefScheme>() {
+    bounded("files that are closed", || {
+        let cache = cache::<S>(128);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let evictor = scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    cache.reclaim(usize::MAX);
+                    std::thread::yield_now();
+                }
+            });
+            for round in 0..300_u64 {
+                let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+                let file = cache.open_backend_with(Arc::clone(&storage), "file", &writable());
+                let file = file.unwrap();
+                // A quarter of the frames is not clean now and then, which wakes the thread of the cache.
+                let nr_pages = 1 + round % 40;
+                file.write_at(&vec![round as u8; nr_pages as usize * PAGE], 0)
+                    .unwrap();
+                let space = cache.space().unwrap();
+                let area = space
+                    .map_file(&file, 0..nr_pages * PAGE as u64, Sharing::Private)
+                    .unwrap();
+                space.write(area.start, &[1]).unwrap();
+                drop(file);
+                assert_ne!(Arc::strong_count(&storage), 1, "an area keeps the file");
+                drop(space);
+                assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+            }
+            is_done.store(true, Ordering::Relaxed);
+            evictor.join().unwrap();
+        });
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A pin that owns a share of a file needs its own frame. The index of the file is not kept for it, nor are other pages.
+fn what_pins_alone_keep_is_no_more_than_they_need<S: RefScheme>() {
+    let cache = cache::<S>(256);
+    let storage = Arc::new(MemoryBackend::writable(vec![7; 100 * PAGE]));
+    let file = cache
+        .open_backend_with(Arc::clone(&storage), "pinned", &writable())
+        .unwrap();
+    let opened = cache.stats().nr_free;
+    let mut all = vec![0; 100 * PAGE];
+    assert_eq!(file.read_at(&mut all, 0).unwrap(), all.len());
+    let pin = file.pin_owned(50).unwrap();
+    drop(file);
+    let kept = opened - cache.stats().nr_free;
+    // The frame of the pin, and what is charged for the root of the index, which is there as long as the file is open.
+    assert!((1..=2).contains(&kept), "{kept} frames are kept");
+    assert!(pin.iter().all(|byte| *byte == 7));
+    assert_ne!(Arc::strong_count(&storage), 1, "a pin keeps the file open");
+    drop(pin);
+    assert_eq!(
+        Arc::strong_count(&storage),
+        1,
+        "the last pin closes the file"
+    );
+    support::assert_all_free(&cache);
+}
+
+/// A save that fails when the last handle goes is said to be a loss, and is one when the last pin goes, which nobody writes back
+/// for. Until then it can be saved by who opens the file again.
+fn what_could_not_be_saved_is_there_as_long_as_pins_are<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let storage = Arc::new(MemoryBackend::writable(vec![0; 2 * PAGE]));
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let open = || {
+        let is_broken = Arc::clone(&is_broken);
+        let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
+            if matches!(operation, Operation::Write { .. }) && is_broken.load(Ordering::Relaxed) {
+                return Fault::Fail(std::io::Error::other("broken"));
+            }
+            Fault::None
+        });
+        let manual = OpenOptions::new().writeback(Writeback::Manual);
+        cache.open_backend_with(backend, "file", &manual).unwrap()
+    };
+    let file = open();
+    file.write_at(&[1; 2 * PAGE], 0).unwrap();
+    let pin = file.pin_owned(0).unwrap();
+    drop(file);
+    is_broken.store(false, Ordering::Relaxed);
+    let file = open();
+    file.sync_data().unwrap();
+    storage.modify(|bytes| assert_eq!(*bytes, [1; 2 * PAGE]));
+    drop((file, pin));
+    support::assert_all_free(&cache);
+}
+
+fn a_file_whose_pins_alone_are_left_is_opened_again<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let file = cache
+        .open_with(&path, &OpenOptions::new().create())
+        .unwrap();
+    file.write_at(&[1; 2 * PAGE], 0).unwrap();
+    let pin = file.pin_owned(1).unwrap();
+    drop(file);
+    // Locked by this cache, which knows it.
+    let file = cache.open_with(&path, &writable()).unwrap();
+    file.write_at(&[2; 2 * PAGE], 0).unwrap();
+    assert!(pin.iter().all(|byte| *byte == 1));
+    drop(pin);
+    let mut bytes = [0; 2 * PAGE];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    assert_eq!(bytes, [2; 2 * PAGE]);
+    drop(file);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    support::assert_all_free(&cache);
+}
+
+fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
+    bounded("a quiet cache", || {
+        let gate = Arc::new(Gate::new());
+        let cache = cache::<S>(64);
+        let (file, storage) = open_gated(&cache, &gate, 1);
+        let _open = OpenAtEnd(&gate);
+        file.write_at(&[1; PAGE], 0).unwrap();
+        gate.wait_for(1);
+        let is_written = |storage: &MemoryBackend| {
+            let mut is_written = false;
+            storage.modify(|bytes| is_written = *bytes == [1; PAGE]);
+            is_written
+        };
+        std::thread::scope(|scope| {
+            let quiet = scope.spawn(|| {
+                let quiet = cache.quiesce().unwrap();
+                assert!(is_written(&storage), "it is written still");
+                cache.verify().unwrap();
+                drop(quiet);
+            });
+            pagewell_testkit::wait::not_yet("it is at the gate still", || quiet.is_finished());
+            gate.open();
+            quiet.join().unwrap();
+        });
+        drop(file);
+        support::assert_all_free(&cache);
+    });
+}
+
+fn a_hook_gets_no_quiet_cache<S: RefScheme>() {
+    bounded("an error", || {
+        let cache = cache::<S>(64);
+        let told = Arc::new(Mutex::new(None));
+        let hook = {
+            let (cache, told) = (cache.clone(), Arc::clone(&told));
+            move |_, _| {
+                let kind = cache.quiesce().map(drop).map_err(|error| error.kind());
+                *told.lock().unwrap() = Some(kind);
+                Ok(())
+            }
+        };
+        let storage = MemoryBackend::writable(vec![0; PAGE]);
+        let file = cache
+            .open_backend_with(storage, "hooked", &writable().before_write(hook))
+            .unwrap();
+        file.write_at(&[1], 0).unwrap();
+        // Of this thread, or of the cache's.
+        file.sync_data().unwrap();
+        assert_eq!(*told.lock().unwrap(), Some(Err(ErrorKind::Deadlock)));
+    });
+}
+
+/// Neither a thread that has one, nor a backend that is called because one is wanted.
+fn who_has_a_quiet_cache_gets_no_other<S: RefScheme>() {
+    bounded("an error", || {
+        let cache = cache::<S>(64);
+        let quiet = cache.quiesce().unwrap();
+        let other = cache.quiesce().map(drop);
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::Deadlock);
+        drop(quiet);
+        let told = Arc::new(Mutex::new(None));
+        let script = {
+            let (cache, told) = (cache.clone(), Arc::clone(&told));
+            move |operation: &Operation| {
+                if matches!(operation, Operation::Write { .. }) {
+                    let kind = cache.quiesce().map(drop).map_err(|error| error.kind());
+                    *told.lock().unwrap() = Some(kind);
+                }
+                Fault::None
+            }
+        };
+        let backend = FaultBackend::with_script(MemoryBackend::writable(Vec::new()), script);
+        let file = cache.open_backend_with(backend, "asks", &writable());
+        let file = file.unwrap();
+        file.append(b"written by the thread of the cache").unwrap();
+        pagewell_testkit::wait::until("it is written", || told.lock().unwrap().is_some());
+        assert_eq!(*told.lock().unwrap(), Some(Err(ErrorKind::Deadlock)));
+        // The thread goes on.
+        drop(cache.quiesce().unwrap());
+    });
+}
+
+fn what_went_in_a_hook_is_closed_in_a_quiet_cache<S: RefScheme>() {
+    bounded("a file that is closed", || {
+        let cache = cache::<S>(64);
+        let (logged, log) = {
+            let storage = Arc::new(MemoryBackend::writable(Vec::new()));
+            let log = cache.open_backend_with(Arc::clone(&storage), "log", &writable());
+            (storage, Arc::new(Mutex::new(Some(log.unwrap()))))
+        };
+        let hook = {
+            let log = Arc::clone(&log);
+            move |_, _| {
+                if let Some(log) = log.lock().unwrap().take() {
+                    // One that is not the last, and then the last.
+                    drop(log.clone());
+                    log.append(b"a page")?;
+                }
+                Ok(())
+            }
+        };
+        let storage = MemoryBackend::writable(vec![0; PAGE]);
+        let file = cache
+            .open_backend_with(storage, "hooked", &writable().before_write(hook))
+            .unwrap();
+        file.write_at(&[1], 0).unwrap();
+        file.sync_data().unwrap();
+        assert!(log.lock().unwrap().is_none());
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&logged), 1, "a closed file is open");
+        let mut bytes = Vec::new();
+        logged.modify(|stored| bytes.clone_from(stored));
+        assert_eq!(bytes, b"a page");
+        drop(file);
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A hook opens the log, appends to it and closes it, each time. The thread of the cache, to which that is left, is in the
+/// storage of the log with what it has seen of it when the next record comes.
+fn what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too<S: RefScheme>() {
+    bounded("a log that is closed", || {
+        let gate = Arc::new(Gate::new());
+        let cache = cache::<S>(64);
+        let logged = Arc::new(MemoryBackend::writable(Vec::new()));
+        let hook = {
+            let (cache, logged, gate) = (cache.clone(), Arc::clone(&logged), Arc::clone(&gate));
+            move |_, lsn| {
+                let gate = Arc::clone(&gate);
+                let late = FaultBackend::with_script(Arc::clone(&logged), move |operation| {
+                    if matches!(operation, Operation::SyncAll | Operation::SyncData) {
+                        gate.pass();
+                    }
+                    Fault::None
+                });
+                let manual = OpenOptions::new().writeback(Writeback::Manual);
+                let log = cache.open_backend_with(late, "log", &manual);
+                log.unwrap().append(&[lsn as u8])?;
+                Ok(())
+            }
+        };
+        let manual = writable().writeback(Writeback::Manual).before_write(hook);
+        let storage = MemoryBackend::writable(vec![0; PAGE]);
+        let file = cache.open_backend_with(storage, "hooked", &manual).unwrap();
+        let _open = OpenAtEnd(&gate);
+        for lsn in 1..=2 {
+            file.write_at_lsn(&[1], 0, lsn).unwrap();
+            file.sync_data().unwrap();
+            gate.wait_for(1);
+        }
+        gate.open();
+        drop(cache.quiesce().unwrap());
+        assert_eq!(Arc::strong_count(&logged), 2, "a closed file is open");
+        let mut bytes = Vec::new();
+        logged.modify(|stored| bytes.clone_from(stored));
+        assert_eq!(bytes, [1, 2], "what was appended in hooks");
+        // The hook has it, and the options have the hook.
+        drop((file, manual));
+        assert_eq!(Arc::strong_count(&logged), 1);
+        support::assert_all_free(&cache);
+    });
+}
+
+/// A thread's variable has a file, whose last handle goes in the destructor of that variable: when those of others, which
+/// the thread has used since, have run already.
+fn a_file_is_closed_by_a_thread_that_ends<S: RefScheme>() {
+    thread_local! {
+        static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    }
+    bounded("a thread that ends", || {
+        let cache = cache::<S>(64);
+        let nr_asked = Arc::new(AtomicU64::new(0));
+        let storage = Arc::new(MemoryBackend::writable(vec![0; PAGE]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                KEPT.with(|kept| {
+                    let nr_asked = Arc::clone(&nr_asked);
+                    let hook = move |_, _| {
+                        nr_asked.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    };
+                    let manual = writable().writeback(Writeback::Manual).before_write(hook);
+                    let file = cache.open_backend_with(Arc::clone(&storage), "kept", &manual);
+                    let file = file.unwrap();
+                    file.write_at(&[1], 0).unwrap();
+                    file.sync_data().unwrap();
+                    file.write_at(&[2], 0).unwrap();
+                    *kept.borrow_mut() = Some(Box::new(file));
+                });
+            });
+        });
+        // A scope ends when the closures of its threads have, and their variables may be there still.
+        pagewell_testkit::wait::until("the file is closed", || Arc::strong_count(&storage) == 1);
+        assert_eq!(nr_asked.load(Ordering::Relaxed), 2);
+        storage.modify(|bytes| assert_eq!(bytes[0], 2));
+    });
+}
+
+/// A file whose storage takes its time to be closed.
+#[derive(Debug)]
+struct ClosedLate {
+    file: FileBackend,
+    gate: Arc<Gate>,
+}
+
+impl Drop for ClosedLate {
+    fn drop(&mut self) {
+        self.gate.pass();
+    }
+}
+
+impl Backend for ClosedLate {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.file.read_at(bufs, pos)
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+    fn id(&self) -> FileId {
+        self.file.id()
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        self.file.write_at(bufs, pos)
+    }
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.file.set_size(size)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+    fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+/// The file is locked still, by this cache, which does not have it open any more: the open is not refused. Others do not
+/// wait for it.
+fn who_opens_a_file_that_is_just_being_closed_waits_for_that<S: RefScheme>() {
+    bounded("files that are opened", || {
+        let cache = cache::<S>(64);
+        let dir = pagewell_testkit::scratch::dir();
+        let path = dir.path().join("file");
+        let gate = Arc::new(Gate::new());
+        let backend = ClosedLate {
+            file: FileBackend::open_writable(&path, &FileOptions::new().create()).unwrap(),
+            gate: Arc::clone(&gate),
+        };
+        let file = cache.open_backend_with(backend, &path, &writable());
+        let file = file.unwrap();
+        file.append(b"all").unwrap();
+        std::thread::scope(|scope| {
+            let _open = OpenAtEnd(&gate);
+            scope.spawn(move || drop(file));
+            gate.wait_for(1);
+            let openers = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let file = cache.open_with(&path, &writable()).unwrap();
+                    file.append(b"!").unwrap();
+                    file
+                })
+            });
+            pagewell_testkit::wait::not_yet("the file is being closed", || {
+                openers.iter().any(|opener| opener.is_finished())
+            });
+            let other = dir.path().join("other");
+            drop(cache.open_with(other, &writable().create()).unwrap());
+            gate.open();
+            // Both have it before either closes it.
+            drop(openers.map(|opener| opener.join().unwrap()));
+        });
+        assert_eq!(std::fs::read(&path).unwrap(), b"all!!");
+        support::assert_all_free(&cache);
+    });
+}
+
+/// Threads open, change and close the same two files, which are written back and evicted meanwhile, and are locked by this cache
+/// or by nobody.
+fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
+    const NR_ROUNDS: u64 = 400;
+    bounded("files that are opened", || {
+        let cache = cache::<S>(64);
+        let dir = pagewell_testkit::scratch::dir();
+        let paths = [0, 1].map(|nr| dir.path().join(nr.to_string()));
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let evictor = scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    cache.reclaim(usize::MAX);
+                    std::thread::yield_now();
+                }
+            });
+            let openers = [0_u64, 1, 2].map(|thread| {
+                let (cache, paths) = (&cache, &paths);
+                scope.spawn(move || {
+                    for round in 0..NR_ROUNDS {
+                        let path = &paths[((round + thread) % 5 / 4) as usize];
+                        let file = cache.open_with(path, &OpenOptions::new().create());
+                        let file = file.unwrap();
+                        let at = thread * PAGE as u64;
+                        if file.size() > at {
+                            let mut bytes = [0; 8];
+                            file.read_at(&mut bytes, at).unwrap();
+                            assert!(u64::from_le_bytes(bytes) <= round, "of another thread");
+                        }
+                        file.write_at(&round.to_le_bytes(), at).unwrap();
+                        // Closed by pins now and then.
+                        let pin = (round % 7 == 0).then(|| file.pin_owned(thread).unwrap());
+                        drop(file);
+                        drop(pin);
+                    }
+                })
+            });
+            let results = openers.map(|opener| opener.join());
+            is_done.store(true, Ordering::Relaxed);
+            evictor.join().unwrap();
+            for result in results {
+                result.unwrap();
+            }
+        });
+        support::assert_all_free(&cache);
+        for path in &paths {
+            // Nobody has its lock any more.
+            drop(
+                support::cache::<S>(64)
+                    .open_with(path, &writable())
+                    .unwrap(),
+            );
+        }
+    });
+}
+
+/// A backend whose end closes a file.
+struct Closing<S: RefScheme>(Arc<MemoryBackend>, Arc<Mutex<Option<File<S>>>>);
+
+impl<S: RefScheme> std::fmt::Debug for Closing<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closing").finish_non_exhaustive()
+    }
+}
+
+impl<S: RefScheme> Drop for Closing<S> {
+    fn drop(&mut self) {
+        drop(self.1.lock().unwrap().take());
+    }
+}
+
+impl<S: RefScheme> Backend for Closing<S> {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.0.read_at(bufs, pos)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn id(&self) -> FileId {
+        self.0.id()
+    }
+}
+
+/// A second backend of a file that is open is dropped, which may take any time, and may close the handle that kept the file open.
+/// Its pages were given back then: the new handle's share was counted after the backend had gone.
+fn what_is_open_stays_open_while_a_second_backend_of_it_is_dropped<S: RefScheme>() {
+    let cache = cache::<S>(64);
+    let storage = Arc::new(MemoryBackend::new(vec![7; PAGE]));
+    let first = Arc::new(Mutex::new(None));
+    let file = cache.open_backend(Arc::clone(&storage), "twice").unwrap();
+    let mut byte = [0];
+    file.read_at(&mut byte, 0).unwrap();
+    *first.lock().unwrap() = Some(file);
+    let second = Closing(storage, Arc::clone(&first));
+    let file = cache.open_backend(second, "twice").unwrap();
+    assert!(
+        first.lock().unwrap().is_none(),
+        "the backend is there still"
+    );
+    file.read_at(&mut byte, 0).unwrap();
+    assert_eq!((byte, cache.stats().nr_fills), ([7], 1));
+}

@@ -1,0 +1,25 @@
+//! Caches and their files, by the public interface. One program: each program of tests has a copy of the library's generic code, which takes
+//! seconds to make.
+
+mod announced;
+mod bad_input;
+mod closing;
+mod direct;
+mod exports;
+mod faults;
+mod futures;
+mod groups;
+mod history;
+mod isolation;
+mod many;
+mod model;
+mod opening;
+mod overlap;
+mod scans;
+mod smoke;
+#[path = "../support/mod.rs"]
+mod support;
+mod tokens;
+mod tries;
+mod views;
+mod writes;

@@ -8,6 +8,7 @@
 */
 #include "sqlite3.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,8 +58,35 @@ static sqlite3_io_methods methods;       /* those methods, with the hooks */
 static sqlite3_vfs *tested_vfs;
 static sqlite3_vfs vfs;
 
+/*
+** The databases that are open. The tests of crashes decide which of the writes the storage has (SQLite's test6.c), call xWrite for those, and end the
+** process; so whatever was written then must be in the file.
+*/
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static sqlite3_file *open_files[1000];
+
+static void exchange(sqlite3_file *what, sqlite3_file *with) {
+  size_t nr;
+  pthread_mutex_lock(&open_lock);
+  for (nr = 0; nr < sizeof open_files / sizeof *open_files; nr++) {
+    if (open_files[nr] == what) {
+      open_files[nr] = with;
+      break;
+    }
+  }
+  pthread_mutex_unlock(&open_lock);
+}
+
+static void write_everything(void) {
+  size_t nr;
+  for (nr = 0; nr < sizeof open_files / sizeof *open_files; nr++) {
+    if (open_files[nr]) tested->xFileControl(open_files[nr], SQLITE_FCNTL_SYNC, 0);
+  }
+}
+
 static int hooked_close(sqlite3_file *file) {
   sqlite3_open_file_count--;
+  exchange(file, 0);
   return tested->xClose(file);
 }
 
@@ -111,7 +139,9 @@ static int hooked_open(sqlite3_vfs *unused, const char *name, sqlite3_file *file
     methods.xSync = hooked_sync;
     methods.xFileSize = hooked_file_size;
     methods.xCheckReservedLock = hooked_check_reserved_lock;
+    atexit(write_everything);
   }
+  exchange(0, file);
   file->pMethods = &methods;
   return rc;
 }

@@ -2,38 +2,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rusqlite::ffi;
 
 use support::*;
-
-/// Starts this test program again, to run one of the jobs below.
-fn start(job: &str, path: &Path, detail: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "jobs", "--ignored", "--nocapture"])
-        .env("PAGEWELL_JOB", job)
-        .env("PAGEWELL_PATH", path)
-        .env("PAGEWELL_DETAIL", detail)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// What a job says: the lines that begin with `>`.
-fn answers(child: &mut Child) -> impl Iterator<Item = String> + use<> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    lines.filter_map(|line| Some(line.ok()?.strip_prefix('>')?.to_owned()))
-}
-
-fn say(text: impl std::fmt::Display) {
-    println!("\n>{text}");
-    std::io::stdout().flush().unwrap();
-}
 
 /// Waits until the starter closes this process's standard input.
 fn await_end() {
@@ -61,7 +35,7 @@ fn jobs() {
             tells(db.execute_batch(&detail));
             await_end();
         }
-        "commit for ever" => commit_for_ever(path, &detail),
+        "commit for ever" => commit(path, &detail, u64::MAX),
         _ => unreachable!("{job}"),
     }
 }
@@ -158,35 +132,6 @@ fn a_failed_open_leaves_the_locks_of_sqlites_own_vfs_in_this_process() {
     assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), 1);
     drop(db);
     assert_eq!(other("unix", &path, "INSERT INTO t VALUES(2)"), "done");
-}
-
-/// Transactions that change many pages, some more than SQLite's cache has; after each the number of it is said.
-fn commit_for_ever(path: &Path, detail: &str) {
-    let (mode, synchronous) = detail.split_once(' ').unwrap();
-    let db = try_open(path, "&pw_cache=1M").unwrap();
-    set_mode(&db, mode);
-    db.execute_batch(&format!(
-        "PRAGMA synchronous={synchronous}; PRAGMA cache_size=20; PRAGMA wal_autocheckpoint=50;
-         CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, round INTEGER, body BLOB);
-         CREATE INDEX IF NOT EXISTS byBody ON t(body);"
-    ))
-    .unwrap();
-    let mut round: i64 = value(&db, "SELECT ifnull(max(round), 0) FROM t");
-    loop {
-        round += 1;
-        db.execute_batch("BEGIN").unwrap();
-        for _ in 0..30 {
-            db.execute("INSERT INTO t VALUES(NULL, ?, randomblob(400))", [round])
-                .unwrap();
-        }
-        db.execute_batch(&format!(
-            "UPDATE t SET body = randomblob(400) WHERE id % 10 = {round} % 10 AND id > (SELECT max(id) FROM t) - 1000;
-             DELETE FROM t WHERE round < {round} - 60;"
-        ))
-        .unwrap();
-        db.execute_batch("COMMIT").unwrap();
-        say(round);
-    }
 }
 
 /// The process is killed at any moment. What it had said to be committed is there, all of each transaction or nothing, and the database is sound; by either VFS, whoever

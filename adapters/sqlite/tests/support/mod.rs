@@ -3,8 +3,9 @@
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test file uses some of it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, Once};
 
 use rusqlite::{Connection, OpenFlags, ffi};
@@ -128,5 +129,64 @@ pub fn code(error: &rusqlite::Error) -> c_int {
         rusqlite::Error::SqliteFailure(error, _) => error.extended_code,
         rusqlite::Error::SqlInputError { error, .. } => error.extended_code,
         other => panic!("{other}"),
+    }
+}
+
+/// This test program again, to run one of its `jobs`.
+pub fn command(job: &str, path: &Path, detail: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "jobs", "--ignored", "--nocapture"])
+        .env("PAGEWELL_JOB", job)
+        .env("PAGEWELL_PATH", path)
+        .env("PAGEWELL_DETAIL", detail)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// Starts it.
+pub fn start(job: &str, path: &Path, detail: &str) -> Child {
+    command(job, path, detail).spawn().unwrap()
+}
+
+/// What a job says: the lines that begin with `>`.
+pub fn answers(child: &mut Child) -> impl Iterator<Item = String> + use<> {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.filter_map(|line| Some(line.ok()?.strip_prefix('>')?.to_owned()))
+}
+
+pub fn say(text: impl std::fmt::Display) {
+    println!("\n>{text}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// So many transactions that change many pages, some more than SQLite's cache has; after each the number of it is said. `detail` is a journal mode, and
+/// what `PRAGMA synchronous` is to be.
+pub fn commit(path: &Path, detail: &str, nr: u64) {
+    let (mode, synchronous) = detail.split_once(' ').unwrap();
+    let db = try_open(path, "&pw_cache=1M").unwrap();
+    set_mode(&db, mode);
+    db.execute_batch(&format!(
+        "PRAGMA synchronous={synchronous}; PRAGMA cache_size=20; PRAGMA wal_autocheckpoint=50;
+         CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, round INTEGER, body BLOB);
+         CREATE INDEX IF NOT EXISTS byBody ON t(body);"
+    ))
+    .unwrap();
+    let mut round: i64 = value(&db, "SELECT ifnull(max(round), 0) FROM t");
+    for _ in 0..nr {
+        round += 1;
+        db.execute_batch("BEGIN").unwrap();
+        for _ in 0..30 {
+            db.execute("INSERT INTO t VALUES(NULL, ?, randomblob(400))", [round])
+                .unwrap();
+        }
+        db.execute_batch(&format!(
+            "UPDATE t SET body = randomblob(400) WHERE id % 10 = {round} % 10 AND id > (SELECT max(id) FROM t) - 1000;
+             DELETE FROM t WHERE round < {round} - 60;"
+        ))
+        .unwrap();
+        db.execute_batch("COMMIT").unwrap();
+        say(round);
     }
 }

@@ -6,10 +6,12 @@
 //! **The lock against others.** A database that can be written is locked as every file that Pagewell writes: a lock of the open file description on all of the file,
 //! exclusive, so also on the bytes that SQLite's VFS for Unix locks; its processes get `SQLITE_BUSY`. It is taken for connections that only read as well. A database
 //! that this process may not write, or of a read-only file system, cannot be locked so: it gets a shared lock on those bytes, beside which others read
-//! and do not write.
+//! and do not write. With a log they do write beside it, so such a database is not opened if it has one
+//! ([`Database::check_may_share_memory`]).
 //!
 //! **Descriptors.** Closing any descriptor of a file ends the locks that this process has on it by `F_SETLK`, so those of SQLite's own VFS. While the exclusive
-//! lock is held nobody else can have one. A file that could not be locked is kept open for the next try instead ([`State::unlockable`]).
+//! lock is held nobody else can have one. A file that could not be locked is kept open for the next try instead ([`State::unlockable`]), and one that was
+//! only read until nobody has a lock on it ([`State::let_go`]).
 
 #![allow(unsafe_code)] // One system call.
 
@@ -22,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use pagewell::io::{Direct, FileBackend, FileId, FileOptions, Transfers, UnlockedFile};
+use pagewell::io::{Backend, Direct, FileBackend, FileId, FileOptions, Transfers, UnlockedFile};
 use pagewell::{Cache, File, OpenOptions};
 
 use crate::abi;
@@ -47,8 +49,15 @@ pub(crate) struct Database {
     pub(crate) shm: Mutex<Shm>,
     /// Whether the storage was not given what it should have been at the end of a checkpoint.
     is_behind: AtomicBool,
-    /// With the shared lock, of a database that is only read.
-    _lock: Option<fs::File>,
+    /// Of a database that is only read.
+    shared: Option<Shared>,
+}
+
+/// The descriptors of a file that this process may not write, and the shared lock.
+#[derive(Debug)]
+struct Shared {
+    lock: fs::File,
+    backend: Arc<FileBackend>,
 }
 
 impl Database {
@@ -81,12 +90,24 @@ pub(crate) struct Wish {
     pub(crate) options: Options,
 }
 
+impl Wish {
+    /// How the file is to be opened. `Always` would close it if the answer is no; what came of it is looked at afterwards.
+    fn direct(&self) -> Direct {
+        match self.options.direct {
+            None | Some(Direct::Never) => Direct::Never,
+            Some(_) => Direct::Auto,
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     cache: Option<(Cache, u64)>,
     open: HashMap<FileId, Entry>,
     /// Files that others have locked.
     unlockable: HashMap<FileId, UnlockedFile>,
+    /// Files that were only read, on which somebody has locks: perhaps another VFS of this process.
+    kept: Vec<Shared>,
 }
 
 enum Entry {
@@ -130,7 +151,12 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
                 let Some(database) = state.open_new(&cache, path, wish)? else {
                     continue;
                 };
-                check_options(&database, &wish.options, path)?;
+                if let Err(failure) = check_options(&database, &wish.options, path) {
+                    let Database { file, shared, .. } = database;
+                    drop(file);
+                    state.let_go(shared);
+                    return Err(failure);
+                }
                 let database = Arc::new(database);
                 state
                     .open
@@ -162,18 +188,24 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
         state.open.insert(id, Entry::Closing);
     }
     // Nobody opens or closes it meanwhile, but others are opened and closed. The entry's share has just gone, those of other connections before: this is the last.
-    let result = match Arc::into_inner(database) {
-        None => Ok(()),
-        Some(Database { file, _lock, .. }) => file
-            .close()
-            // The first try may have told of a failure in the background that is over.
-            .or_else(|(file, _)| file.close())
-            .map_err(|(file, error)| {
-                drop(file);
-                Failure::of(&error, abi::IOERR_CLOSE)
-            }),
+    let (result, shared) = match Arc::into_inner(database) {
+        None => (Ok(()), None),
+        Some(Database { file, shared, .. }) => {
+            let result = file
+                .close()
+                // The first try may have told of a failure in the background that is over.
+                .or_else(|(file, _)| file.close())
+                .map_err(|(file, error)| {
+                    drop(file);
+                    Failure::of(&error, abi::IOERR_CLOSE)
+                });
+            (result, shared)
+        }
     };
-    state().open.remove(&id);
+    let mut state = state();
+    state.open.remove(&id);
+    state.let_go(shared);
+    drop(state);
     CLOSED.notify_all();
     result
 }
@@ -207,6 +239,18 @@ impl Database {
             transfers,
             nr_fetched,
         )
+    }
+
+    /// Whether the index of its log may be in this process's memory: if no other process has one. Others that have a log write beside the shared lock of a file
+    /// that this process may not write.
+    pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
+        if !self.is_read_only {
+            return Ok(());
+        }
+        Err(cannot(
+            &self.path,
+            "it has a log, and others may be writing, since this process may not write it; immutable=1 says that nobody does",
+        ))
     }
 
     /// Whether its path leads to another file by now, or nowhere.
@@ -254,11 +298,7 @@ impl State {
             Some(_) if wish.must_be_new => return Err(cannot(path, "it exists already")),
             Some(file) => file,
             None => {
-                // `Always` would close the file if the answer is no, before it is locked; what came of it is looked at afterwards.
-                let mut options = FileOptions::new().direct(match wish.options.direct {
-                    None | Some(Direct::Never) => Direct::Never,
-                    Some(_) => Direct::Auto,
-                });
+                let mut options = FileOptions::new().direct(wish.direct());
                 if wish.must_be_new {
                     options = options.create_new();
                 } else if wish.may_create {
@@ -267,7 +307,7 @@ impl State {
                 match FileBackend::open_unlocked(path, &options) {
                     Ok(file) => file,
                     Err(error) if is_refusal(&error) && !wish.must_be_new => {
-                        return open_read_only(cache, path, wish).map(Some);
+                        return self.open_read_only(cache, path, wish);
                     }
                     Err(error) => return Err(cannot_open(path, &error)),
                 }
@@ -294,59 +334,111 @@ impl State {
             .map_err(|error| Failure::of(&error, abi::CANTOPEN))?;
         Ok(Some(Database::new(file, id, path, None)))
     }
+
+    /// Opens a file that this process may not write. None if another is at its path meanwhile.
+    fn open_read_only(
+        &mut self,
+        cache: &Cache,
+        path: &Path,
+        wish: &Wish,
+    ) -> Result<Option<Database>, Failure> {
+        let lock = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
+        // If it fails, it is no file, or has gone.
+        let backend = FileBackend::open_for_reading(path, wish.direct())
+            .map_err(|error| cannot_open(path, &error))?;
+        let shared = Shared {
+            lock,
+            backend: Arc::new(backend),
+        };
+        let opened = shared.open(cache, path, wish);
+        match opened {
+            Ok(Some(file)) => {
+                let id = shared.backend.id();
+                Ok(Some(Database::new(file, id, path, Some(shared))))
+            }
+            Ok(None) => {
+                self.let_go(Some(shared));
+                Ok(None)
+            }
+            Err(failure) => {
+                self.let_go(Some(shared));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Closes the descriptors of a file that was only read, and of those before, but not as long as somebody has locks on the file: they may be those of SQLite's own VFS in this
+    /// process, which would end.
+    fn let_go(&mut self, shared: Option<Shared>) {
+        if let Some(shared) = shared {
+            // If it stays, others cannot write until it is closed.
+            let _ = lock(&shared.lock, libc::F_OFD_SETLK, libc::F_UNLCK);
+            self.kept.push(shared);
+        }
+        self.kept.retain(|shared| {
+            // If the system cannot say, it stays.
+            !matches!(
+                lock(&shared.lock, libc::F_OFD_GETLK, libc::F_WRLCK),
+                Ok(libc::F_UNLCK)
+            )
+        });
+    }
+}
+
+impl Shared {
+    /// Locks the file, and opens it in the cache. None if there are two files.
+    fn open(&self, cache: &Cache, path: &Path, wish: &Wish) -> Result<Option<File>, Failure> {
+        let metadata = self.lock.metadata();
+        let metadata = metadata.map_err(|error| cannot_open(path, &error))?;
+        if id_in(&metadata) != self.backend.id() {
+            return Ok(None);
+        }
+        lock(&self.lock, libc::F_OFD_SETLK, libc::F_RDLCK).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EACCES) => busy(path),
+                _ => Failure::of_system(&error, abi::CANTOPEN, &path.display().to_string()),
+            }
+        })?;
+        let mut options = OpenOptions::new();
+        if let Some(bytes) = wish.options.page {
+            options = options.page_size(bytes);
+        }
+        cache
+            .open_backend_with(Arc::clone(&self.backend), path, &options)
+            .map(Some)
+            .map_err(|error| Failure::of(&error, abi::CANTOPEN))
+    }
 }
 
 impl Database {
-    fn new(file: File, id: FileId, path: &Path, lock: Option<fs::File>) -> Self {
+    fn new(file: File, id: FileId, path: &Path, shared: Option<Shared>) -> Self {
         Self {
             file,
             id,
             path: path.to_owned(),
-            is_read_only: lock.is_some(),
+            is_read_only: shared.is_some(),
             locks: Mutex::default(),
             shm: Mutex::default(),
             is_behind: AtomicBool::new(false),
-            _lock: lock,
+            shared,
         }
     }
 }
 
-/// Opens a file that this process may not write.
-fn open_read_only(cache: &Cache, path: &Path, wish: &Wish) -> Result<Database, Failure> {
-    let lock = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
-    share(&lock).map_err(|error| match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => busy(path),
-        _ => Failure::of_system(&error, abi::CANTOPEN, &path.display().to_string()),
-    })?;
-    let metadata = lock.metadata().map_err(|error| cannot_open(path, &error))?;
-    let id = id_in(&metadata);
-    let mut options = OpenOptions::new();
-    if let Some(direct) = wish.options.direct {
-        options = options.direct(direct);
-    }
-    if let Some(bytes) = wish.options.page {
-        options = options.page_size(bytes);
-    }
-    let file = cache
-        .open_with(path, &options)
-        .map_err(|error| Failure::of(&error, abi::CANTOPEN))?;
-    Ok(Database::new(file, id, path, Some(lock)))
-}
-
-/// Takes the shared lock on the bytes that SQLite's VFS for Unix locks.
-fn share(file: &fs::File) -> io::Result<()> {
-    let lock = libc::flock {
-        l_type: libc::F_RDLCK as libc::c_short,
+/// Takes, gives back, or asks about a lock on the bytes that SQLite's VFS for Unix locks. Returns its type afterwards.
+fn lock(file: &fs::File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
+    let mut lock = libc::flock {
+        l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: abi::LOCKED_FIRST,
         l_len: abi::NR_LOCKED,
         // The system wants it so for locks of open file descriptions.
         l_pid: 0,
     };
-    // SAFETY: the descriptor is open, and the command reads a lock, which this is.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
+    // SAFETY: the descriptor is open, and the command reads and writes a lock, which this is.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } {
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
+        _ => Ok(lock.l_type.into()),
     }
 }
 

@@ -203,7 +203,15 @@ fn level(number: c_int) -> Result<Level, Failure> {
 
 unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
     let work = |connection: &mut Connection| {
-        Ok(match connection.raise(level(wanted)?) {
+        let wanted = level(wanted)?;
+        if wanted > Level::Shared && connection.database().is_read_only {
+            // As the system has it: others share the lock.
+            return Err(Failure::new(
+                abi::IOERR_LOCK,
+                "this process may not write it",
+            ));
+        }
+        Ok(match connection.raise(wanted) {
             Locked::Done => abi::OK,
             Locked::Busy => abi::BUSY,
         })
@@ -376,6 +384,7 @@ unsafe extern "C" fn shm_map(
     answer: *mut *mut c_void,
 ) -> c_int {
     let work = |connection: &mut Connection| {
+        connection.database().check_may_share_memory()?;
         let mapped = connection.shm_map(length(nr)?, length(bytes)?, may_grow != 0);
         let (start, code) = match mapped {
             Mapped::At(start) => (start.as_ptr(), abi::OK),

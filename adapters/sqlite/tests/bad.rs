@@ -286,3 +286,82 @@ fn a_file_system_that_cannot_be_written_is_read() {
         ffi::SQLITE_CANTOPEN
     );
 }
+
+/// A file that this process may not write, and others may: the same file system, mounted a second time to be read. Others that write a log do so beside the lock of a reader,
+/// so this VFS, whose index of the log nobody else sees, must not read along; SQLite's own VFS cannot either, without the file of that index.
+#[test]
+fn a_log_that_others_may_write_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some((path, read_only)) = two_mounts(dir.path()) else {
+        return;
+    };
+    let writer = open_unix(&path.0.join("db"));
+    set_mode(&writer, "wal");
+    writer
+        .execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)")
+        .unwrap();
+    let db = open(&read_only.0.join("db"));
+    let error = try_value::<i64>(&db, "SELECT count(*) FROM t").unwrap_err();
+    assert_eq!(code(&error), ffi::SQLITE_CANTOPEN);
+    db.execute_batch("PRAGMA locking_mode=EXCLUSIVE; SELECT count(*) FROM t")
+        .unwrap_err();
+    // Nobody is in the way of who writes, and who knows that nobody does may say so.
+    writer.execute_batch("INSERT INTO t VALUES(2)").unwrap();
+    drop(db);
+    writer.close().unwrap();
+    let db = try_open(&read_only.0.join("db"), "&immutable=1").unwrap();
+    assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), 2);
+}
+
+/// Reading beside others, and going, leaves their locks as they are: those of SQLite's own VFS in this process would end with any descriptor of the file.
+#[test]
+fn who_only_reads_leaves_the_locks_of_sqlites_own_vfs_in_this_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some((path, read_only)) = two_mounts(dir.path()) else {
+        return;
+    };
+    let path = path.0.join("db");
+    make(&path, 100);
+    let reader = open_unix(&path);
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM t")
+        .unwrap();
+    for parameters in ["", "&pw_direct=always", "&pw_page=64K"] {
+        if let Ok(db) = try_open(&read_only.0.join("db"), parameters) {
+            assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), 100);
+        }
+    }
+    // An exclusive lock is to be had only if that of the reader has gone.
+    let lock = format!(
+        "import fcntl, sys\nfile = open({:?}, 'r+b')\nfcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)",
+        path.to_str().unwrap()
+    );
+    let try_lock = || Command::new("python3").args(["-c", &lock]).output();
+    let Ok(output) = try_lock() else {
+        skipped("there is no python3");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("BlockingIOError"), "{text}");
+    reader.execute_batch("COMMIT").unwrap();
+    assert!(try_lock().unwrap().status.success());
+    // What was kept for that is closed by the next that comes and goes; then others may write.
+    drop(open(&read_only.0.join("db")));
+    open(&path).execute_batch("DELETE FROM t").unwrap();
+}
+
+/// A file system, and the same mounted to be read.
+fn two_mounts(dir: &Path) -> Option<(Mounted, Mounted)> {
+    let first = Mounted::new(&dir.join("first"), "size=8m")?;
+    let second = dir.join("second");
+    fs::create_dir(&second).unwrap();
+    let mount = |arguments: &[&str]| {
+        let status = Command::new("mount").args(arguments).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let (from, to) = (first.0.to_str().unwrap(), second.to_str().unwrap());
+    assert!(mount(&["--bind", from, to]));
+    let second = Mounted(second.clone());
+    assert!(mount(&["-o", "remount,bind,ro", to]));
+    Some((first, second))
+}

@@ -161,11 +161,13 @@ pub fn say(text: impl std::fmt::Display) {
     std::io::stdout().flush().unwrap();
 }
 
-/// So many transactions that change many pages, some more than SQLite's cache has; after each the number of it is said. `detail` is a journal mode, and
-/// what `PRAGMA synchronous` is to be.
+/// So many transactions that change many pages, some more than SQLite's cache has; after each the number of it is said. `detail` is a journal mode, what
+/// `PRAGMA synchronous` is to be, and parameters of the URI.
 pub fn commit(path: &Path, detail: &str, nr: u64) {
-    let (mode, synchronous) = detail.split_once(' ').unwrap();
-    let db = try_open(path, "&pw_cache=1M").unwrap();
+    let mut words = detail.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (mode, synchronous, parameters) = (word(), word(), word());
+    let db = try_open(path, &format!("&pw_cache=1M{parameters}")).unwrap();
     set_mode(&db, mode);
     db.execute_batch(&format!(
         "PRAGMA synchronous={synchronous}; PRAGMA cache_size=20; PRAGMA wal_autocheckpoint=50;

@@ -11,6 +11,7 @@ use crate::databases::{self, Database};
 use crate::error::Failure;
 use crate::locks::{Level, Locked};
 use crate::pins::Pins;
+use crate::process::Process;
 use crate::shm::{Mapped, ShmHandle, ShmLocked};
 
 /// A connection.
@@ -18,6 +19,7 @@ use crate::shm::{Mapped, ShmHandle, ShmLocked};
 pub(crate) struct Connection {
     pins: Pins,
     database: Arc<Database>,
+    process: Process,
     level: Level,
     shm: ShmHandle,
     pub(crate) is_read_only: bool,
@@ -47,6 +49,7 @@ impl Connection {
     pub(crate) fn new(database: Arc<Database>, is_read_only: bool, is_power_safe: bool) -> Self {
         Self {
             pins: Pins::new(database.file.clone()),
+            process: Process::this(),
             level: Level::None,
             shm: ShmHandle::default(),
             is_read_only: is_read_only || database.is_read_only,
@@ -67,8 +70,18 @@ impl Connection {
         self.pins.file()
     }
 
-    /// Gives everything back; the last connection closes the database.
+    /// Fails in a child of the process that has opened it.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), Failure> {
+        self.process.check()
+    }
+
+    /// Gives everything back; the last connection closes the database. In a child nothing is given back: it is the parent's.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
+        if let Err(failure) = self.check_process() {
+            std::mem::forget(self);
+            return Err(failure);
+        }
         lock(&self.database.shm).leave(&mut self.shm);
         lock(&self.database.locks).lower(&mut self.level, Level::None);
         let Self { pins, database, .. } = self;

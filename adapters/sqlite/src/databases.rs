@@ -31,6 +31,7 @@ use crate::abi;
 use crate::error::Failure;
 use crate::locks::Locks;
 use crate::options::Options;
+use crate::process::Process;
 use crate::shm::Shm;
 
 /// The capacity of the cache if the first database's URI names none.
@@ -108,6 +109,8 @@ struct State {
     unlockable: HashMap<FileId, UnlockedFile>,
     /// Files that were only read, on which somebody has locks: perhaps another VFS of this process.
     kept: Vec<Shared>,
+    /// The process that all of it is of, once there is anything.
+    process: Option<Process>,
 }
 
 enum Entry {
@@ -128,6 +131,7 @@ fn state() -> MutexGuard<'static, State> {
 /// Opens the database at `path`, or finds it open.
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     let mut state = state();
+    state.leave_to_parent();
     for _ in 0..UnlockedFile::MOST_TRIES {
         let found = id_of(path).and_then(|id| state.open.get(&id).map(|entry| (id, entry)));
         match found {
@@ -260,6 +264,15 @@ impl Database {
 }
 
 impl State {
+    /// In a child, what there is, is the parent's: its databases, which are locked, and its cache. The child has its own.
+    fn leave_to_parent(&mut self) {
+        let this = Process::this();
+        if self.process.is_some_and(|process| process != this) {
+            std::mem::forget(std::mem::take(self));
+        }
+        self.process = Some(this);
+    }
+
     /// The cache, which the first database's options decide on. While no database is open, others may.
     fn cache_for(&mut self, options: &Options, path: &Path) -> Result<Cache, Failure> {
         if let Some((cache, capacity)) = &self.cache {

@@ -12,6 +12,7 @@
 //! | `host` | the functions of the SQLite that this is registered in |
 //! | `error` | codes of SQLite by their cause |
 //! | `options` | what a URI may say |
+//! | `process` | which process this is |
 //! | `locks` | SQLite's five states, in memory |
 //! | `shm` | the index of a write-ahead log, in memory |
 //! | `pins` | pages that were fetched |
@@ -35,6 +36,7 @@ mod locks;
 mod methods;
 mod options;
 mod pins;
+mod process;
 mod shm;
 mod vfs;
 

@@ -90,7 +90,7 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     }
 }
 
-/// As [`guarded`], with the connection, which remembers the number of the system's error.
+/// As [`guarded`], with the connection, which remembers the number of the system's error. In a child of the process that has opened it, that is an error.
 ///
 /// # Safety
 ///
@@ -103,6 +103,7 @@ unsafe fn with(
     // SAFETY: the caller's duties.
     let connection = unsafe { connection(file) };
     guarded(|| {
+        connection.check_process()?;
         let result = work(connection);
         if let Err(failure) = &result {
             connection.errno = failure.errno;
@@ -353,27 +354,19 @@ unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
 /// not within a page of the cache, which is written as a whole.
 unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
-    unsafe {
-        with(
-            file,
-            |connection| Ok(connection.file().page_size() as c_int),
-        )
-    }
+    let connection = unsafe { connection(file) };
+    connection.file().page_size() as c_int
 }
 
 /// Not claimed: that writes of any size are atomic, that appends show no garbage after a loss of power, that writes are stored in their order, that a file that is
 /// open cannot be deleted.
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
-    let work = |connection: &mut Connection| {
-        Ok(abi::IOCAP_SUBPAGE_READ
-            | if connection.is_power_safe {
-                abi::IOCAP_POWERSAFE_OVERWRITE
-            } else {
-                0
-            })
-    };
     // SAFETY: (F) and (T).
-    unsafe { with(file, work) }
+    let connection = unsafe { connection(file) };
+    match connection.is_power_safe {
+        true => abi::IOCAP_SUBPAGE_READ | abi::IOCAP_POWERSAFE_OVERWRITE,
+        false => abi::IOCAP_SUBPAGE_READ,
+    }
 }
 
 unsafe extern "C" fn shm_map(

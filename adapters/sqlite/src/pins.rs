@@ -9,6 +9,13 @@ use std::ptr::NonNull;
 
 use pagewell::{File, PageGuard};
 
+// SQLite may give a page back in another thread than the one that has fetched it. The compiler does not see that, since C has the connection.
+const _: () = {
+    const fn may_be_sent<T: Send>() {}
+    may_be_sent::<PageGuard<'static>>();
+    may_be_sent::<File>();
+};
+
 /// A handle of a file, and pins of its pages.
 #[derive(Debug)]
 pub(crate) struct Pins {

@@ -57,6 +57,43 @@ for wrong in ("pw_cache=x", "pw_nothing=1"):
     else:
         raise AssertionError(wrong)
 copy.close()
+
+# A child made by fork has its parent's connections. They fail there, before anything is written; its own databases are as everywhere.
+child = os.fork()
+if child == 0:
+    code = 0
+    try:
+        db.execute("INSERT INTO t VALUES(NULL, 'of the child')")
+        db.commit()
+        code = 1
+    except sqlite3.OperationalError as error:
+        code = 0 if "I/O" in str(error) else 2
+    try:
+        sqlite3.connect(uri, uri=True).execute("SELECT count(*) FROM t")
+        code = 3
+    except sqlite3.OperationalError as error:
+        code = code or (0 if "locked" in str(error) else 4)
+    own = sqlite3.connect(f"file:{folder}/own?vfs=pagewell", uri=True)
+    own.execute("CREATE TABLE t(a)")
+    own.close()
+    db.close()
+    os._exit(code)
+assert os.waitpid(child, 0)[1] == 0
+with db:
+    db.execute("INSERT INTO t VALUES(NULL, 'of the parent')")
+assert db.execute("SELECT count(*) FROM t WHERE body = 'of the child'").fetchone() == (0,)
+with db:
+    db.execute("DELETE FROM t WHERE body = 'of the parent'")
+
+# One statement in two threads: a page may be fetched in one and given back in another.
+shared = sqlite3.connect(uri, uri=True, check_same_thread=False)
+rows = shared.execute("SELECT length(body) FROM t")
+for _ in range(8):
+    thread = threading.Thread(target=lambda: [rows.fetchone() for _ in range(100)])
+    thread.start()
+    thread.join()
+rows.fetchmany(100)
+shared.close()
 db.close()
 
 # By SQLite's own VFS afterwards.

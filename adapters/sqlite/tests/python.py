@@ -92,7 +92,7 @@ for _ in range(8):
     thread = threading.Thread(target=lambda: [rows.fetchone() for _ in range(100)])
     thread.start()
     thread.join()
-rows.fetchmany(100)
+rows.close()
 shared.close()
 db.close()
 

@@ -4,7 +4,7 @@
 //!
 //! A JSON line for each case: `own` (a file a thread) or `shared` (one file), the record's bytes, the threads, and nanoseconds a
 //! record, over all threads (so two that do not disturb each other take half of what one takes). Files are in memory and are cut when they
-//! have 1 MiB; what is measured is the fastest of the rounds, which the cases take in turns. `docs/adr/0039-appends-one-after-the-other.md` has figures.
+//! have 1 MiB; what is measured is the fastest of the rounds, which the cases take in turns. `docs/adr/0040-appends-one-after-the-other.md` has figures.
 
 use std::error::Error;
 use std::sync::Barrier;

@@ -15,7 +15,7 @@ use std::hint::black_box;
 
 use pagewell::frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell::io::MemoryBackend;
-use pagewell::space::{CacheSpaces as _, Policy, Sharing, Space, Spaces};
+use pagewell::space::{CacheSpaces as _, MapOptions, Sharing, Space, Spaces};
 use pagewell::{Cache, File, OpenOptions, Writeback};
 
 /// What the setting up and the hits of a kind fail with.
@@ -52,6 +52,7 @@ const KINDS: &[Kind] = &[
     ("append-64", append_64),
     ("space-read-64-hot", space_read_64_hot),
     ("space-read-64-random", space_read_64_random),
+    ("space-read-64-huge", space_read_64_huge),
     #[cfg(not(pagewell_no_tokens))]
     ("space-view-u64-hot", tokens::view_of_space),
     ("space-write-64", space_write_64),
@@ -349,6 +350,13 @@ fn space_read_64_random(count: u64) -> Result<(), Failure> {
     read_space(&space, count, || start + offsets.next().unwrap_or_default())
 }
 
+/// As `space-read-64-random`, of pages of 2 MiB.
+fn space_read_64_huge(count: u64) -> Result<(), Failure> {
+    let (space, start) = space_of_pages(2 << 20)?;
+    let mut offsets = random_offsets(count);
+    read_space(&space, count, || start + offsets.next().unwrap_or_default())
+}
+
 fn space_write_64(count: u64) -> Result<(), Failure> {
     let (space, start) = private_space()?;
     write_space(&space, count, start)
@@ -486,12 +494,17 @@ fn read_all(file: &File) -> Result<(), Failure> {
 
 /// A space with memory of its own, all of it written to, and where that begins.
 fn private_space() -> Result<(Space, u64), Failure> {
+    space_of_pages(PAGE as usize)
+}
+
+/// A space with an area of pages of so many bytes, all of them written, and where it begins.
+fn space_of_pages(page_bytes: usize) -> Result<(Space, u64), Failure> {
     let mut config = PoolConfig::new((CAPACITY / PAGE) as usize);
     config.nodes = Nodes::Unbound(1);
     config.huge_pages = HugePages::Never;
     let spaces: Spaces = Spaces::new(FramePool::new(&config)?);
     let space = spaces.space()?;
-    let area = space.map(BYTES, Policy::Local)?;
+    let area = space.map_with(BYTES, &MapOptions::new().page_bytes(page_bytes))?;
     for addr in area.clone().step_by(PAGE as usize) {
         space.write(addr, &[0xA5; PAGE as usize])?;
     }

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // Forking.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, Error, ErrorKind, OpenOptions, Writeback};
@@ -16,6 +17,7 @@ mod support;
 support::for_both_schemes! {
     a_child_gets_errors_and_changes_nothing
     a_cache_that_the_child_makes_is_its_own
+    a_child_finds_no_lock_that_another_thread_has_taken
 }
 
 /// Runs `body` in a child made by `fork`; whether it returned, within a minute.
@@ -118,4 +120,32 @@ fn a_cache_that_the_child_makes_is_its_own<S: RefScheme>() {
     let mut buf = [0; 5];
     file.read_at(&mut buf, 0).unwrap();
     assert_eq!(&buf, b"child");
+}
+
+/// Threads come and go, and make and drop caches, while children are made that do the same.
+fn a_child_finds_no_lock_that_another_thread_has_taken<S: RefScheme>() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    std::fs::write(&path, content(1, PAGE)).unwrap();
+    let is_over = AtomicBool::new(false);
+    let make_and_read = || {
+        let cache = cache::<S>(16);
+        let file = cache.open(&path).unwrap();
+        let mut buf = [0; 100];
+        file.read_at(&mut buf, 0).unwrap();
+        assert_eq!(buf[..], content(1, PAGE)[..100]);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    // A thread of its own, which takes a number and gives it back.
+                    std::thread::scope(|scope| scope.spawn(make_and_read).join().unwrap());
+                }
+            });
+        }
+        let children_end = (0..50).all(|_| in_child(make_and_read));
+        is_over.store(true, Ordering::Relaxed);
+        assert!(children_end);
+    });
 }

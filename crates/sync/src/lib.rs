@@ -11,6 +11,7 @@
 //! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
 //! | [`parking`] | waiting for a word to change |
 //! | [`per_thread`] | one value for each thread, which others can still reach |
+//! | [`raced`] | a value that is made once, and for which nobody waits |
 //! | `simulated` | one schedule that a seed decides: locks, atomics, threads and time of a simulation |
 //! | [`shard`] | the number of a thread; values that do not share cache lines |
 //! | [`thread`] | yielding, sleeping, starting |
@@ -31,6 +32,7 @@ pub mod counted;
 pub mod parking;
 pub mod per_thread;
 pub mod prefetch;
+pub mod raced;
 pub mod shard;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub mod simulated;

@@ -28,7 +28,8 @@
 //! # Invariants
 //!
 //! - I1. At any moment a slot has at most one owner: thread numbers of live threads are distinct
-//!   ([`crate::shard::own_number`]), and a number is handed on through a mutex.
+//!   ([`crate::shard::own_number`]), and what a thread did with a
+//!   number happens before what the next one does with it.
 //! - I2. Only the owner writes `busy`; only the holder of the mutex writes `wanted`.
 //! - I3. The value is touched by the owner between its steps 2 and 4, or by the holder of the mutex
 //!   between a visitor's steps 3 and 5, or by an owner that holds the mutex; never by two of them.

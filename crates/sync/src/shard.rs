@@ -11,26 +11,90 @@ use std::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
 mod imp {
     use std::cell::Cell;
-    use std::cmp::Reverse;
-    use std::collections::BinaryHeap;
+    // Std's, in simulations too: numbers are the process's.
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-    use crate::Mutex;
+    use crate::raced::Raced;
 
     use super::Identity;
 
-    /// The numbers below `next` that no live thread has; the smallest is handed out first.
+    /// Which numbers live threads have, a bit each. There is no lock, so a child made by `fork` finds none taken by a thread that
+    /// it does not have. (The numbers of its parent's other threads stay taken in it.)
     struct Numbers {
-        next: usize,
-        free: BinaryHeap<Reverse<usize>>,
-        /// The serial of the last thread that got one; all of them are used up at the end of their range.
-        last_serial: u32,
+        words: [AtomicU64; Self::WORDS],
+        /// The numbers above.
+        next: Raced<Self>,
     }
 
-    static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
-        next: 0,
-        free: BinaryHeap::new(),
-        last_serial: 0,
-    });
+    impl Numbers {
+        const WORDS: usize = 16;
+        const BITS: usize = u64::BITS as usize;
+        const LEN: usize = Self::WORDS * Self::BITS;
+
+        const fn new() -> Self {
+            Self {
+                words: [const { AtomicU64::new(0) }; Self::WORDS],
+                next: Raced::new(),
+            }
+        }
+
+        /// Takes the smallest number that is seen free.
+        fn take(&self) -> usize {
+            let mut numbers = self;
+            let mut first = 0;
+            loop {
+                for (i, word) in numbers.words.iter().enumerate() {
+                    if let Some(bit) = Self::take_in(word) {
+                        return first + i * Self::BITS + bit;
+                    }
+                }
+                numbers = numbers.next.get_or_make(Self::new);
+                first += Self::LEN;
+            }
+        }
+
+        fn take_in(word: &AtomicU64) -> Option<usize> {
+            // ORDERING: Relaxed; it says where to try.
+            let mut taken = word.load(Ordering::Relaxed);
+            while taken != u64::MAX {
+                let bit = taken.trailing_ones();
+                // ORDERING: Acquire, with the Release of `give_back` (changes of other bits between them carry it on): what
+                // a thread did with its number happens before what the next one does with it.
+                taken = word.fetch_or(1 << bit, Ordering::Acquire);
+                if taken & 1 << bit == 0 {
+                    return Some(bit as usize);
+                }
+            }
+            None
+        }
+
+        /// Gives back what [`Numbers::take`] returned.
+        fn give_back(&self, number: usize) {
+            let mut numbers = self;
+            let mut place = number;
+            while place >= Self::LEN {
+                // It has been made: the number is of it.
+                numbers = numbers.next.get_or_make(Self::new);
+                place -= Self::LEN;
+            }
+            // ORDERING: Release, as `take_in` says.
+            let bit = 1 << (place % Self::BITS);
+            numbers.words[place / Self::BITS].fetch_and(!bit, Ordering::Release);
+        }
+    }
+
+    static NUMBERS: Numbers = Numbers::new();
+
+    /// The serial of the last thread that got one; all of them are used up at the end of their range.
+    static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
+
+    fn new_serial() -> Option<u32> {
+        // ORDERING: Relaxed, both; a serial is a number, and changes of one word have an order.
+        let last = LAST_SERIAL.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+            last.checked_add(1)
+        });
+        Some(last.ok()? + 1)
+    }
 
     /// "This thread has not asked yet."
     const UNSET: usize = usize::MAX;
@@ -53,7 +117,7 @@ mod imp {
             let number = NUMBER.replace(GONE);
             IDENTITY.set(0);
             if number < GONE {
-                crate::lock(&NUMBERS).free.push(Reverse(number));
+                NUMBERS.give_back(number);
             }
         }
     }
@@ -63,19 +127,8 @@ mod imp {
         if NUMBER.get() == GONE || RETURN.try_with(|_| ()).is_err() {
             return None;
         }
-        let mut numbers = crate::lock(&NUMBERS);
-        let number = match numbers.free.pop() {
-            Some(Reverse(number)) => number,
-            None => {
-                let number = numbers.next;
-                numbers.next += 1;
-                number
-            }
-        };
-        if let (Some(serial), Ok(number)) =
-            (numbers.last_serial.checked_add(1), u32::try_from(number))
-        {
-            numbers.last_serial = serial;
+        let number = NUMBERS.take();
+        if let (Some(serial), Ok(number)) = (new_serial(), u32::try_from(number)) {
             IDENTITY.set(Identity::new(number, serial).bits());
         }
         NUMBER.set(number);
@@ -105,6 +158,61 @@ mod imp {
         match NUMBER.get() {
             number if number < GONE => Some(number),
             _ => assign(),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::collections::HashSet;
+        use std::sync::Barrier;
+
+        use super::*;
+
+        #[test]
+        fn numbers_are_handed_out_from_the_smallest_and_again() {
+            let numbers = Numbers::new();
+            let most = 2 * Numbers::LEN + 70;
+            for number in 0..most {
+                assert_eq!(numbers.take(), number);
+            }
+            for number in [most - 1, 5, Numbers::LEN, 63] {
+                numbers.give_back(number);
+            }
+            for number in [5, 63, Numbers::LEN, most - 1, most] {
+                assert_eq!(numbers.take(), number);
+            }
+        }
+
+        #[test]
+        fn no_two_threads_have_one_number() {
+            const THREADS: usize = 4;
+            let numbers = Numbers::new();
+            let start = Barrier::new(THREADS);
+            for _ in 0..100 {
+                let taken: Vec<Vec<usize>> = std::thread::scope(|scope| {
+                    let threads: Vec<_> = (0..THREADS)
+                        .map(|_| {
+                            scope.spawn(|| {
+                                start.wait();
+                                (0..40).map(|_| numbers.take()).collect()
+                            })
+                        })
+                        .collect();
+                    threads.into_iter().map(|t| t.join().unwrap()).collect()
+                });
+                let all: HashSet<usize> = taken.iter().flatten().copied().collect();
+                assert_eq!(all.len(), THREADS * 40);
+                assert_eq!(all.iter().max(), Some(&(THREADS * 40 - 1)));
+                for number in all {
+                    numbers.give_back(number);
+                }
+            }
+        }
+
+        #[test]
+        fn serials_rise() {
+            let first = new_serial().unwrap();
+            assert!(new_serial().unwrap() > first);
         }
     }
 }

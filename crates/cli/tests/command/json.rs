@@ -375,6 +375,8 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
     let of_space = [
         "space-hot",
         "space-random",
+        "space-huge-hot",
+        "space-huge-random",
         "file-hot",
         "file-random",
         "private-random",

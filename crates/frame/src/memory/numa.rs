@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // One call of the C library.
 
-use std::sync::OnceLock;
+use pagewell_sync::raced::Raced;
 
 /// The NUMA nodes that are online, in ascending order; node 0 alone where the system does not say.
 pub fn online() -> Vec<u32> {
@@ -43,12 +43,12 @@ fn read_list(path: &str) -> Option<Vec<u32>> {
 pub(crate) fn current() -> Option<u32> {
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
-    let nodes = NODES_OF_CPUS.get_or_init(nodes_of_cpus);
+    let nodes = NODES_OF_CPUS.get_or_make(nodes_of_cpus);
     *nodes.get(usize::try_from(cpu).ok()?)?
 }
 
 /// The node of each processor. Which node a processor belongs to does not change while the machine runs.
-static NODES_OF_CPUS: OnceLock<Box<[Option<u32>]>> = OnceLock::new();
+static NODES_OF_CPUS: Raced<Box<[Option<u32>]>> = Raced::new();
 
 fn nodes_of_cpus() -> Box<[Option<u32>]> {
     let lists = read_list("/sys/devices/system/node/online").unwrap_or_default();

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::process;
-use std::sync::OnceLock;
 
 use pagewell_sync::atomic::Ordering;
+use pagewell_sync::raced::Raced;
 use pagewell_sync::wiped::{WipedOnFork, Word};
 
 /// The process that opened a file.
@@ -22,10 +22,10 @@ pub(crate) struct Owner {
 }
 
 /// The word. It is made once, and inherited by children, where it is empty until they open a file themselves.
-static NAME: OnceLock<Option<WipedOnFork>> = OnceLock::new();
+static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {
-    let wiped = NAME.get_or_init(WipedOnFork::new).as_ref();
+    let wiped = NAME.get_or_make(WipedOnFork::new).as_ref();
     wiped.map(WipedOnFork::word)
 }
 

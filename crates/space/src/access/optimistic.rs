@@ -35,7 +35,8 @@ use crate::supply::view;
 use crate::tables::of_space::PageTables;
 use crate::words::claim::look;
 use crate::words::directory::Directory;
-use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::words::geometry::{MAX_PAGE_ORDER, entry_of, offset_in_page, page_bytes};
+use crate::words::pmd::Pmd;
 
 /// The longest read that is tried in line: what the racy copy does without a call.
 pub(crate) const SHORT_BYTES: usize = 64;
@@ -88,10 +89,33 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 
+    /// As [`read_short`](Self::read_short), for pages of 2 MiB, with shifts by constants. A table has one entry of such pages, in a
+    /// line that its neighbours leave to it ([`crate::words::geometry`]).
+    #[inline(always)]
+    pub(crate) fn read_huge(self, addr: u64, buf: &mut [u8]) -> bool {
+        const ORDER: u32 = MAX_PAGE_ORDER.get() as u32;
+        if buf.len() > SHORT_BYTES {
+            return false;
+        }
+        self.read_if(addr, buf, Pmd::has_huge_pages, |_| ORDER)
+    }
+
     /// Fills `buf` from within one page; false, and `buf` may have been written to, if the slow read has to decide. The
     /// numbers are those of the module's text.
     #[inline(always)]
     pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
+        self.read_if(addr, buf, Pmd::is_present, Pmd::order)
+    }
+
+    /// As [`read_page`](Self::read_page), of tables that `is_meant` takes: for pages of the order that `order` says.
+    #[inline(always)]
+    fn read_if(
+        self,
+        addr: u64,
+        buf: &mut [u8],
+        is_meant: impl FnOnce(Pmd) -> bool,
+        order: impl FnOnce(Pmd) -> u32,
+    ) -> bool {
         let view = *self.tables.view();
         // 1.
         let edition = self.tables.edition();
@@ -100,10 +124,10 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         };
         // 2.
         let pmd = Directory::look(pmd_word);
-        if !pmd.is_present() {
+        if !is_meant(pmd) {
             return false;
         }
-        let order = pmd.order();
+        let order = order(pmd);
         let off = offset_in_page(addr, order);
         if off as u64 + buf.len() as u64 > page_bytes(order) {
             return false;

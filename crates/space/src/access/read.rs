@@ -46,10 +46,30 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_other(addr, buf)
     }
 
-    /// What the short read could not: of a file, or by [`read_pages`](Self::read_pages). Apart, so that
-    /// the former is in the caller's code alone, and one call is all that is beside it.
+    /// What the short read could not. Apart, so that the former is in the caller's code alone, and one call is all that is beside
+    /// it; each of the two is a jump from here.
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let pmd_word = self.mm.tables.pmd_word(addr);
+        if pmd_word.is_some_and(|word| Directory::look(word).has_huge_pages()) {
+            self.read_huge(addr, buf)
+        } else {
+            self.read_of_file(addr, buf)
+        }
+    }
+
+    /// Reads of pages of 2 MiB, or by [`read_pages`](Self::read_pages).
+    #[inline(never)]
+    fn read_huge(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if Optimistic::of(&self.mm.tables).read_huge(addr, buf) {
+            return Ok(());
+        }
+        self.read_pages(addr, buf)
+    }
+
+    /// Reads of a file, or by [`read_pages`](Self::read_pages).
+    #[inline(never)]
+    fn read_of_file(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if FileAccess::of(self.mm).read_short(addr, buf) {
             return Ok(());
         }

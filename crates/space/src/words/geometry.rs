@@ -6,7 +6,9 @@
 //! ```
 //!
 //! A table spans [`TABLE_BYTES`] of addresses whatever the size of the pages in it: with pages of order `k` it uses
-//! the first `512 >> k` of its entries.
+//! `512 >> k` of its entries, beside each other. Which ones the lowest `k` bits of the table's number say, the bits of the address
+//! above. Were they always the first, the entries in use would all be at the same place of a frame, and caches would have place for some dozens of them:
+//! lines go into sets by their address within 4 KiB or 64 KiB. So neighbouring tables take neighbouring entries.
 
 use pagewell_frame::{FRAME_BYTES, FRAME_SHIFT, FRAME_WORDS, Order};
 
@@ -38,10 +40,10 @@ pub(crate) const fn table_start(table: usize) -> u64 {
     (table as u64) << TABLE_SHIFT
 }
 
-/// The entry for `addr` in its table, given the order of the table's pages.
+/// The entry for `addr` in its table, given the order of the table's pages: the nine bits above the byte of the page.
 #[inline]
 pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
-    ((addr & (TABLE_BYTES - 1)) >> (FRAME_SHIFT + order)) as usize
+    (addr >> (FRAME_SHIFT + order)) as usize & (FRAME_WORDS - 1)
 }
 
 /// Where `addr` is in its page.
@@ -73,12 +75,17 @@ mod tests {
                 0x1234_5678,
                 u64::MAX >> 1,
             ] {
-                let page = entry_of(addr, order) as u64 * page_bytes(order);
+                let nr = FRAME_WORDS >> order;
+                let (entry, part) = (
+                    entry_of(addr, order),
+                    table_of(addr) as usize % (1 << order),
+                );
+                assert!((part * nr..(part + 1) * nr).contains(&entry));
+                let page = (entry % nr) as u64 * page_bytes(order);
                 let parts = table_start(table_of(addr) as usize)
                     + page
                     + offset_in_page(addr, order) as u64;
                 assert_eq!(parts, addr, "order {order}");
-                assert!(entry_of(addr, order) < FRAME_WORDS >> order);
             }
         }
     }

@@ -20,6 +20,7 @@ use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr, Order};
 
+use crate::words::geometry::MAX_PAGE_ORDER;
 use crate::words::pte::start_in_pool;
 
 const SMALL: u64 = 1 << 0;
@@ -55,6 +56,12 @@ impl Pmd {
     #[inline]
     pub(crate) const fn has_small_pages(self) -> bool {
         self.0 & SMALL != 0
+    }
+
+    /// Whether there is a table, for pages that fill what it spans.
+    #[inline]
+    pub(crate) const fn has_huge_pages(self) -> bool {
+        self.0 & ORDER_MASK == (MAX_PAGE_ORDER.get() as u64) << ORDER_SHIFT
     }
 
     /// Whether there is a table, and it is this space's alone.
@@ -138,7 +145,8 @@ mod tests {
     #[test]
     fn zeros_are_no_table() {
         let none = Pmd::from_bits(0);
-        assert!(!none.is_present() && !none.is_exclusive() && !none.has_small_pages());
+        assert!(!none.is_present() && !none.is_exclusive());
+        assert!(!none.has_small_pages() && !none.has_huge_pages());
         assert_eq!(none.table(), None);
     }
 
@@ -155,6 +163,7 @@ mod tests {
                         assert_eq!(pmd.table(), Some(FrameNr::new(frame)));
                         assert_eq!(pmd.order(), u32::from(of_pages));
                         assert_eq!(pmd.has_small_pages(), of_pages == 0);
+                        assert_eq!(pmd.has_huge_pages(), of_pages == 9);
                         assert_eq!(pmd.is_exclusive(), nr != 1);
                         let moved = (pmd.0 & VERSION_MASK) >> VERSION_SHIFT;
                         assert_eq!(moved, (version + 1 + nr as u64) & LAST);

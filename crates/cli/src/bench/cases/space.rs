@@ -4,6 +4,7 @@
 use std::hint::black_box;
 
 use pagewell::space::{Sharing, Space};
+use pagewell_frame::FRAME_BYTES;
 
 use super::spaces::{filled, mapped, spaces};
 use crate::bench::crew::{Lane, Op, Schedule, Speeds, Timed, Watch, run_threads};
@@ -35,6 +36,9 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 2] = [
 /// How many bytes a read has.
 const BLOCK: usize = 64;
 
+/// The bytes of the largest pages that a space has.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// Measures a cell.
 pub(in crate::bench) fn run(
     cell: &Cell,
@@ -47,14 +51,23 @@ pub(in crate::bench) fn run(
     let (space, start) = match cell.case {
         Case::FileHot | Case::FileRandom => mapped(bytes, Sharing::Shared, settings.huge_pages)?,
         Case::PrivateRandom => mapped(bytes, Sharing::Private, settings.huge_pages)?,
-        _ => filled(&spaces(bytes, settings.huge_pages)?, bytes)?,
+        case => {
+            let page_bytes = match case {
+                Case::SpaceHugeHot | Case::SpaceHugeRandom => HUGE_PAGE,
+                _ => FRAME_BYTES,
+            };
+            filled(&spaces(bytes, settings.huge_pages)?, bytes, page_bytes)?
+        }
     };
     let memory = Memory::new(bytes as usize, settings.huge_pages)?;
     let workers = (0..cell.threads)
         .map(|worker| {
             let seed = u64::from(worker) + 1;
             match cell.case {
-                Case::SpaceRandom | Case::FileRandom | Case::PrivateRandom => lanes(
+                Case::SpaceRandom
+                | Case::SpaceHugeRandom
+                | Case::FileRandom
+                | Case::PrivateRandom => lanes(
                     &space,
                     start,
                     &memory,

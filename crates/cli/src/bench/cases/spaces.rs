@@ -3,7 +3,7 @@
 use pagewell::Cache;
 use pagewell::frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell::io::MemoryBackend;
-use pagewell::space::{CacheSpaces as _, MapOptions, Policy, Protection, Sharing, Space, Spaces};
+use pagewell::space::{CacheSpaces as _, MapOptions, Protection, Sharing, Space, Spaces};
 use pagewell_frame::FRAME_BYTES;
 
 use crate::failure::Failure;
@@ -59,11 +59,16 @@ pub(super) fn spaces(bytes: u64, huge_pages: bool) -> Result<Spaces, Failure> {
         .map_err(|error| Failure::because("cannot make a frame pool", error))
 }
 
-/// A space with an area of so many bytes, all of them written, and where it begins.
-pub(super) fn filled(spaces: &Spaces, bytes: u64) -> Result<(Space, u64), Failure> {
+/// A space with an area of so many bytes, all of them written, in pages of `page_bytes`, and where it begins.
+pub(super) fn filled(
+    spaces: &Spaces,
+    bytes: u64,
+    page_bytes: usize,
+) -> Result<(Space, u64), Failure> {
     let failed = |error| Failure::because("cannot fill a space", error);
     let space = spaces.space().map_err(failed)?;
-    let area = space.map(bytes, Policy::Local).map_err(failed)?;
+    let options = MapOptions::new().page_bytes(page_bytes);
+    let area = space.map_with(bytes, &options).map_err(failed)?;
     let page = [0xA5; FRAME_BYTES];
     for addr in area.clone().step_by(FRAME_BYTES) {
         space.write(addr, &page).map_err(failed)?;

@@ -105,6 +105,8 @@ impl Bench {
             Bench::Space => &[
                 Case::SpaceHot,
                 Case::SpaceRandom,
+                Case::SpaceHugeHot,
+                Case::SpaceHugeRandom,
                 Case::FileHot,
                 Case::FileRandom,
                 Case::PrivateRandom,
@@ -223,6 +225,10 @@ pub(crate) enum Case {
     SpaceHot,
     /// All threads read 64 bytes at random places of a space
     SpaceRandom,
+    /// The same as space-hot where the space has pages of 2 MiB
+    SpaceHugeHot,
+    /// The same as space-random where the space has pages of 2 MiB
+    SpaceHugeRandom,
     /// All threads read 64 bytes at the beginning of a file that is mapped into a space
     FileHot,
     /// All threads read 64 bytes at random places of a file that is mapped into a space
@@ -314,6 +320,8 @@ impl Case {
             Case::Order9Mixed => "order-9-mixed",
             Case::SpaceHot => "space-hot",
             Case::SpaceRandom => "space-random",
+            Case::SpaceHugeHot => "space-huge-hot",
+            Case::SpaceHugeRandom => "space-huge-random",
             Case::FileHot => "file-hot",
             Case::FileRandom => "file-random",
             Case::PrivateRandom => "private-random",
@@ -392,6 +400,8 @@ impl Case {
             Case::Order9Mixed => "each thread frees the blocks that another one allocates",
             Case::SpaceHot => "all threads read 64 bytes at the beginning of one space",
             Case::SpaceRandom => "all threads read 64 bytes at random places of one space",
+            Case::SpaceHugeHot => "as space-hot, of a space with pages of 2 MiB",
+            Case::SpaceHugeRandom => "as space-random, of a space with pages of 2 MiB",
             Case::FileHot => "as space-hot, of a file that is mapped there and shared",
             Case::FileRandom => "as space-random, of a file that is mapped there and shared",
             Case::PrivateRandom => "as file-random, of a private mapping that nobody has written",
@@ -451,6 +461,8 @@ impl Case {
             | Case::Order9Mixed => Bench::Alloc,
             Case::SpaceHot
             | Case::SpaceRandom
+            | Case::SpaceHugeHot
+            | Case::SpaceHugeRandom
             | Case::FileHot
             | Case::FileRandom
             | Case::PrivateRandom => Bench::Space,

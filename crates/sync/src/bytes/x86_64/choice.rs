@@ -14,13 +14,12 @@
 //! The place of the destination, 2112 bytes behind the source modulo 4096, is one where no variant takes
 //! loads to depend on the stores before them.
 
-use std::sync::TryLockError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::variant::names::{Choice, Reason, Timings, Variant};
 use super::long::{INLINE, copy_long_with};
 use crate::atomic::{AtomicU32, Ordering};
-use crate::{Mutex, lock};
+use crate::{Mutex, MutexGuard, lock, try_lock};
 
 /// The variant that long copies use: [`NONE`] yet, or its code.
 pub(super) static CHOSEN: AtomicU32 = AtomicU32::new(NONE);
@@ -82,28 +81,42 @@ fn default() -> Variant {
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {
-    match CHOICE.try_lock() {
-        Ok(mut choice) => settled(&mut choice).variant,
-        Err(TryLockError::Poisoned(poisoned)) => settled(&mut poisoned.into_inner()).variant,
-        Err(TryLockError::WouldBlock) => default(),
+    match try_lock(&CHOICE) {
+        Some(mut choice) => settled(&mut choice).variant,
+        None => default(),
     }
 }
 
 /// What `variant::choice` answers.
 pub(in super::super) fn choice() -> Choice {
-    settled(&mut lock(&CHOICE))
+    match patiently() {
+        Some(mut choice) => settled(&mut choice),
+        // What copies use here stays what it is; this is what it would be.
+        None => measured(&mut Box::new(Scratch([0; SCRATCH_BYTES]))),
+    }
+}
+
+/// [`CHOICE`]; None if whoever has it is not in this process: a child of a `fork` in the middle of the measurement.
+fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
+    /// A hundred times as long as a measurement takes, on a machine that does something else most of the time.
+    const LONG: Duration = Duration::from_millis(500);
+    let start = Instant::now();
+    loop {
+        match try_lock(&CHOICE) {
+            Some(choice) => return Some(choice),
+            None if start.elapsed() > LONG => return None,
+            None => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
 }
 
 /// Has `variant`, which can be used, used from now on.
 pub(in super::super) fn force(variant: Variant) {
-    let mut choice = lock(&CHOICE);
-    settle(
-        &mut choice,
-        Choice {
-            variant,
-            reason: Reason::Forced,
-        },
-    );
+    let forced = Choice {
+        variant,
+        reason: Reason::Forced,
+    };
+    settle(patiently().as_deref_mut().unwrap_or(&mut None), forced);
 }
 
 /// What was chosen, or is now.
@@ -111,14 +124,8 @@ fn settled(choice: &mut Option<Choice>) -> Choice {
     match *choice {
         Some(choice) => choice,
         None => {
-            let timings = measure();
-            settle(
-                choice,
-                Choice {
-                    variant: timings.choice(),
-                    reason: Reason::Measured(timings),
-                },
-            )
+            let measured = measured(&mut lock(&SCRATCH));
+            settle(choice, measured)
         }
     }
 }
@@ -131,16 +138,24 @@ fn settle(choice: &mut Option<Choice>, new: Choice) -> Choice {
     new
 }
 
+/// What the measurement says.
+fn measured(scratch: &mut Scratch) -> Choice {
+    let timings = measure(scratch);
+    Choice {
+        variant: timings.choice(),
+        reason: Reason::Measured(timings),
+    }
+}
+
 /// How long a copy takes by each variant that can be used.
-fn measure() -> Timings {
+fn measure(scratch: &mut Scratch) -> Timings {
     let mut timings = Timings::default();
-    let mut scratch = lock(&SCRATCH);
     // Pages that nothing was written to may all be the same zeros.
     scratch.0.fill(1);
     for round in 0..=ROUNDS {
         for variant in Variant::ALL {
             if variant.check().is_ok() {
-                let nanoseconds = time(variant, &mut scratch);
+                let nanoseconds = time(variant, scratch);
                 // The first round brings code and data into the caches.
                 if round > 0 {
                     timings.note(variant, nanoseconds);

@@ -113,7 +113,7 @@ fn spaces_forked(
     let case = cell.case;
     let bytes = cell.block;
     let spaces = spaces(bytes, false)?;
-    let (space, start) = filled(&spaces, bytes)?;
+    let (space, start) = filled(&spaces, bytes, FRAME_BYTES)?;
     let mut rng = Rng::new(1);
     let failed = |error| Failure::because("cannot fork a space", error);
     Ok(move || {

@@ -18,6 +18,9 @@ use crate::read::raw;
 ///
 /// Borrows from its [`File`](crate::File). A pinned page is not evicted; if it is
 /// invalidated meanwhile, the guard keeps its bytes.
+///
+/// For code in C that reads a little past what it was given: the memory after the page can be read too, 4 KiB of it at least, as long as the guard
+/// exists. What is there is promised to nobody, and others may be writing it.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
     hold: Hold<'f, S>,
     len: usize,

@@ -2,7 +2,8 @@
 //!
 //! There is one range for all nodes, so one shift and one addition turn a frame number into an address.
 //! The range stays mapped and readable for as long as the pool lives: an optimistic reader can copy the frame that
-//! a stale number names (and then finds that the number is stale).
+//! a stale number names (and then finds that the number is stale). One page more is mapped after the last frame: whoever has the bytes of a frame may
+//! also read past them, up to `READABLE_AFTER` bytes, and finds whatever is there.
 
 #[cfg(not(loom))]
 mod imp {
@@ -16,6 +17,9 @@ mod imp {
 
     use crate::memory::config::HugePages;
     use crate::words::{FRAME_BYTES, FRAME_SHIFT, FrameNr, Order};
+
+    /// How many bytes after any frame can be read, with no promise of what they are.
+    pub(crate) const READABLE_AFTER: usize = FRAME_BYTES;
 
     /// Blocks of the highest order, and huge pages, start at multiples of this.
     const ALIGN: usize = Order::MAX.bytes();
@@ -40,7 +44,8 @@ mod imp {
             let bytes = nr_frames
                 .checked_mul(FRAME_BYTES)
                 .ok_or_else(out_of_range)?;
-            let mapped = bytes.checked_add(ALIGN).ok_or_else(out_of_range)?;
+            let kept = bytes.checked_add(READABLE_AFTER).ok_or_else(out_of_range)?;
+            let mapped = kept.checked_add(ALIGN).ok_or_else(out_of_range)?;
             // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
             // memory that exists.
             let start = unsafe {
@@ -60,7 +65,7 @@ mod imp {
             let lead = start.addr().next_multiple_of(ALIGN) - start.addr();
             unmap(start.cast(), lead);
             let base = start.cast::<u8>().wrapping_add(lead);
-            unmap(base.wrapping_add(bytes), ALIGN - lead);
+            unmap(base.wrapping_add(kept), ALIGN - lead);
             let base = NonNull::new(base).ok_or_else(out_of_range)?;
             let memory = Self { base, bytes };
             memory.advise(huge_pages);
@@ -156,7 +161,7 @@ mod imp {
 
     impl Drop for Memory {
         fn drop(&mut self) {
-            unmap(self.base.as_ptr(), self.bytes);
+            unmap(self.base.as_ptr(), self.bytes + READABLE_AFTER);
         }
     }
 
@@ -165,6 +170,43 @@ mod imp {
             // SAFETY: every caller passes a part of a mapping of its own that nothing refers to any
             // more. Unmapping such a range cannot fail in a way that leaves anything to do.
             let _ = unsafe { libc::munmap(start.cast(), bytes) };
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Whether `len` bytes at `start` are mapped by somebody: the system maps nothing new there then.
+        fn is_mapped(start: *mut u8, len: usize) -> bool {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            // SAFETY: with this flag nothing that exists is replaced.
+            let mapped = unsafe { libc::mmap(start.cast(), len, libc::PROT_NONE, flags, -1, 0) };
+            if mapped == libc::MAP_FAILED {
+                return true;
+            }
+            unmap(mapped.cast(), len);
+            false
+        }
+
+        #[test]
+        fn the_memory_after_the_last_frame_can_be_read() {
+            for nr_frames in [1, 512, 700] {
+                let memory = Memory::reserve(nr_frames, HugePages::Never).unwrap();
+                let end = memory.base().as_ptr().wrapping_add(nr_frames * FRAME_BYTES);
+                assert!(is_mapped(end, READABLE_AFTER));
+                // The system says so where memory cannot be read, and is not killed.
+                let mut ends = [0; 2];
+                // SAFETY: the array has room for two descriptors.
+                assert!(unsafe { libc::pipe(ends.as_mut_ptr()) } == 0);
+                // SAFETY: the system checks the addresses.
+                let nr = unsafe { libc::write(ends[1], end.cast(), READABLE_AFTER) };
+                assert_eq!(nr, READABLE_AFTER.cast_signed());
+                for fd in ends {
+                    // SAFETY: this test's own descriptor.
+                    let _ = unsafe { libc::close(fd) };
+                }
+            }
         }
     }
 }

@@ -280,15 +280,38 @@ impl UnlockedFile {
     /// - [`io::ErrorKind::InvalidInput`] if a block device is to be truncated.
     /// - What else the system says.
     pub fn lock(self) -> io::Result<Option<FileBackend>> {
-        let backend = self.backend;
-        lock::take(&backend.file)?;
-        if !backend.place()?.leads_to(backend.id)? {
-            return Ok(None);
+        self.lock_or_keep().map_err(|(_, error)| error)
+    }
+
+    /// As [`lock`](Self::lock), but a file that could not be locked is given back, still open. To close a descriptor of a file ends all
+    /// locks that other code of this process has on it by `F_SETLK`, as SQLite has them; so a program in which there is such code keeps the file
+    /// instead, and may try again.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), with the file.
+    #[allow(clippy::result_large_err)] // The file as it is; who opens one does not do so often.
+    pub fn lock_or_keep(self) -> Result<Option<FileBackend>, (Self, io::Error)> {
+        if let Err(error) = lock::take(&self.backend.file) {
+            return Err((self, error));
         }
-        if self.truncates {
-            backend.set_size(0)?;
+        match self.locked() {
+            Ok(true) => Ok(Some(self.backend)),
+            Ok(false) => Ok(None),
+            Err(error) => {
+                lock::release(&self.backend.file);
+                Err((self, error))
+            }
         }
-        Ok(Some(backend))
+    }
+
+    /// What is to be done under the lock: whether the name still leads to the file, which is truncated then if the options said so.
+    fn locked(&self) -> io::Result<bool> {
+        let is_in_place = self.backend.place()?.leads_to(self.backend.id)?;
+        if is_in_place && self.truncates {
+            self.backend.set_size(0)?;
+        }
+        Ok(is_in_place)
     }
 }
 

@@ -89,3 +89,41 @@ fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
         assert!(read == bytes[..9_999]);
     }
 }
+
+/// The locks that other code of this process has by `F_SETLK` end when any descriptor of the file is closed: so a file that could not be locked can be kept.
+#[test]
+fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
+    use std::os::fd::AsRawFd;
+
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let other = std::fs::File::create(&path).unwrap();
+    let lock = |kind: libc::c_int| {
+        let lock = libc::flock {
+            l_type: kind as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: 1 << 30,
+            l_len: 1,
+            l_pid: 0,
+        };
+        // SAFETY: the descriptor is open, and the command reads a lock.
+        assert!(unsafe { libc::fcntl(other.as_raw_fd(), libc::F_SETLK, &raw const lock) } != -1);
+    };
+    lock(libc::F_WRLCK);
+    let options = FileOptions::new();
+    let file = FileBackend::open_unlocked(&path, &options).unwrap();
+    let (file, error) = file.lock_or_keep().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
+    // The other lock is still there, and when it has gone the same file is locked.
+    let (file, _) = file.lock_or_keep().unwrap_err();
+    lock(libc::F_UNLCK);
+    let locked = file.lock_or_keep().unwrap().expect("it is in its place");
+    assert!(locked.is_writable());
+
+    // One that is dropped takes the other lock with it: what this is for.
+    drop(locked);
+    lock(libc::F_WRLCK);
+    let failed = FileBackend::open_unlocked(&path, &options).unwrap().lock();
+    assert_eq!(failed.unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
+    FileBackend::open_writable(&path, &options).unwrap();
+}

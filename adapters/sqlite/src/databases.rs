@@ -1,0 +1,525 @@
+//! The databases that this process has open, and the one cache that they are in.
+//!
+//! A database is open once in the cache, however many connections it has, and locked against other processes from the first open to the last close. So
+//! every connection finds here whether it is the first or the last one.
+//!
+//! **The lock against others.** A database that can be written is locked as every file that Pagewell writes: a lock of the open file description on all of the file,
+//! exclusive, so also on the bytes that SQLite's VFS for Unix locks; its processes get `SQLITE_BUSY`. It is taken for connections that only read as well. A database
+//! that this process may not write, or of a read-only file system, cannot be locked so: it gets a shared lock on those bytes, beside which others read
+//! and do not write. With a log they do write beside it, so such a database is not opened if it has one
+//! ([`Database::check_may_share_memory`]).
+//!
+//! **Descriptors.** Closing any descriptor of a file ends the locks that this process has on it by `F_SETLK`, so those of SQLite's own VFS. While the exclusive
+//! lock is held nobody else can have one. A file that could not be locked is kept open for the next try instead ([`State::unlockable`]), and one that was
+//! only read until nobody has a lock on it ([`State::let_go`]).
+
+#![allow(unsafe_code)] // One system call.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use pagewell::io::{Backend, Direct, FileBackend, FileId, FileOptions, Transfers, UnlockedFile};
+use pagewell::{Cache, File, OpenOptions};
+
+use crate::abi;
+use crate::error::Failure;
+use crate::locks::Locks;
+use crate::options::Options;
+use crate::process::Process;
+use crate::shm::Shm;
+
+/// The capacity of the cache if the first database's URI names none.
+const DEFAULT_CAPACITY: u64 = 64 << 20;
+
+/// An open database: what its connections share.
+#[derive(Debug)]
+pub(crate) struct Database {
+    /// Each connection has a handle of its own, made of this one, which is the last to go.
+    pub(crate) file: File,
+    pub(crate) id: FileId,
+    pub(crate) path: PathBuf,
+    /// Whether this process may only read it.
+    pub(crate) is_read_only: bool,
+    pub(crate) locks: Mutex<Locks>,
+    pub(crate) shm: Mutex<Shm>,
+    /// Whether the storage was not given what it should have been at the end of a checkpoint.
+    is_behind: AtomicBool,
+    /// Of a database that is only read.
+    shared: Option<Shared>,
+}
+
+/// The descriptors of a file that this process may not write, and the shared lock.
+#[derive(Debug)]
+struct Shared {
+    lock: fs::File,
+    backend: Arc<FileBackend>,
+}
+
+impl Database {
+    /// Gives everything that was written to the operating system.
+    pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
+        // A failure may be an earlier one that is told now; if everything goes out at the second try, it is over.
+        file.flush(0..u64::MAX)
+            .or_else(|_| file.flush(0..u64::MAX))
+            .map(drop)
+    }
+
+    /// Notes that [`flush`](Self::flush) has failed where nobody can be told.
+    pub(crate) fn note_behind(&self) {
+        // ORDERING: Relaxed; the connection that cares for it is this one, or has taken a lock since.
+        self.is_behind.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was such a failure; if so it is forgotten, since the caller tries again.
+    pub(crate) fn take_behind(&self) -> bool {
+        // ORDERING: Relaxed, as above.
+        self.is_behind.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// How a connection wants to open a database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) may_create: bool,
+    pub(crate) must_be_new: bool,
+    pub(crate) options: Options,
+}
+
+impl Wish {
+    /// How the file is to be opened. `Always` would close it if the answer is no; what came of it is looked at afterwards.
+    fn direct(&self) -> Direct {
+        match self.options.direct {
+            None | Some(Direct::Never) => Direct::Never,
+            Some(_) => Direct::Auto,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    cache: Option<(Cache, u64)>,
+    open: HashMap<FileId, Entry>,
+    /// Files that others have locked.
+    unlockable: HashMap<FileId, UnlockedFile>,
+    /// Files that were only read, on which somebody has locks: perhaps another VFS of this process.
+    kept: Vec<Shared>,
+    /// The process that all of it is of, once there is anything.
+    process: Option<Process>,
+}
+
+enum Entry {
+    /// With so many connections.
+    Open(Arc<Database>, usize),
+    /// The last connection is closing it.
+    Closing,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+static CLOSED: Condvar = Condvar::new();
+
+/// A panic while it was held has left whole entries: each is put in or taken out at once.
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens the database at `path`, or finds it open.
+pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
+    let mut state = state();
+    state.leave_to_parent();
+    for _ in 0..UnlockedFile::MOST_TRIES {
+        let found = id_of(path).and_then(|id| state.open.get(&id).map(|entry| (id, entry)));
+        match found {
+            Some((_, Entry::Closing)) => {
+                state = CLOSED.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            Some((id, Entry::Open(database, nr))) => {
+                if wish.must_be_new {
+                    return Err(cannot(path, "it exists already"));
+                }
+                let (database, nr) = (Arc::clone(database), *nr);
+                check_options(&database, &wish.options, path)?;
+                state.cache_for(&wish.options, path)?;
+                state
+                    .open
+                    .insert(id, Entry::Open(Arc::clone(&database), nr + 1));
+                return Ok(database);
+            }
+            None => {
+                let cache = state.cache_for(&wish.options, path)?;
+                let Some(database) = state.open_new(&cache, path, wish)? else {
+                    continue;
+                };
+                if let Err(failure) = check_options(&database, &wish.options, path) {
+                    let Database { file, shared, .. } = database;
+                    drop(file);
+                    state.let_go(shared);
+                    return Err(failure);
+                }
+                let database = Arc::new(database);
+                state
+                    .open
+                    .insert(database.id, Entry::Open(Arc::clone(&database), 1));
+                return Ok(database);
+            }
+        }
+    }
+    Err(cannot(path, "it is replaced, or closed, again and again"))
+}
+
+/// A connection is gone. The last one makes everything durable, and lets other processes in.
+///
+/// If that fails, what is not durable is dropped, as in a loss of power: SQLite has promised nothing of it yet, and has what it has promised in its journal or log, which
+/// it leaves where it is if a sync of the database fails; the next open recovers it. To keep the database open instead would keep it locked.
+#[allow(clippy::result_large_err)] // The file as it is; who closes one does not do so often.
+pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
+    let id = database.id;
+    {
+        let mut state = state();
+        let Some(Entry::Open(kept, nr)) = state.open.get_mut(&id) else {
+            unreachable!("a database is open as long as it has connections");
+        };
+        debug_assert!(Arc::ptr_eq(kept, &database));
+        *nr -= 1;
+        if *nr > 0 {
+            return Ok(());
+        }
+        state.open.insert(id, Entry::Closing);
+    }
+    // Nobody opens or closes it meanwhile, but others are opened and closed. The entry's share has just gone, those of other connections before: this is the last.
+    let (result, shared) = match Arc::into_inner(database) {
+        None => (Ok(()), None),
+        Some(Database { file, shared, .. }) => {
+            let result = file
+                .close()
+                // The first try may have told of a failure in the background that is over.
+                .or_else(|(file, _)| file.close())
+                .map_err(|(file, error)| {
+                    drop(file);
+                    Failure::of(&error, abi::IOERR_CLOSE)
+                });
+            (result, shared)
+        }
+    };
+    let mut state = state();
+    state.open.remove(&id);
+    state.let_go(shared);
+    drop(state);
+    CLOSED.notify_all();
+    result
+}
+
+impl Database {
+    /// What is known of the cache that all databases are in, of this file, and of a connection, as an object of JSON.
+    pub(crate) fn statistics(&self, nr_fetched: u64) -> String {
+        let state = state();
+        let Some((cache, capacity)) = &state.cache else {
+            return "{}".into();
+        };
+        let (all, file) = (cache.stats(), self.file.stats());
+        let transfers = match self.file.transfers() {
+            Some(Transfers::Direct { .. }) => "direct",
+            _ => "buffered",
+        };
+        format!(
+            concat!(
+                "{{\"capacity\":{},\"nr_frames\":{},\"nr_free\":{},\"nr_fills\":{},\"nr_evictions\":{},",
+                "\"nr_databases\":{},\"page_size\":{},\"nr_dirty\":{},\"nr_written\":{},\"transfers\":\"{}\",\"nr_fetched\":{}}}"
+            ),
+            capacity,
+            all.nr_frames,
+            all.nr_free,
+            all.nr_fills,
+            all.nr_evictions,
+            state.open.len(),
+            self.file.page_size(),
+            file.nr_dirty,
+            file.nr_written,
+            transfers,
+            nr_fetched,
+        )
+    }
+
+    /// Whether the index of its log may be in this process's memory: if no other process has one. Others that have a log write beside the shared lock of a file
+    /// that this process may not write.
+    pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
+        if !self.is_read_only {
+            return Ok(());
+        }
+        Err(cannot(
+            &self.path,
+            "it has a log, and others may be writing, since this process may not write it; immutable=1 says that nobody does",
+        ))
+    }
+
+    /// Whether its path leads to another file by now, or nowhere.
+    pub(crate) fn has_moved(&self) -> bool {
+        id_of(&self.path) != Some(self.id)
+    }
+}
+
+impl State {
+    /// In a child, what there is, is the parent's: its databases, which are locked, and its cache. The child has its own.
+    fn leave_to_parent(&mut self) {
+        let this = Process::this();
+        if self.process.is_some_and(|process| process != this) {
+            std::mem::forget(std::mem::take(self));
+        }
+        self.process = Some(this);
+    }
+
+    /// The cache, which the first database's options decide on. While no database is open, others may.
+    fn cache_for(&mut self, options: &Options, path: &Path) -> Result<Cache, Failure> {
+        if let Some((cache, capacity)) = &self.cache {
+            match options.cache {
+                Some(asked) if asked != *capacity => {
+                    if !self.open.is_empty() {
+                        let text = format!(
+                            "pw_cache={asked}: the cache of this process has {capacity} bytes, and databases open in it"
+                        );
+                        return Err(cannot(path, &text));
+                    }
+                }
+                _ => return Ok(cache.clone()),
+            }
+        }
+        let capacity = options.cache.unwrap_or(DEFAULT_CAPACITY);
+        // The old one's memory goes first.
+        self.cache = None;
+        let cache = Cache::builder()
+            .capacity(capacity)
+            .build()
+            .map_err(|error| Failure::of(&error, abi::CANTOPEN))?;
+        self.cache = Some((cache.clone(), capacity));
+        Ok(cache)
+    }
+
+    /// Opens and locks a file that this process has not open. None if something has changed at its path meanwhile.
+    fn open_new(
+        &mut self,
+        cache: &Cache,
+        path: &Path,
+        wish: &Wish,
+    ) -> Result<Option<Database>, Failure> {
+        let kept = id_of(path).and_then(|id| self.unlockable.remove(&id));
+        let unlocked = match kept {
+            Some(_) if wish.must_be_new => return Err(cannot(path, "it exists already")),
+            Some(file) => file,
+            None => {
+                let mut options = FileOptions::new().direct(wish.direct());
+                if wish.must_be_new {
+                    options = options.create_new();
+                } else if wish.may_create {
+                    options = options.create();
+                }
+                match FileBackend::open_unlocked(path, &options) {
+                    Ok(file) => file,
+                    Err(error) if is_refusal(&error) && !wish.must_be_new => {
+                        return self.open_read_only(cache, path, wish);
+                    }
+                    Err(error) => return Err(cannot_open(path, &error)),
+                }
+            }
+        };
+        let id = unlocked.id();
+        let backend = match unlocked.lock_or_keep() {
+            Ok(Some(backend)) => backend,
+            Ok(None) => return Ok(None),
+            Err((file, error)) => {
+                self.unlockable.insert(id, file);
+                return Err(match error.kind() {
+                    io::ErrorKind::ResourceBusy => busy(path),
+                    _ => Failure::of_system(&error, abi::CANTOPEN, &path.display().to_string()),
+                });
+            }
+        };
+        let mut options = OpenOptions::new().write();
+        if let Some(bytes) = wish.options.page {
+            options = options.page_size(bytes);
+        }
+        let file = cache
+            .open_backend_with(backend, path, &options)
+            .map_err(|error| Failure::of(&error, abi::CANTOPEN))?;
+        Ok(Some(Database::new(file, id, path, None)))
+    }
+
+    /// Opens a file that this process may not write. None if another is at its path meanwhile.
+    fn open_read_only(
+        &mut self,
+        cache: &Cache,
+        path: &Path,
+        wish: &Wish,
+    ) -> Result<Option<Database>, Failure> {
+        let lock = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
+        // If it fails, it is no file, or has gone.
+        let backend = FileBackend::open_for_reading(path, wish.direct())
+            .map_err(|error| cannot_open(path, &error))?;
+        let shared = Shared {
+            lock,
+            backend: Arc::new(backend),
+        };
+        let opened = shared.open(cache, path, wish);
+        match opened {
+            Ok(Some(file)) => {
+                let id = shared.backend.id();
+                Ok(Some(Database::new(file, id, path, Some(shared))))
+            }
+            Ok(None) => {
+                self.let_go(Some(shared));
+                Ok(None)
+            }
+            Err(failure) => {
+                self.let_go(Some(shared));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Closes the descriptors of a file that was only read, and of those before, but not as long as somebody has locks on the file: they may be those of SQLite's own VFS in this
+    /// process, which would end.
+    fn let_go(&mut self, shared: Option<Shared>) {
+        if let Some(shared) = shared {
+            // If it stays, others cannot write until it is closed.
+            let _ = lock(&shared.lock, libc::F_OFD_SETLK, libc::F_UNLCK);
+            self.kept.push(shared);
+        }
+        self.kept.retain(|shared| {
+            // If the system cannot say, it stays.
+            !matches!(
+                lock(&shared.lock, libc::F_OFD_GETLK, libc::F_WRLCK),
+                Ok(libc::F_UNLCK)
+            )
+        });
+    }
+}
+
+impl Shared {
+    /// Locks the file, and opens it in the cache. None if there are two files.
+    fn open(&self, cache: &Cache, path: &Path, wish: &Wish) -> Result<Option<File>, Failure> {
+        let metadata = self.lock.metadata();
+        let metadata = metadata.map_err(|error| cannot_open(path, &error))?;
+        if id_in(&metadata) != self.backend.id() {
+            return Ok(None);
+        }
+        lock(&self.lock, libc::F_OFD_SETLK, libc::F_RDLCK).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EACCES) => busy(path),
+                _ => Failure::of_system(&error, abi::CANTOPEN, &path.display().to_string()),
+            }
+        })?;
+        let mut options = OpenOptions::new();
+        if let Some(bytes) = wish.options.page {
+            options = options.page_size(bytes);
+        }
+        cache
+            .open_backend_with(Arc::clone(&self.backend), path, &options)
+            .map(Some)
+            .map_err(|error| Failure::of(&error, abi::CANTOPEN))
+    }
+}
+
+impl Database {
+    fn new(file: File, id: FileId, path: &Path, shared: Option<Shared>) -> Self {
+        Self {
+            file,
+            id,
+            path: path.to_owned(),
+            is_read_only: shared.is_some(),
+            locks: Mutex::default(),
+            shm: Mutex::default(),
+            is_behind: AtomicBool::new(false),
+            shared,
+        }
+    }
+}
+
+/// Takes, gives back, or asks about a lock on the bytes that SQLite's VFS for Unix locks. Returns its type afterwards.
+fn lock(file: &fs::File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
+    let mut lock = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: abi::LOCKED_FIRST,
+        l_len: abi::NR_LOCKED,
+        // The system wants it so for locks of open file descriptions.
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and the command reads and writes a lock, which this is.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(lock.l_type.into()),
+    }
+}
+
+/// Whether an open database is as a URI wants it.
+fn check_options(database: &Database, options: &Options, path: &Path) -> Result<(), Failure> {
+    let has = database.file.page_size();
+    if options.page.is_some_and(|page| page != has) {
+        return Err(cannot(
+            path,
+            &format!("pw_page: it is open with pages of {has} bytes"),
+        ));
+    }
+    let is_direct = matches!(database.file.transfers(), Some(Transfers::Direct { .. }));
+    match options.direct {
+        Some(Direct::Always) if !is_direct => {
+            let why = match database.file.transfers() {
+                Some(Transfers::Buffered(why)) => why.to_string(),
+                _ => "unknown".into(),
+            };
+            Err(cannot(
+                path,
+                &format!("pw_direct=always: no direct transfers: {why}"),
+            ))
+        }
+        Some(Direct::Never) if is_direct => {
+            Err(cannot(path, "pw_direct=never: it is open already, direct"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the system does not let this process write a file that it may let it read.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY)
+    )
+}
+
+fn cannot(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        abi::CANTOPEN,
+        format!("cannot open {}: {why}", path.display()),
+    )
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> Failure {
+    let code = match error.kind() {
+        io::ErrorKind::IsADirectory => abi::CANTOPEN_ISDIR,
+        _ => abi::CANTOPEN,
+    };
+    Failure::of_system(error, code, &format!("cannot open {}", path.display()))
+}
+
+fn busy(path: &Path) -> Failure {
+    Failure::new(
+        abi::BUSY,
+        format!("{}: others have it open", path.display()),
+    )
+}
+
+fn id_of(path: &Path) -> Option<FileId> {
+    fs::metadata(path).ok().map(|metadata| id_in(&metadata))
+}
+
+fn id_in(metadata: &fs::Metadata) -> FileId {
+    FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    }
+}

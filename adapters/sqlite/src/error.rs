@@ -1,0 +1,101 @@
+//! What went wrong, as SQLite is told: a code by the cause, and a text for its log.
+
+use std::error::Error as _;
+use std::ffi::c_int;
+use std::io;
+
+use pagewell::{Error, ErrorKind};
+
+use crate::abi;
+use crate::host::host;
+
+/// A code of SQLite, and a text.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: c_int,
+    pub(crate) errno: i32,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: c_int, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            errno: 0,
+            text: text.into(),
+        }
+    }
+
+    /// An error of the library; `code` is the operation's own, for what has no better one.
+    pub(crate) fn of(error: &Error, code: c_int) -> Self {
+        let errno = errno_of(error);
+        let code = match (errno, error.kind()) {
+            (Some(libc::ENOSPC | libc::EDQUOT), _) => abi::FULL,
+            (_, ErrorKind::OutOfFrames | ErrorKind::OutOfMemory | ErrorKind::TooManyPins) => {
+                abi::IOERR_NOMEM
+            }
+            (_, ErrorKind::Busy) => abi::BUSY,
+            (_, ErrorKind::ReadOnly) => abi::READONLY,
+            (_, ErrorKind::FileTooLarge) => abi::FULL,
+            (_, ErrorKind::Corrupt | ErrorKind::Malformed) => abi::IOERR_CORRUPTFS,
+            _ => code,
+        };
+        Self {
+            code,
+            errno: errno.unwrap_or_else(|| error.kind().errno()),
+            text: chain(error),
+        }
+    }
+
+    /// An error of the system.
+    pub(crate) fn of_system(error: &io::Error, code: c_int, what: &str) -> Self {
+        let errno = error.raw_os_error().unwrap_or(0);
+        let code = match errno {
+            libc::ENOSPC | libc::EDQUOT => abi::FULL,
+            libc::ENOMEM => abi::IOERR_NOMEM,
+            _ => code,
+        };
+        Self {
+            code,
+            errno,
+            text: format!("{what}: {error}"),
+        }
+    }
+
+    /// Writes it to SQLite's log; returns the code.
+    pub(crate) fn tell(&self) -> c_int {
+        host().log(self.code, &self.text);
+        self.code
+    }
+}
+
+/// The error with all of its causes.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// The number of the system's error that is the cause, if there is one.
+fn errno_of(error: &Error) -> Option<i32> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            if let Some(number) = error.raw_os_error() {
+                return Some(number);
+            }
+            match error.kind() {
+                io::ErrorKind::StorageFull => return Some(libc::ENOSPC),
+                io::ErrorKind::QuotaExceeded => return Some(libc::EDQUOT),
+                _ => {}
+            }
+        }
+        cause = error.source();
+    }
+    None
+}

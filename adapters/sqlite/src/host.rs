@@ -1,0 +1,284 @@
+//! The SQLite that this VFS is registered in: the few functions of it that are called.
+//!
+//! An extension gets them in a table from whoever loads it (`sqlite3_api_routines`, which only ever grows at its end). A program that is linked with
+//! this library has them as symbols (the feature `linked`). Whichever comes first is kept for good; another SQLite of the same process, which would
+//! have a registry and an allocator of its own, is refused.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use crate::abi::{sqlite3, sqlite3_vfs};
+
+type Exec = unsafe extern "C" fn(
+    *mut sqlite3,
+    *const c_char,
+    *const c_void,
+    *mut c_void,
+    *mut *mut c_char,
+) -> c_int;
+type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
+type FileControl = unsafe extern "C" fn(*mut sqlite3, *const c_char, c_int, *mut c_void) -> c_int;
+
+/// What an automatic extension is: called for each new connection.
+pub(crate) type AutoExtension =
+    unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
+
+/// The functions.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    exec: Exec,
+    file_control: FileControl,
+    log: Log,
+    malloc: unsafe extern "C" fn(u64) -> *mut c_void,
+    uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
+    uri_key: unsafe extern "C" fn(*const c_char, c_int) -> *const c_char,
+    vfs_find: unsafe extern "C" fn(*const c_char) -> *mut sqlite3_vfs,
+    vfs_register: unsafe extern "C" fn(*mut sqlite3_vfs, c_int) -> c_int,
+    auto_extension: unsafe extern "C" fn(AutoExtension) -> c_int,
+}
+
+/// The oldest SQLite that has all of them: 3.31, of January 2020.
+const OLDEST: c_int = 3_031_000;
+
+static HOST: OnceLock<Host> = OnceLock::new();
+
+/// Why a SQLite is not taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    /// It is older than [`OLDEST`].
+    Old,
+    /// Another SQLite of this process was first.
+    Another,
+}
+
+/// Where functions are in the table of an extension, in pointers from its start.
+mod slot {
+    pub(super) const EXEC: usize = 55;
+    pub(super) const LIBVERSION_NUMBER: usize = 67;
+    pub(super) const FILE_CONTROL: usize = 127;
+    pub(super) const VFS_FIND: usize = 141;
+    pub(super) const VFS_REGISTER: usize = 142;
+    pub(super) const LOG: usize = 167;
+    pub(super) const URI_PARAMETER: usize = 189;
+    pub(super) const AUTO_EXTENSION: usize = 192;
+    pub(super) const MALLOC64: usize = 197;
+    pub(super) const URI_KEY: usize = 245;
+}
+
+/// The function in a slot of the table of an extension.
+///
+/// # Safety
+///
+/// (T) The table has such a slot, (F) with a function of type `F`.
+unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
+    const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
+    let at = routines.wrapping_add(slot);
+    // SAFETY: (T) it is in the table; (F) a pointer to a function of that type.
+    unsafe { at.cast::<F>().read() }
+}
+
+/// Takes the SQLite whose table this is.
+///
+/// # Safety
+///
+/// (R) `routines` is a table that SQLite hands to an extension, or null.
+pub(crate) unsafe fn take_routines(routines: *const *const c_void) -> Result<(), Refusal> {
+    if routines.is_null() {
+        return Err(Refusal::Old);
+    }
+    // SAFETY: (T) (F) by (R); every SQLite that has extensions has this slot.
+    let version: unsafe extern "C" fn() -> c_int =
+        unsafe { function(routines, slot::LIBVERSION_NUMBER) };
+    // SAFETY: it takes nothing.
+    if unsafe { version() } < OLDEST {
+        return Err(Refusal::Old);
+    }
+    let host = Host {
+        // SAFETY: (T) (F) by (R): the table of a SQLite of that age has all of these slots, with these functions in them.
+        exec: unsafe { function(routines, slot::EXEC) },
+        // SAFETY: as above.
+        file_control: unsafe { function(routines, slot::FILE_CONTROL) },
+        // SAFETY: as above.
+        log: unsafe { function(routines, slot::LOG) },
+        // SAFETY: as above.
+        malloc: unsafe { function(routines, slot::MALLOC64) },
+        // SAFETY: as above.
+        uri_parameter: unsafe { function(routines, slot::URI_PARAMETER) },
+        // SAFETY: as above.
+        uri_key: unsafe { function(routines, slot::URI_KEY) },
+        // SAFETY: as above.
+        vfs_find: unsafe { function(routines, slot::VFS_FIND) },
+        // SAFETY: as above.
+        vfs_register: unsafe { function(routines, slot::VFS_REGISTER) },
+        // SAFETY: as above.
+        auto_extension: unsafe { function(routines, slot::AUTO_EXTENSION) },
+    };
+    take(host)
+}
+
+/// Takes the SQLite that the program is linked with.
+#[cfg(feature = "linked")]
+pub(crate) fn take_linked() -> Result<(), Refusal> {
+    mod linked {
+        use super::*;
+        // SAFETY: as SQLite's header declares them.
+        unsafe extern "C" {
+            pub(super) fn sqlite3_exec(
+                db: *mut sqlite3,
+                sql: *const c_char,
+                callback: *const c_void,
+                argument: *mut c_void,
+                error: *mut *mut c_char,
+            ) -> c_int;
+            pub(super) fn sqlite3_file_control(
+                db: *mut sqlite3,
+                name: *const c_char,
+                op: c_int,
+                argument: *mut c_void,
+            ) -> c_int;
+            pub(super) fn sqlite3_libversion_number() -> c_int;
+            pub(super) fn sqlite3_log(code: c_int, format: *const c_char, ...);
+            pub(super) fn sqlite3_malloc64(bytes: u64) -> *mut c_void;
+            pub(super) fn sqlite3_uri_parameter(
+                name: *const c_char,
+                key: *const c_char,
+            ) -> *const c_char;
+            pub(super) fn sqlite3_uri_key(name: *const c_char, nr: c_int) -> *const c_char;
+            pub(super) fn sqlite3_vfs_find(name: *const c_char) -> *mut sqlite3_vfs;
+            pub(super) fn sqlite3_vfs_register(vfs: *mut sqlite3_vfs, default: c_int) -> c_int;
+            pub(super) fn sqlite3_auto_extension(extension: AutoExtension) -> c_int;
+        }
+    }
+    // SAFETY: it takes nothing.
+    if unsafe { linked::sqlite3_libversion_number() } < OLDEST {
+        return Err(Refusal::Old);
+    }
+    take(Host {
+        exec: linked::sqlite3_exec,
+        file_control: linked::sqlite3_file_control,
+        log: linked::sqlite3_log,
+        malloc: linked::sqlite3_malloc64,
+        uri_parameter: linked::sqlite3_uri_parameter,
+        uri_key: linked::sqlite3_uri_key,
+        vfs_find: linked::sqlite3_vfs_find,
+        vfs_register: linked::sqlite3_vfs_register,
+        auto_extension: linked::sqlite3_auto_extension,
+    })
+}
+
+fn take(host: Host) -> Result<(), Refusal> {
+    let kept = HOST.get_or_init(|| host);
+    if kept.vfs_find as usize == host.vfs_find as usize {
+        Ok(())
+    } else {
+        Err(Refusal::Another)
+    }
+}
+
+/// The SQLite that was taken. Nothing of this library is called before one was.
+pub(crate) fn host() -> &'static Host {
+    HOST.get().expect("registered in a SQLite")
+}
+
+impl Host {
+    /// Writes a line to SQLite's log, if the program has one (`SQLITE_CONFIG_LOG`).
+    pub(crate) fn log(&self, code: c_int, text: &str) {
+        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        // SAFETY: the format takes one string.
+        unsafe { (self.log)(code, c"pagewell: %s".as_ptr(), text.as_ptr()) };
+    }
+
+    /// `text` in memory that SQLite frees; null if there is none.
+    pub(crate) fn string(&self, text: &str) -> *mut c_char {
+        // SAFETY: any number of bytes may be asked for.
+        let memory = unsafe { (self.malloc)(text.len() as u64 + 1) }.cast::<u8>();
+        if !memory.is_null() {
+            // SAFETY: new memory of one byte more than the text has.
+            unsafe { memory.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+            let end = memory.wrapping_add(text.len());
+            // SAFETY: the byte more.
+            unsafe { end.write(0) };
+        }
+        memory.cast()
+    }
+
+    /// The VFS of that name, or null.
+    pub(crate) fn vfs(&self, name: &std::ffi::CStr) -> *mut sqlite3_vfs {
+        // SAFETY: the name ends with a zero.
+        unsafe { (self.vfs_find)(name.as_ptr()) }
+    }
+
+    /// Registers a VFS.
+    ///
+    /// # Safety
+    ///
+    /// (V) `vfs` is as SQLite's documentation says, and stays for as long as the process runs.
+    pub(crate) unsafe fn register(&self, vfs: *mut sqlite3_vfs, is_default: bool) -> c_int {
+        // SAFETY: (V).
+        unsafe { (self.vfs_register)(vfs, c_int::from(is_default)) }
+    }
+
+    /// Has `extension` called for each connection that is opened from now on.
+    pub(crate) fn for_each_connection(&self, extension: AutoExtension) -> c_int {
+        // SAFETY: a function of that type, and the library is never unloaded.
+        unsafe { (self.auto_extension)(extension) }
+    }
+
+    /// The value of a parameter of a URI, or null.
+    ///
+    /// # Safety
+    ///
+    /// (N) `name` is what SQLite has handed to the `xOpen` of a VFS for a main database.
+    pub(crate) unsafe fn parameter(
+        &self,
+        name: *const c_char,
+        key: &std::ffi::CStr,
+    ) -> *const c_char {
+        // SAFETY: (N); the key ends with a zero.
+        unsafe { (self.uri_parameter)(name, key.as_ptr()) }
+    }
+
+    /// The name of a parameter of a URI by its number, or null behind the last one.
+    ///
+    /// # Safety
+    ///
+    /// (N) As of [`parameter`](Self::parameter).
+    pub(crate) unsafe fn parameter_name(&self, name: *const c_char, nr: c_int) -> *const c_char {
+        // SAFETY: (N).
+        unsafe { (self.uri_key)(name, nr) }
+    }
+
+    /// `sqlite3_file_control` of the main database.
+    ///
+    /// # Safety
+    ///
+    /// (D) `db` is an open connection; (A) `argument` is what `op` takes.
+    pub(crate) unsafe fn control(
+        &self,
+        db: *mut sqlite3,
+        op: c_int,
+        argument: *mut c_void,
+    ) -> c_int {
+        // SAFETY: (D) and (A).
+        unsafe { (self.file_control)(db, c"main".as_ptr(), op, argument) }
+    }
+
+    /// Runs a statement.
+    ///
+    /// # Safety
+    ///
+    /// (D) `db` is an open connection, of which no other statement is running.
+    pub(crate) unsafe fn run(&self, db: *mut sqlite3, sql: &std::ffi::CStr) -> c_int {
+        let nothing = std::ptr::null_mut();
+        // SAFETY: (D); no callback, and no text of an error is wanted.
+        unsafe {
+            (self.exec)(
+                db,
+                sql.as_ptr(),
+                std::ptr::null(),
+                nothing,
+                std::ptr::null_mut(),
+            )
+        }
+    }
+}

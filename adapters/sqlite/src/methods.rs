@@ -1,0 +1,458 @@
+//! The methods of an open database, as SQLite calls them: from C to [`Connection`] and back.
+//!
+//! **What SQLite keeps to** (its documentation of `sqlite3_io_methods`; the letters are what each `unsafe` here rests on):
+//! (F) the file is one that [`open`] has filled, and has not been closed; (T) no two threads call methods of one file at the same time; (B) a buffer
+//! has as many bytes as its number says, and is SQLite's own; (P) a pointer for an answer is valid.
+//!
+//! A panic, which would be a bug, ends here as `SQLITE_IOERR`: it never goes on into C.
+
+#![allow(unsafe_code)] // The boundary to C.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use crate::abi::{self, sqlite3_file, sqlite3_io_methods};
+use crate::connection::{Connection, WasRead};
+use crate::error::Failure;
+use crate::host::host;
+use crate::locks::{Level, Locked};
+use crate::shm::{Mapped, ShmLocked};
+
+/// What SQLite allocates for each open database.
+#[repr(C)]
+pub(crate) struct OpenFile {
+    base: sqlite3_file,
+    connection: *mut Connection,
+}
+
+static METHODS: sqlite3_io_methods = sqlite3_io_methods {
+    version: 3,
+    close,
+    read,
+    write,
+    truncate,
+    sync,
+    file_size,
+    lock,
+    unlock,
+    check_reserved_lock,
+    file_control,
+    sector_size,
+    device_characteristics,
+    shm_map,
+    shm_lock,
+    shm_barrier,
+    shm_unmap,
+    fetch,
+    unfetch,
+};
+
+/// Makes `file` that of a connection, which `close` takes back.
+///
+/// # Safety
+///
+/// (M) `file` has room for an [`OpenFile`], and is SQLite's to be filled.
+pub(crate) unsafe fn open(file: *mut sqlite3_file, connection: Connection) {
+    let connection = Box::into_raw(Box::new(connection));
+    let base = sqlite3_file {
+        methods: &raw const METHODS,
+    };
+    // SAFETY: (M).
+    unsafe { file.cast::<OpenFile>().write(OpenFile { base, connection }) };
+}
+
+/// The connection of an open file.
+///
+/// # Safety
+///
+/// (F) and (T), for as long as the reference is used.
+#[inline(always)]
+unsafe fn connection<'a>(file: *mut sqlite3_file) -> &'a mut Connection {
+    // SAFETY: (F) it is one of ours, and has not been closed.
+    let connection = unsafe { (*file.cast::<OpenFile>()).connection };
+    // SAFETY: (F) it was made by `open`; (T) nobody else uses it.
+    unsafe { &mut *connection }
+}
+
+/// Runs what a method does, and makes a code of what comes of it.
+#[inline(always)]
+pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    // What a panic leaves half done is a connection that SQLite gets an error of and rolls back.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(failure)) => failure.tell(),
+        Err(payload) => {
+            // Its drop may panic too.
+            std::mem::forget(payload);
+            abi::IOERR
+        }
+    }
+}
+
+/// As [`guarded`], with the connection, which remembers the number of the system's error. In a child of the process that has opened it, that is an error.
+///
+/// # Safety
+///
+/// As of [`connection`].
+#[inline(always)]
+unsafe fn with(
+    file: *mut sqlite3_file,
+    work: impl FnOnce(&mut Connection) -> Result<c_int, Failure>,
+) -> c_int {
+    // SAFETY: the caller's duties.
+    let connection = unsafe { connection(file) };
+    guarded(|| {
+        connection.check_process()?;
+        let result = work(connection);
+        if let Err(failure) = &result {
+            connection.errno = failure.errno;
+        }
+        result
+    })
+}
+
+/// A position or a size that SQLite gives; it has no negative ones.
+#[inline(always)]
+fn unsigned(number: i64) -> Result<u64, Failure> {
+    u64::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("position {number}")))
+}
+
+/// A length that SQLite gives; it has no negative ones.
+#[inline(always)]
+fn length(number: c_int) -> Result<usize, Failure> {
+    usize::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("length {number}")))
+}
+
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    let open = file.cast::<OpenFile>();
+    // SAFETY: (F).
+    let connection = unsafe { (*open).connection };
+    // SAFETY: (F). SQLite calls no method of a file without methods.
+    unsafe { (*file).methods = std::ptr::null() };
+    // SAFETY: `open` made it of a box, and nobody else has it any more.
+    let connection = unsafe { Box::from_raw(connection) };
+    guarded(|| connection.close().map(|()| abi::OK))
+}
+
+unsafe extern "C" fn read(
+    file: *mut sqlite3_file,
+    buf: *mut c_void,
+    len: c_int,
+    pos: i64,
+) -> c_int {
+    let work = |connection: &mut Connection| {
+        let len = length(len)?;
+        // SAFETY: (B). It is only written. Whatever was in memory that C has allocated is some bytes for whoever did not see it allocated.
+        let buf = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
+        Ok(match connection.read(buf, unsigned(pos)?)? {
+            WasRead::All => abi::OK,
+            WasRead::Short => abi::IOERR_SHORT_READ,
+        })
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn write(
+    file: *mut sqlite3_file,
+    bytes: *const c_void,
+    len: c_int,
+    pos: i64,
+) -> c_int {
+    let work = |connection: &mut Connection| {
+        let len = length(len)?;
+        // SAFETY: (B), and SQLite does not change it meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
+        connection.write(bytes, unsigned(pos)?).map(|()| abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    let work = |connection: &mut Connection| connection.truncate(unsigned(size)?).map(|()| abi::OK);
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    let work = |connection: &mut Connection| connection.sync(flags).map(|()| abi::OK);
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
+    let work = |connection: &mut Connection| {
+        let bytes = match connection.file().size() {
+            // As SQLite's VFS for Unix has it, which once made such files of empty ones.
+            1 => 0,
+            bytes => bytes.cast_signed(),
+        };
+        // SAFETY: (P).
+        unsafe { size.write(bytes) };
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+/// The level that SQLite names.
+fn level(number: c_int) -> Result<Level, Failure> {
+    Level::of(number).ok_or_else(|| Failure::new(abi::MISUSE, format!("lock level {number}")))
+}
+
+unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
+    let work = |connection: &mut Connection| {
+        let wanted = level(wanted)?;
+        if wanted > Level::Shared && connection.database().is_read_only {
+            // As the system has it: others share the lock.
+            return Err(Failure::new(
+                abi::IOERR_LOCK,
+                "this process may not write it",
+            ));
+        }
+        Ok(match connection.raise(wanted) {
+            Locked::Done => abi::OK,
+            Locked::Busy => abi::BUSY,
+        })
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn unlock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
+    let work = |connection: &mut Connection| {
+        connection.lower(level(wanted)?);
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut sqlite3_file, answer: *mut c_int) -> c_int {
+    let work = |connection: &mut Connection| {
+        // SAFETY: (P).
+        unsafe { answer.write(c_int::from(connection.is_reserved())) };
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn file_control(
+    file: *mut sqlite3_file,
+    op: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: (P) the argument is what SQLite's documentation says that the operation takes.
+    let work = |connection: &mut Connection| unsafe { control(connection, op, argument) };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+/// # Safety
+///
+/// (A) `argument` is what `op` takes.
+unsafe fn control(
+    connection: &mut Connection,
+    op: c_int,
+    argument: *mut c_void,
+) -> Result<c_int, Failure> {
+    let number = argument.cast::<c_int>();
+    match op {
+        abi::FCNTL_LOCKSTATE => {
+            // SAFETY: (A) a number for the answer.
+            unsafe { number.write(connection.level().number()) };
+        }
+        abi::FCNTL_LAST_ERRNO => {
+            // SAFETY: (A) a number for the answer.
+            unsafe { number.write(connection.errno) };
+        }
+        // The file grows when it is written back, in large requests.
+        abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
+        abi::FCNTL_PERSIST_WAL => {
+            // SAFETY: (A) a number to set, or a negative one, and for the answer.
+            unsafe { flag(&mut connection.keeps_wal, number) };
+        }
+        abi::FCNTL_POWERSAFE_OVERWRITE => {
+            // SAFETY: as above.
+            unsafe { flag(&mut connection.is_power_safe, number) };
+        }
+        abi::FCNTL_VFSNAME => {
+            // SAFETY: (A) a place for a text that SQLite frees.
+            unsafe {
+                argument
+                    .cast::<*mut c_char>()
+                    .write(host().string("pagewell"))
+            };
+        }
+        abi::FCNTL_MMAP_SIZE => {
+            let place = argument.cast::<i64>();
+            // SAFETY: (A) a number to set, or a negative one, and for the answer.
+            let asked = unsafe { place.read() };
+            // SAFETY: as above.
+            unsafe { place.write(connection.mmap_size) };
+            if asked >= 0 && connection.nr_fetched() == 0 {
+                connection.mmap_size = asked;
+            }
+        }
+        abi::FCNTL_HAS_MOVED => {
+            // SAFETY: (A) a number for the answer.
+            unsafe { number.write(c_int::from(connection.database().has_moved())) };
+        }
+        // The end of a transaction, before the journal goes, also of one without syncs.
+        abi::FCNTL_SYNC => connection.flush()?,
+        // The same of a checkpoint, before the log is used anew.
+        abi::FCNTL_CKPT_DONE => connection.end_checkpoint()?,
+        abi::FCNTL_EXTERNAL_READER => {
+            // SAFETY: (A) a number for the answer.
+            unsafe { number.write(0) };
+        }
+        // SAFETY: (A) of this operation.
+        abi::FCNTL_PRAGMA => return Ok(unsafe { pragma(connection, argument.cast()) }),
+        _ => return Ok(abi::NOTFOUND),
+    }
+    Ok(abi::OK)
+}
+
+/// Sets a flag to a number, unless that is negative, and answers what it is then.
+///
+/// # Safety
+///
+/// (P) `number` is valid.
+unsafe fn flag(flag: &mut bool, number: *mut c_int) {
+    // SAFETY: (P).
+    match unsafe { number.read() } {
+        // SAFETY: (P).
+        ..0 => unsafe { number.write(c_int::from(*flag)) },
+        value => *flag = value != 0,
+    }
+}
+
+/// `PRAGMA pagewell_stats`; every other one is SQLite's.
+///
+/// # Safety
+///
+/// (A) `texts` are a place for the answer, the name of the pragma, and its argument.
+unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
+    let name = texts.wrapping_add(1);
+    // SAFETY: (A).
+    let name = unsafe { name.read() };
+    // SAFETY: (A) a text that ends with a zero.
+    let name = unsafe { CStr::from_ptr(name) };
+    if !name.to_bytes().eq_ignore_ascii_case(b"pagewell_stats") {
+        return abi::NOTFOUND;
+    }
+    let answer = host().string(&connection.statistics());
+    // SAFETY: (A).
+    unsafe { texts.write(answer) };
+    abi::OK
+}
+
+/// Bytes that are not written stay as they are when the power goes while those around them are written; but without that, which a URI can say (`psow=0`),
+/// not within a page of the cache, which is written as a whole.
+unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: (F) and (T).
+    let connection = unsafe { connection(file) };
+    connection.file().page_size() as c_int
+}
+
+/// Not claimed: that writes of any size are atomic, that appends show no garbage after a loss of power, that writes are stored in their order, that a file that is
+/// open cannot be deleted.
+unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: (F) and (T).
+    let connection = unsafe { connection(file) };
+    match connection.is_power_safe {
+        true => abi::IOCAP_SUBPAGE_READ | abi::IOCAP_POWERSAFE_OVERWRITE,
+        false => abi::IOCAP_SUBPAGE_READ,
+    }
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut sqlite3_file,
+    nr: c_int,
+    bytes: c_int,
+    may_grow: c_int,
+    answer: *mut *mut c_void,
+) -> c_int {
+    let work = |connection: &mut Connection| {
+        connection.database().check_may_share_memory()?;
+        let mapped = connection.shm_map(length(nr)?, length(bytes)?, may_grow != 0);
+        let (start, code) = match mapped {
+            Mapped::At(start) => (start.as_ptr(), abi::OK),
+            Mapped::Missing => (std::ptr::null_mut(), abi::OK),
+            Mapped::NoMemory => (std::ptr::null_mut(), abi::NOMEM),
+        };
+        // SAFETY: (P).
+        unsafe { answer.write(start.cast()) };
+        Ok(code)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut sqlite3_file,
+    first: c_int,
+    nr: c_int,
+    flags: c_int,
+) -> c_int {
+    let work = |connection: &mut Connection| {
+        let locked = connection.shm_lock(length(first)?, length(nr)?, flags)?;
+        Ok(match locked {
+            ShmLocked::Done => abi::OK,
+            ShmLocked::Busy => abi::BUSY,
+        })
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
+    let work = |connection: &mut Connection| {
+        connection.shm_barrier();
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    let _ = unsafe { with(file, work) };
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, _delete: c_int) -> c_int {
+    // There is no file to delete.
+    let work = |connection: &mut Connection| {
+        connection.shm_unmap();
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn fetch(
+    file: *mut sqlite3_file,
+    pos: i64,
+    len: c_int,
+    answer: *mut *mut c_void,
+) -> c_int {
+    let work = |connection: &mut Connection| {
+        let fetched = connection.fetch(unsigned(pos)?, length(len)?);
+        let start = fetched.map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        // SAFETY: (P). SQLite only reads the page. What it reads past it is the next frame's memory, or what is mapped after the last one.
+        unsafe { answer.write(start.cast()) };
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}
+
+unsafe extern "C" fn unfetch(file: *mut sqlite3_file, _pos: i64, page: *mut c_void) -> c_int {
+    let work = |connection: &mut Connection| {
+        // Null: SQLite would have a mapping dropped, which is not there.
+        if let Some(start) = NonNull::new(page.cast::<u8>()) {
+            connection.give_back(start);
+        }
+        Ok(abi::OK)
+    };
+    // SAFETY: (F) and (T).
+    unsafe { with(file, work) }
+}

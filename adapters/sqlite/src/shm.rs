@@ -1,0 +1,253 @@
+//! The index of a write-ahead log, and its locks: what SQLite calls shared memory. It is memory of this process, since no other has the database open.
+//!
+//! SQLite's page on the format of the log says what is in it. Here it is bytes that begin as zeros, in regions that stay where they are as long as any connection has them
+//! mapped, and eight locks, each shared by any number of connections or had by one.
+
+#![allow(unsafe_code)] // Memory that SQLite writes.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use crate::abi::{SHM_EXCLUSIVE, SHM_LOCK, SHM_NLOCK, SHM_SHARED, SHM_UNLOCK};
+
+/// A region: memory that only SQLite looks at.
+#[derive(Debug)]
+struct Region {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: plain memory, which nothing here reads or writes; SQLite does, from whatever thread, by its own rules.
+unsafe impl Send for Region {}
+
+impl Region {
+    fn new(bytes: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(bytes, 4096).ok()?;
+        if bytes == 0 {
+            return None;
+        }
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        Some(Self {
+            start: NonNull::new(start)?,
+            layout,
+        })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout. It goes when no connection has it mapped (`Shm::leave`).
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+/// The locks that one connection has, a bit each, and whether it has the memory mapped.
+#[derive(Debug, Default)]
+pub(crate) struct ShmHandle {
+    is_mapped: bool,
+    shared: u8,
+    exclusive: u8,
+}
+
+/// The regions and the locks.
+#[derive(Debug, Default)]
+pub(crate) struct Shm {
+    regions: Vec<Region>,
+    nr_users: usize,
+    /// How many connections share each lock; -1 if one has it alone.
+    locks: [i32; SHM_NLOCK],
+}
+
+/// What SQLite asks wrongly, which no version of it does.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Misuse;
+
+/// What became of a wish for locks.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum ShmLocked {
+    Done,
+    Busy,
+}
+
+/// What became of a wish for a region.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Mapped {
+    At(NonNull<u8>),
+    /// It was not made yet, and is not to be made.
+    Missing,
+    NoMemory,
+}
+
+impl Shm {
+    /// The region of that number, of `bytes` bytes; made if it `may_grow`.
+    pub(crate) fn map(
+        &mut self,
+        handle: &mut ShmHandle,
+        nr: usize,
+        bytes: usize,
+        may_grow: bool,
+    ) -> Mapped {
+        if !handle.is_mapped {
+            handle.is_mapped = true;
+            self.nr_users += 1;
+        }
+        if nr >= self.regions.len() && !may_grow {
+            return Mapped::Missing;
+        }
+        while self.regions.len() <= nr {
+            match Region::new(bytes) {
+                Some(region) => self.regions.push(region),
+                None => return Mapped::NoMemory,
+            }
+        }
+        let region = &self.regions[nr];
+        if region.layout.size() < bytes {
+            return Mapped::NoMemory;
+        }
+        Mapped::At(region.start)
+    }
+
+    /// Takes or gives back `nr` locks from `first` on.
+    pub(crate) fn lock(
+        &mut self,
+        handle: &mut ShmHandle,
+        first: usize,
+        nr: usize,
+        flags: c_int,
+    ) -> Result<ShmLocked, Misuse> {
+        const UNLOCK_SHARED: c_int = SHM_UNLOCK | SHM_SHARED;
+        const UNLOCK_EXCLUSIVE: c_int = SHM_UNLOCK | SHM_EXCLUSIVE;
+        const LOCK_SHARED: c_int = SHM_LOCK | SHM_SHARED;
+        const LOCK_EXCLUSIVE: c_int = SHM_LOCK | SHM_EXCLUSIVE;
+        let range = first..first.checked_add(nr).ok_or(Misuse)?;
+        if nr == 0 || range.end > SHM_NLOCK {
+            return Err(Misuse);
+        }
+        let mask = range.clone().fold(0_u8, |mask, lock| mask | 1 << lock);
+        match flags {
+            UNLOCK_SHARED | UNLOCK_EXCLUSIVE => self.unlock(handle, mask),
+            LOCK_SHARED => {
+                // A lock that this connection has alone is in its own way, as SQLite's VFS for Unix has it.
+                let missing = mask & !handle.shared;
+                if self.of(missing).any(|lock| *lock < 0) {
+                    return Ok(ShmLocked::Busy);
+                }
+                self.of(missing).for_each(|lock| *lock += 1);
+                handle.shared |= missing;
+            }
+            LOCK_EXCLUSIVE => {
+                let missing = mask & !handle.exclusive;
+                if self.of(missing).any(|lock| *lock != 0) {
+                    return Ok(ShmLocked::Busy);
+                }
+                self.of(missing).for_each(|lock| *lock = -1);
+                handle.exclusive |= missing;
+            }
+            _ => return Err(Misuse),
+        }
+        Ok(ShmLocked::Done)
+    }
+
+    /// The connection has the memory mapped no more. The last one's leaving gives it back.
+    pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
+        if !handle.is_mapped {
+            return;
+        }
+        self.unlock(handle, u8::MAX);
+        handle.is_mapped = false;
+        self.nr_users -= 1;
+        if self.nr_users == 0 {
+            self.regions.clear();
+        }
+    }
+
+    fn unlock(&mut self, handle: &mut ShmHandle, mask: u8) {
+        self.of(mask & handle.shared).for_each(|lock| *lock -= 1);
+        self.of(mask & handle.exclusive).for_each(|lock| *lock = 0);
+        handle.shared &= !mask;
+        handle.exclusive &= !mask;
+    }
+
+    /// The locks of a mask.
+    fn of(&mut self, mask: u8) -> impl Iterator<Item = &mut i32> {
+        let locks = self.locks.iter_mut().enumerate();
+        locks
+            .filter(move |(nr, _)| mask & 1 << nr != 0)
+            .map(|(_, lock)| lock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAKE: c_int = SHM_LOCK | SHM_EXCLUSIVE;
+    const SHARE: c_int = SHM_LOCK | SHM_SHARED;
+    const GIVE: c_int = SHM_UNLOCK | SHM_EXCLUSIVE;
+    const UNSHARE: c_int = SHM_UNLOCK | SHM_SHARED;
+
+    #[test]
+    fn a_lock_is_shared_or_had_by_one_and_several_are_taken_together_or_not_at_all() {
+        let mut shm = Shm::default();
+        let (mut a, mut b) = (ShmHandle::default(), ShmHandle::default());
+        assert_eq!(shm.lock(&mut a, 3, 1, SHARE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut b, 3, 1, SHARE), Ok(ShmLocked::Done));
+        // Of 2, 3 and 4 one is in the way, so none is taken.
+        assert_eq!(shm.lock(&mut b, 2, 1, SHARE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut b, 2, 1, UNSHARE), Ok(ShmLocked::Done));
+        let mut c = ShmHandle::default();
+        assert_eq!(shm.lock(&mut c, 2, 3, TAKE), Ok(ShmLocked::Busy));
+        assert_eq!(shm.locks, [0, 0, 0, 2, 0, 0, 0, 0]);
+        assert_eq!(shm.lock(&mut a, 3, 1, UNSHARE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut b, 3, 1, UNSHARE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut c, 2, 3, TAKE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut a, 4, 1, SHARE), Ok(ShmLocked::Busy));
+        assert_eq!(shm.lock(&mut a, 4, 1, TAKE), Ok(ShmLocked::Busy));
+        assert_eq!(shm.lock(&mut c, 2, 3, GIVE), Ok(ShmLocked::Done));
+        assert_eq!(shm.locks, [0; SHM_NLOCK]);
+    }
+
+    #[test]
+    fn who_leaves_has_no_locks_and_the_last_one_takes_the_memory_along() {
+        let mut shm = Shm::default();
+        let (mut a, mut b) = (ShmHandle::default(), ShmHandle::default());
+        assert_eq!(shm.map(&mut a, 0, 32_768, false), Mapped::Missing);
+        let Mapped::At(first) = shm.map(&mut a, 0, 32_768, true) else {
+            panic!("there is memory");
+        };
+        let Mapped::At(_) = shm.map(&mut a, 2, 32_768, true) else {
+            panic!("there is memory");
+        };
+        assert_eq!(shm.map(&mut b, 0, 32_768, false), Mapped::At(first));
+        assert_eq!(shm.lock(&mut a, 0, 8, TAKE), Ok(ShmLocked::Done));
+        shm.leave(&mut a);
+        shm.leave(&mut a);
+        assert_eq!(shm.lock(&mut b, 0, 8, TAKE), Ok(ShmLocked::Done));
+        assert_eq!(shm.regions.len(), 3);
+        shm.leave(&mut b);
+        assert_eq!((shm.regions.len(), shm.locks), (0, [0; SHM_NLOCK]));
+    }
+
+    #[test]
+    fn what_sqlite_does_not_ask_is_refused() {
+        let mut shm = Shm::default();
+        let mut a = ShmHandle::default();
+        for (first, nr, flags) in [
+            (0, 0, TAKE),
+            (7, 2, TAKE),
+            (usize::MAX, 2, TAKE),
+            (0, 1, SHM_LOCK),
+            (0, 1, 0),
+        ] {
+            assert_eq!(shm.lock(&mut a, first, nr, flags), Err(Misuse));
+        }
+        assert_eq!(shm.lock(&mut a, 0, 1, SHARE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut a, 0, 1, TAKE), Ok(ShmLocked::Busy));
+        assert_eq!(shm.lock(&mut a, 1, 1, TAKE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut a, 1, 1, SHARE), Ok(ShmLocked::Busy));
+    }
+}

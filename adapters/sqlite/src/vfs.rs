@@ -1,0 +1,228 @@
+//! The VFS: it opens main databases, and leaves all else to SQLite's own for Unix: paths, time, random numbers, libraries, and every other file.
+//!
+//! So rollback journals, write-ahead logs, super-journals and temporary files are SQLite's own files, written by `pwrite` when SQLite writes them
+//! (`docs/adr/0039-*`).
+
+#![allow(unsafe_code)] // The boundary to C.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::abi::{self, sqlite3, sqlite3_file, sqlite3_vfs};
+use crate::connection::Connection;
+use crate::databases::{self, Wish};
+use crate::error::Failure;
+use crate::host::host;
+use crate::methods::{self, OpenFile, guarded};
+use crate::options::{Options, PREFIX};
+
+/// The address of the VFS, which is made once and never goes.
+static VFS: OnceLock<Registered> = OnceLock::new();
+
+struct Registered(*mut sqlite3_vfs);
+
+// SAFETY: SQLite's own lock guards what changes of it (`pNext`); the rest never changes.
+unsafe impl Send for Registered {}
+// SAFETY: as above.
+unsafe impl Sync for Registered {}
+
+/// Registers the VFS in the SQLite that was taken ([`crate::host`]), or changes whether it is the default. The code of SQLite.
+pub(crate) fn register(is_default: bool) -> c_int {
+    let unix = host().vfs(c"unix");
+    if unix.is_null() {
+        host().log(abi::ERROR, "this SQLite has no VFS for Unix");
+        return abi::ERROR;
+    }
+    let vfs = VFS.get_or_init(|| {
+        // SAFETY: a VFS that is registered, which stays.
+        let unix = unsafe { &mut *unix };
+        Registered(Box::into_raw(Box::new(sqlite3_vfs {
+            version: 3,
+            // A file that the other VFS opens is its own altogether.
+            file_bytes: unix.file_bytes.max(size_of::<OpenFile>() as c_int),
+            max_path: unix.max_path,
+            next: std::ptr::null_mut(),
+            name: c"pagewell".as_ptr(),
+            app_data: std::ptr::from_mut(unix).cast(),
+            open,
+            delete,
+            access,
+            full_pathname,
+            dl_open,
+            dl_error,
+            dl_sym,
+            dl_close,
+            randomness,
+            sleep,
+            current_time,
+            get_last_error,
+            current_time_int64,
+            set_system_call,
+            get_system_call,
+            next_system_call,
+        })))
+    });
+    // SAFETY: (V) it is as SQLite wants it, and is never freed.
+    let code = unsafe { host().register(vfs.0, is_default) };
+    if code != abi::OK {
+        return code;
+    }
+    // Once in SQLite's list, however often; a program may have emptied it (`sqlite3_shutdown`).
+    host().for_each_connection(each_connection)
+}
+
+/// For each new connection whose main database is in this VFS: SQLite asks for pages where they are only if `mmap_size` is above zero.
+unsafe extern "C" fn each_connection(
+    db: *mut sqlite3,
+    _error: *mut *mut c_char,
+    _routines: *const c_void,
+) -> c_int {
+    guarded(|| {
+        let mut vfs: *mut sqlite3_vfs = std::ptr::null_mut();
+        // SAFETY: (D) SQLite calls this with a new connection; (A) the operation takes a place for a VFS.
+        let code = unsafe { host().control(db, abi::FCNTL_VFS_POINTER, (&raw mut vfs).cast()) };
+        if code == abi::OK && VFS.get().is_some_and(|ours| std::ptr::eq(ours.0, vfs)) {
+            // SAFETY: (D), as above. If it fails, pages are copied.
+            let _ = unsafe { host().run(db, c"PRAGMA mmap_size=9223372036854775807") };
+        }
+        Ok(abi::OK)
+    })
+}
+
+/// The VFS for Unix.
+///
+/// # Safety
+///
+/// (V) `vfs` is the one that is made here.
+unsafe fn unix<'a>(vfs: *mut sqlite3_vfs) -> &'a mut sqlite3_vfs {
+    // SAFETY: (V) it never goes.
+    let unix = unsafe { (*vfs).app_data };
+    // SAFETY: (V) it is a registered VFS, which stays; of what changes of it nothing is used.
+    unsafe { &mut *unix.cast() }
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+    file: *mut sqlite3_file,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    if name.is_null() || flags & abi::OPEN_MAIN_DB == 0 {
+        // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
+        let unix = unsafe { unix(vfs) };
+        // SAFETY: the arguments are as SQLite has given them, and there is room for a file of that VFS.
+        return unsafe { (unix.open)(unix, name, file, flags, flags_out) };
+    }
+    // If it fails SQLite must not call `xClose`.
+    // SAFETY: there is room for a file.
+    unsafe { (*file).methods = std::ptr::null() };
+    guarded(|| {
+        // SAFETY: (N) the name of a main database, as SQLite hands it to a VFS.
+        let connection = unsafe { open_database(name, flags) }?;
+        if !flags_out.is_null() {
+            let writes = abi::OPEN_READONLY | abi::OPEN_READWRITE | abi::OPEN_CREATE;
+            let what = match connection.is_read_only {
+                true => flags & !writes | abi::OPEN_READONLY,
+                false => flags,
+            };
+            // SAFETY: a place for the answer.
+            unsafe { flags_out.write(what) };
+        }
+        // SAFETY: (M) SQLite has made room for `file_bytes`.
+        unsafe { methods::open(file, connection) };
+        Ok(abi::OK)
+    })
+}
+
+/// # Safety
+///
+/// (N) `name` is the name of a main database, as SQLite hands it to a VFS.
+unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection, Failure> {
+    // SAFETY: (N).
+    let path = unsafe { CStr::from_ptr(name) };
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let wrong = |why: String| {
+        let text = format!("cannot open {}: {why}", path.display());
+        Failure::new(abi::CANTOPEN, text)
+    };
+    let mut options = Options::default();
+    let mut is_power_safe = true;
+    for nr in 0.. {
+        // SAFETY: (N).
+        let key = unsafe { host().parameter_name(name, nr) };
+        if key.is_null() {
+            break;
+        }
+        // SAFETY: a text of SQLite's that ends with a zero.
+        let key = unsafe { CStr::from_ptr(key) };
+        // SAFETY: (N); it is there, since it has a name.
+        let value = unsafe { host().parameter(name, key) };
+        // SAFETY: as of the name.
+        let value = unsafe { CStr::from_ptr(value) }.to_string_lossy();
+        match key.to_string_lossy() {
+            key if key.starts_with(PREFIX) => options.take(&key, &value).map_err(wrong)?,
+            key if key == "psow" => {
+                is_power_safe = !["0", "no", "off", "false"]
+                    .iter()
+                    .any(|no| value.eq_ignore_ascii_case(no));
+            }
+            // SQLite's own, or the program's.
+            _ => {}
+        }
+    }
+    if flags & abi::OPEN_NOFOLLOW != 0
+        && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+    {
+        return Err(Failure::new(
+            abi::CANTOPEN_SYMLINK,
+            format!("{} is a symbolic link", path.display()),
+        ));
+    }
+    let may_write = flags & abi::OPEN_READWRITE != 0;
+    let database = databases::open(
+        path,
+        &Wish {
+            may_create: may_write && flags & abi::OPEN_CREATE != 0,
+            must_be_new: flags & abi::OPEN_EXCLUSIVE != 0,
+            options,
+        },
+    )?;
+    if flags & abi::OPEN_DELETEONCLOSE != 0 {
+        // A file that is open stays until it is closed. That it is there without a name is no error.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(Connection::new(database, !may_write, is_power_safe))
+}
+
+/// Functions that the other VFS does: with the same arguments, but for the VFS.
+macro_rules! passed_on {
+    ($($name:ident($($argument:ident: $kind:ty),*) $(-> $answer:ty)?;)*) => {$(
+        unsafe extern "C" fn $name(vfs: *mut sqlite3_vfs $(, $argument: $kind)*) $(-> $answer)? {
+            // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
+            let unix = unsafe { unix(vfs) };
+            // SAFETY: the arguments are as SQLite has given them.
+            unsafe { (unix.$name)(unix $(, $argument)*) }
+        }
+    )*};
+}
+
+passed_on! {
+    delete(name: *const c_char, syncs_directory: c_int) -> c_int;
+    access(name: *const c_char, flags: c_int, answer: *mut c_int) -> c_int;
+    full_pathname(name: *const c_char, room: c_int, answer: *mut c_char) -> c_int;
+    dl_open(name: *const c_char) -> *mut c_void;
+    dl_error(room: c_int, answer: *mut c_char);
+    dl_sym(library: *mut c_void, name: *const c_char) -> Option<abi::Function>;
+    dl_close(library: *mut c_void);
+    randomness(room: c_int, answer: *mut c_char) -> c_int;
+    sleep(microseconds: c_int) -> c_int;
+    current_time(answer: *mut f64) -> c_int;
+    get_last_error(room: c_int, answer: *mut c_char) -> c_int;
+    current_time_int64(answer: *mut i64) -> c_int;
+    set_system_call(name: *const c_char, function: Option<abi::Function>) -> c_int;
+    get_system_call(name: *const c_char) -> Option<abi::Function>;
+    next_system_call(name: *const c_char) -> *const c_char;
+}

@@ -1,0 +1,275 @@
+//! What programs do with databases: all journal modes, several databases, backups, many connections.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rusqlite::backup::Backup;
+use rusqlite::{Connection, ffi, params};
+
+use support::*;
+
+fn fill(db: &Connection, table: &str, nr: i64) {
+    db.execute_batch(&format!(
+        "CREATE TABLE {table}(id INTEGER PRIMARY KEY, body BLOB);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {nr})
+         INSERT INTO {table} SELECT i, randomblob(200) FROM n;"
+    ))
+    .unwrap();
+}
+
+fn sum(db: &Connection, table: &str) -> (i64, String) {
+    let sql = format!("SELECT count(*), hex(sum(length(body))) FROM {table}");
+    db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+}
+
+#[test]
+fn every_journal_mode_commits_rolls_back_and_leaves_a_database_for_other_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    for page in [512, 1024, 4096, 65_536] {
+        for mode in ["delete", "truncate", "persist", "memory", "wal", "off"] {
+            let path = dir.path().join(format!("{mode}{page}"));
+            let db = open(&path);
+            db.execute_batch(&format!("PRAGMA page_size={page}"))
+                .unwrap();
+            set_mode(&db, mode);
+            fill(&db, "t", 3000);
+            let before = sum(&db, "t");
+            assert_eq!(before.0, 3000);
+            if mode != "off" {
+                // More than SQLite's own cache has, so pages are written before the end.
+                db.execute_batch(
+                    "PRAGMA cache_size=10; BEGIN; UPDATE t SET body = randomblob(300); DELETE FROM t WHERE id % 2;",
+                )
+                .unwrap();
+                assert_ne!(sum(&db, "t"), before);
+                db.execute_batch("ROLLBACK").unwrap();
+                assert_eq!(sum(&db, "t"), before, "{mode}");
+            }
+            let undone = match mode {
+                "off" => "",
+                _ => "SAVEPOINT b; DROP TABLE t; ROLLBACK TO b;",
+            };
+            db.execute_batch(&format!(
+                "BEGIN; SAVEPOINT a; DELETE FROM t WHERE id > 100; {undone} COMMIT"
+            ))
+            .unwrap();
+            assert_eq!(sum(&db, "t").0, 100);
+            check(&db);
+            db.close().unwrap();
+
+            let db = open_unix(&path);
+            check(&db);
+            assert_eq!(sum(&db, "t").0, 100);
+            assert_eq!(value::<i64>(&db, "PRAGMA page_size"), page);
+        }
+    }
+}
+
+#[test]
+fn pages_are_fetched_where_they_are_and_copied_when_a_user_wants_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = open(&path);
+    fill(&db, "t", 5000);
+    drop(db);
+    // Of the first 64 KiB there are 15 pages, of which a few are fetched.
+    for (size, is_fetched) in [(i64::MAX, true), (0, false), (65_536, false)] {
+        let db = open(&path);
+        if size != i64::MAX {
+            db.execute_batch(&format!("PRAGMA mmap_size={size}"))
+                .unwrap();
+        }
+        assert_eq!(value::<i64>(&db, "PRAGMA mmap_size"), size);
+        assert_eq!(sum(&db, "t").0, 5000);
+        assert_eq!(statistic(&db, "nr_fetched") > 200, is_fetched, "{size}");
+        check(&db);
+    }
+    // Half of the pages of 8192 bytes of SQLite's are in one page of the cache, if that has 16 KiB; of those of 4096 bytes all are.
+    let db = try_open(&dir.path().join("large"), "&pw_page=16K").unwrap();
+    db.execute_batch("PRAGMA page_size=8192").unwrap();
+    fill(&db, "t", 5000);
+    assert_eq!(statistic(&db, "page_size"), 16_384);
+    assert_eq!(sum(&db, "t").0, 5000);
+    assert!(statistic(&db, "nr_fetched") > 100);
+    // And a page of SQLite's that is larger than one of the cache is copied.
+    let db = open(&dir.path().join("larger"));
+    db.execute_batch("PRAGMA page_size=8192").unwrap();
+    fill(&db, "t", 5000);
+    assert_eq!(sum(&db, "t").0, 5000);
+    assert_eq!(statistic(&db, "nr_fetched"), 0);
+    check(&db);
+}
+
+#[test]
+fn several_databases_are_attached_and_change_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    let db = open(&one);
+    fill(&db, "t", 100);
+    let attach = format!("ATTACH 'file:{}?vfs=pagewell' AS two", two.display());
+    db.execute_batch(&attach).unwrap();
+    db.execute_batch("CREATE TABLE two.u AS SELECT * FROM t")
+        .unwrap();
+    let has = statistic(&db, "nr_databases");
+    assert!(has >= 2, "{has}");
+    // With a super-journal, since both are changed.
+    db.execute_batch("BEGIN; DELETE FROM t WHERE id > 50; DELETE FROM two.u WHERE id > 60; COMMIT")
+        .unwrap();
+    db.execute_batch("BEGIN; DELETE FROM t; DELETE FROM two.u; ROLLBACK")
+        .unwrap();
+    assert_eq!((sum(&db, "t").0, sum(&db, "two.u").0), (50, 60));
+    db.execute_batch("DETACH two").unwrap();
+    // One of the two by the other VFS.
+    let attach = format!("ATTACH 'file:{}?vfs=unix' AS two", two.display());
+    db.execute_batch(&attach).unwrap();
+    db.execute_batch("BEGIN; DELETE FROM t WHERE id > 10; DELETE FROM two.u WHERE id > 20; COMMIT")
+        .unwrap();
+    assert_eq!((sum(&db, "t").0, sum(&db, "two.u").0), (10, 20));
+    check(&db);
+}
+
+#[test]
+fn vacuum_and_backups_keep_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    for journal in MODES {
+        let db = open(&path);
+        set_mode(&db, journal);
+        let mode = &format!("of_{journal}");
+        fill(&db, mode, 4000);
+        db.execute_batch(&format!("DELETE FROM {mode} WHERE id % 4"))
+            .unwrap();
+        let before = std::fs::metadata(&path).unwrap().len();
+        db.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+            .ok();
+        check(&db);
+        assert_eq!(sum(&db, mode).0, 1000);
+        assert!(std::fs::metadata(&path).unwrap().len() < before || journal == "wal");
+        let copy = dir.path().join(format!("copy-{mode}"));
+        db.execute("VACUUM INTO ?", params![copy.to_str().unwrap()])
+            .unwrap();
+        let copy = open_unix(&copy);
+        check(&copy);
+        assert_eq!(sum(&copy, mode).0, 1000);
+
+        let to = dir.path().join(format!("backup-{mode}"));
+        let mut other = open(&to);
+        let pause = std::time::Duration::ZERO;
+        Backup::new(&db, &mut other)
+            .unwrap()
+            .run_to_completion(7, pause, None)
+            .unwrap();
+        check(&other);
+        assert_eq!(sum(&other, mode).0, 1000);
+        // And back into a database that is larger.
+        fill(&db, "more", 4000);
+        let mut db = db;
+        Backup::new(&other, &mut db)
+            .unwrap()
+            .run_to_completion(i32::MAX, pause, None)
+            .unwrap();
+        check(&db);
+        try_value::<i64>(&db, "SELECT count(*) FROM more").unwrap_err();
+        db.execute_batch(&format!("DROP TABLE {mode}")).unwrap();
+        set_mode(&db, "delete");
+    }
+}
+
+#[test]
+fn temporary_tables_and_large_sorts_work_beside_a_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(&dir.path().join("db"));
+    fill(&db, "t", 20_000);
+    db.execute_batch(
+        "PRAGMA temp_store=FILE; PRAGMA cache_size=10; PRAGMA temp.cache_size=10;
+         CREATE TEMP TABLE u AS SELECT * FROM t ORDER BY body;
+         CREATE INDEX byBody ON t(body);",
+    )
+    .unwrap();
+    assert_eq!(value::<i64>(&db, "SELECT count(*) FROM u"), 20_000);
+    check(&db);
+}
+
+/// Money that goes between accounts: none is lost, whatever the order of 16 connections in 4 threads.
+#[test]
+fn sixteen_connections_of_four_threads_lose_nothing() {
+    for mode in MODES {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let db = open(&path);
+        set_mode(&db, mode);
+        db.execute_batch("CREATE TABLE account(id INTEGER PRIMARY KEY, has INTEGER, text BLOB)")
+            .unwrap();
+        for id in 0..200 {
+            let row = params![id, 1000];
+            db.execute("INSERT INTO account VALUES(?, ?, randomblob(300))", row)
+                .unwrap();
+        }
+        let nr_done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..4_i64 {
+                let (path, nr_done) = (&path, &nr_done);
+                scope.spawn(move || {
+                    let connections: Vec<_> = (0..4).map(|_| open(path)).collect();
+                    let mut numbers = Numbers(thread + 1);
+                    for round in 0..60 {
+                        let db = &connections[round % 4];
+                        let (from, to) = (numbers.below(200), numbers.below(200));
+                        let all: i64 = value(db, "SELECT sum(has) FROM account");
+                        assert_eq!(all, 200_000);
+                        db.execute_batch("BEGIN IMMEDIATE").unwrap();
+                        for (id, more) in [(from, -7), (to, 7)] {
+                            let sql = "UPDATE account SET has = has + ?, text = randomblob(300) WHERE id = ?";
+                            db.execute(sql, params![more, id]).unwrap();
+                        }
+                        if numbers.below(5) == 0 {
+                            db.execute_batch("ROLLBACK").unwrap();
+                        } else {
+                            db.execute_batch("COMMIT").unwrap();
+                            nr_done.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(nr_done.into_inner() > 100);
+        assert_eq!(value::<i64>(&db, "SELECT sum(has) FROM account"), 200_000);
+        check(&db);
+    }
+}
+
+#[test]
+fn locks_between_connections_are_sqlites() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let (a, b) = (open(&path), open(&path));
+    for db in [&a, &b] {
+        db.busy_timeout(std::time::Duration::ZERO).unwrap();
+    }
+    fill(&a, "t", 10);
+    let is_busy = |result: rusqlite::Result<()>| {
+        assert_eq!(code(&result.unwrap_err()), ffi::SQLITE_BUSY);
+    };
+    a.execute_batch("BEGIN IMMEDIATE; DELETE FROM t WHERE id = 1")
+        .unwrap();
+    is_busy(b.execute_batch("BEGIN IMMEDIATE"));
+    assert_eq!(sum(&b, "t").0, 10, "who reads sees what was there before");
+    b.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    is_busy(a.execute_batch("COMMIT"));
+    b.execute_batch("COMMIT").unwrap();
+    a.execute_batch("COMMIT").unwrap();
+    assert_eq!(sum(&b, "t").0, 9);
+    a.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    is_busy(b.execute_batch("SELECT * FROM t"));
+    a.execute_batch("COMMIT").unwrap();
+
+    // With a log readers go on during a commit.
+    set_mode(&a, "wal");
+    b.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    a.execute_batch("DELETE FROM t WHERE id = 2").unwrap();
+    assert_eq!((sum(&a, "t").0, sum(&b, "t").0), (8, 9));
+    b.execute_batch("COMMIT").unwrap();
+    assert_eq!(sum(&b, "t").0, 8);
+}

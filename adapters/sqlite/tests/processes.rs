@@ -1,0 +1,181 @@
+//! Other processes: they are kept out, killed in the middle of transactions, and find everything that was committed.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::ffi;
+
+use support::*;
+
+/// Waits until the starter closes this process's standard input.
+fn await_end() {
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+#[ignore = "what other processes do, which the tests start"]
+fn jobs() {
+    let Ok(job) = std::env::var("PAGEWELL_JOB") else {
+        return;
+    };
+    let path = std::env::var_os("PAGEWELL_PATH").unwrap();
+    let path = Path::new(&path);
+    let detail = std::env::var("PAGEWELL_DETAIL").unwrap();
+    let tells = |result: rusqlite::Result<()>| match result {
+        Ok(()) => say("done"),
+        Err(error) => say(code(&error)),
+    };
+    match &*job {
+        "unix" => tells(open_unix(path).execute_batch(&detail)),
+        "pagewell" => tells(try_open(path, "").and_then(|db| db.execute_batch(&detail))),
+        "unix and stay" => {
+            let db = open_unix(path);
+            tells(db.execute_batch(&detail));
+            await_end();
+        }
+        "commit for ever" => commit(path, &detail, u64::MAX),
+        _ => unreachable!("{job}"),
+    }
+}
+
+/// One other process runs a statement: what it says.
+fn other(job: &str, path: &Path, sql: &str) -> String {
+    let mut child = start(job, path, sql);
+    let all: Vec<_> = answers(&mut child).collect();
+    child.wait().unwrap();
+    all.into_iter().next().unwrap()
+}
+
+#[test]
+fn other_processes_find_a_database_locked_from_the_first_open_to_the_last_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let busy = ffi::SQLITE_BUSY.to_string();
+    for mode in ["delete", "wal"] {
+        let db = open(&path);
+        set_mode(&db, mode);
+        db.execute_batch("CREATE TABLE IF NOT EXISTS t(a)").unwrap();
+        let second = open(&path);
+        for job in ["unix", "pagewell"] {
+            assert_eq!(other(job, &path, "SELECT * FROM t"), busy);
+            assert_eq!(other(job, &path, "INSERT INTO t VALUES(1)"), busy);
+        }
+        db.close().unwrap();
+        assert_eq!(other("unix", &path, "SELECT * FROM t"), busy);
+        second.close().unwrap();
+        assert_eq!(other("unix", &path, "INSERT INTO t VALUES(1)"), "done");
+        assert_eq!(other("pagewell", &path, "INSERT INTO t VALUES(1)"), "done");
+
+        // Who only reads keeps others out as well.
+        let reader = try_open(&path, "&mode=ro").unwrap();
+        assert_eq!(other("unix", &path, "SELECT * FROM t"), busy);
+        let error = reader.execute_batch("INSERT INTO t VALUES(1)").unwrap_err();
+        assert_eq!(code(&error), ffi::SQLITE_READONLY);
+        // And one that writes opens it beside.
+        let writer = open(&path);
+        writer.execute_batch("INSERT INTO t VALUES(1)").unwrap();
+        drop(writer);
+        assert!(value::<i64>(&reader, "SELECT count(*) FROM t") >= 3);
+        drop(reader);
+        assert_eq!(other("unix", &path, "SELECT * FROM t"), "done");
+        let db = open(&path);
+        set_mode(&db, "delete");
+    }
+}
+
+#[test]
+fn a_database_that_others_use_is_busy_until_they_have_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    open(&path).execute_batch("CREATE TABLE t(a)").unwrap();
+    for sql in [
+        "BEGIN; SELECT * FROM t",
+        "BEGIN IMMEDIATE",
+        "BEGIN EXCLUSIVE",
+    ] {
+        let mut child = start("unix and stay", &path, sql);
+        let mut said = answers(&mut child);
+        assert_eq!(said.next().unwrap(), "done");
+        for _ in 0..2 {
+            let error = try_open(&path, "").unwrap_err();
+            assert_eq!(code(&error), ffi::SQLITE_BUSY);
+            assert!(take_log().contains("others have it open"));
+        }
+        drop(child.stdin.take());
+        assert_eq!(said.next(), None);
+        child.wait().unwrap();
+        open(&path)
+            .execute_batch("INSERT INTO t VALUES(1)")
+            .unwrap();
+    }
+}
+
+/// To close a descriptor of a file ends the locks that the process has on it: also those of a connection by SQLite's own VFS in the same process. So
+/// an open that fails must not close one.
+#[test]
+fn a_failed_open_leaves_the_locks_of_sqlites_own_vfs_in_this_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    open(&path).execute_batch("CREATE TABLE t(a)").unwrap();
+    let unix = open_unix(&path);
+    unix.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES(1)")
+        .unwrap();
+    assert_eq!(code(&try_open(&path, "").unwrap_err()), ffi::SQLITE_BUSY);
+    assert_eq!(code(&try_open(&path, "").unwrap_err()), ffi::SQLITE_BUSY);
+    let busy = ffi::SQLITE_BUSY.to_string();
+    assert_eq!(other("unix", &path, "INSERT INTO t VALUES(2)"), busy);
+    unix.execute_batch("COMMIT").unwrap();
+    drop(unix);
+    let db = open(&path);
+    assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), 1);
+    drop(db);
+    assert_eq!(other("unix", &path, "INSERT INTO t VALUES(2)"), "done");
+}
+
+/// The process is killed at any moment. What it had said to be committed is there, all of each transaction or nothing, and the database is sound; by either VFS, whoever
+/// recovers it. With `synchronous=OFF` too: what SQLite has written in its order the operating system has, as without this VFS.
+#[test]
+fn a_killed_process_leaves_every_committed_transaction_and_a_sound_database() {
+    let mut numbers = Numbers(3);
+    for mode in MODES {
+        for synchronous in ["FULL", "NORMAL", "OFF"] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("db");
+            let mut promised = 0;
+            for kill in 0..5 {
+                let mut child = start("commit for ever", &path, &format!("{mode} {synchronous}"));
+                let mut said = answers(&mut child);
+                // Some in the first transaction, most later.
+                if kill > 0 {
+                    promised = said.next().unwrap().parse().unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(numbers.below(100).unsigned_abs()));
+                child.kill().unwrap();
+                child.wait().unwrap();
+                for round in said {
+                    promised = round.parse().unwrap_or(promised);
+                }
+                let db = match kill % 2 {
+                    0 => open_unix(&path),
+                    _ => open(&path),
+                };
+                check(&db);
+                let Ok(last) = try_value::<i64>(&db, "SELECT ifnull(max(round), 0) FROM t") else {
+                    assert_eq!(promised, 0);
+                    continue;
+                };
+                let what = format!("{mode} {synchronous} {kill}");
+                assert!(
+                    last >= promised && last <= promised + 1,
+                    "{what}: {last}, {promised}"
+                );
+                let sql = "SELECT count(*) FROM (SELECT round, count(*) AS n FROM t GROUP BY round HAVING n <> 30)";
+                assert_eq!(value::<i64>(&db, sql), 0, "{what}");
+                promised = last;
+            }
+            assert!(promised > 5, "{mode}: {promised}");
+        }
+    }
+}

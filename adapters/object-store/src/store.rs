@@ -29,7 +29,7 @@ use crate::objects::known::Known;
 use crate::objects::open::Opener;
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
-use crate::read::pieces::{end_of_piece, pieces};
+use crate::read::pieces::{end_of_piece, pieces, whole};
 use crate::tier::disk::Tier;
 
 /// How often an object that changes while it is being read is read again.
@@ -293,26 +293,46 @@ impl<T: ObjectStore> PagewellStore<T> {
         }
     }
 
-    /// One range, whole.
-    async fn read_range(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
-        let wanted = GetRange::Bounded(range.clone());
-        match self.begin(location, Some(&wanted)).await? {
-            Begun::Known(_, range, bytes) if bytes.len() as u64 == range.end - range.start => {
-                Ok(bytes)
+    /// All of `ranges`, of one state of the object.
+    async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let ranges: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
+        let mut nr_tries = 0;
+        loop {
+            nr_tries += 1;
+            let opened = self.opener.open(location, ranges.first()).await;
+            let known = opened.map_err(Shared::into_store_error)?;
+            let mut in_object = Vec::with_capacity(ranges.len());
+            for range in &ranges {
+                match range.as_range(known.meta.size) {
+                    Ok(range) => in_object.push(range),
+                    Err(_) => break,
+                }
             }
-            Begun::Known(known, range, first) => {
-                let rest = range.start + first.len() as u64..range.end;
-                let stream = pieces(self.answers.clone(), known, first, rest);
-                let all: Vec<Bytes> = stream.try_collect().await?;
-                Ok(all.concat().into())
-            }
-            Begun::OutOfRange => {
+            let error = if let Some(range) = ranges.get(in_object.len()) {
+                // The object has no such range, as far as is known: for the store itself to say.
                 let options = GetOptions {
-                    range: Some(wanted),
+                    range: Some(range.clone()),
                     ..GetOptions::default()
                 };
-                self.store.get_opts(location, options).await?.bytes().await
+                self.store.get_opts(location, options).await?;
+                Shared::changed(location)
+            } else {
+                // All at once, so that what is missing goes into as few requests as pay.
+                let reads = in_object
+                    .into_iter()
+                    .map(|range| whole(&self.answers, &known, range));
+                match try_join_all(reads).await {
+                    Ok(all) => return Ok(all),
+                    Err(error) => error,
+                }
+            };
+            if error.is_of_change() {
+                self.opener.table.forget_state(&known);
+                if nr_tries < TRIES {
+                    continue;
+                }
             }
+            return Err(error.into_store_error());
         }
     }
 }
@@ -388,11 +408,10 @@ impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        // All at once, so that what is missing goes into as few requests as pay.
-        let reads = ranges
-            .iter()
-            .map(|range| self.read_range(location, range.clone()));
-        try_join_all(reads).await
+        if ranges.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.read_ranges(location, ranges).await
     }
 
     fn delete_stream(

@@ -22,6 +22,7 @@ use pagewell::{Cache, OpenOptions};
 use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
+use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
@@ -221,8 +222,8 @@ impl<T: ObjectStore> Builder<T> {
 enum Begun {
     /// Of a known object: this range of it, which begins with these bytes.
     Known(Arc<Known>, Range<u64>, Bytes),
-    /// The object has no such range, as far as is known: for the store itself to say.
-    OutOfRange,
+    /// The object has no such range, as far as is known, and the store gave this of the same object.
+    OfStore(GetResult),
 }
 
 impl<T: ObjectStore> PagewellStore<T> {
@@ -269,7 +270,15 @@ impl<T: ObjectStore> PagewellStore<T> {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
-                    Err(_) => return Ok(Begun::OutOfRange),
+                    // For the store itself to say.
+                    Err(_) => {
+                        let result = self.ask(location, range).await?;
+                        if nr_tries < TRIES && !is_same(&known.meta, &result.meta) {
+                            self.opener.table.forget_state(&known);
+                            continue;
+                        }
+                        return Ok(Begun::OfStore(result));
+                    }
                 },
             };
             let first = range.start..end_of_piece(range.start, range.end);
@@ -293,6 +302,15 @@ impl<T: ObjectStore> PagewellStore<T> {
         }
     }
 
+    /// What the store gives itself.
+    async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
+        let options = GetOptions {
+            range: Some(range.clone()),
+            ..GetOptions::default()
+        };
+        self.store.get_opts(location, options).await
+    }
+
     /// All of `ranges`, of one state of the object.
     async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let ranges: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
@@ -310,11 +328,7 @@ impl<T: ObjectStore> PagewellStore<T> {
             }
             let error = if let Some(range) = ranges.get(in_object.len()) {
                 // The object has no such range, as far as is known: for the store itself to say.
-                let options = GetOptions {
-                    range: Some(range.clone()),
-                    ..GetOptions::default()
-                };
-                self.store.get_opts(location, options).await?;
+                self.ask(location, range).await?;
                 Shared::changed(location)
             } else {
                 // All at once, so that what is missing goes into as few requests as pay.
@@ -403,7 +417,7 @@ impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
                     attributes,
                 })
             }
-            Begun::OutOfRange => self.store.get_opts(location, options).await,
+            Begun::OfStore(result) => Ok(result),
         }
     }
 

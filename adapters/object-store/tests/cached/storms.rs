@@ -85,9 +85,9 @@ struct Settings {
 
 fn lens() -> impl Strategy<Value = usize> {
     prop_oneof![
-        10 => 0..20_usize,
-        40 => (0..9_usize, 0..3_usize).prop_map(|(pages, more)| (pages * PAGE + more).saturating_sub(1)),
-        20 => 0..80_000_usize,
+        40 => 0..20_usize,
+        160 => (0..9_usize, 0..3_usize).prop_map(|(pages, more)| (pages * PAGE + more).saturating_sub(1)),
+        80 => 0..80_000_usize,
         1 => (0..3 * PAGE).prop_map(|more| PIECE + more),
     ]
 }
@@ -248,7 +248,7 @@ async fn settle() {
 
 async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let probe = Probe::new();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = settings.has_disk.then(|| tempfile::tempdir().unwrap());
     let mut builder = PagewellStore::builder(Arc::clone(&probe))
         .capacity(1 << 20)
         .page_size(PAGE)
@@ -260,7 +260,7 @@ async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> 
         } else {
             Duration::ZERO
         });
-    if settings.has_disk {
+    if let Some(folder) = &folder {
         builder = builder.disk(folder.path(), 64 * PAGE as u64);
     }
     let store = builder.build().unwrap();

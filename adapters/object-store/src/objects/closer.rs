@@ -17,7 +17,7 @@ pub(crate) struct Closer(Sender<Task>);
 
 #[derive(Debug)]
 enum Task {
-    Close(File),
+    Close(Box<File>),
     /// Whoever has the other end waits until what came before is done.
     Tell(oneshot::Sender<()>),
 }
@@ -43,7 +43,7 @@ impl Closer {
 
     pub(crate) fn close(&self, file: File) {
         // The thread is there as long as this is.
-        let _ = self.0.send(Task::Close(file));
+        let _ = self.0.send(Task::Close(Box::new(file)));
     }
 
     /// Waits until all files are closed that were given before.

@@ -196,6 +196,7 @@ impl Opener {
 
     /// The object as a file of the cache. If what is known of objects takes all of the memory, those that nobody has used for the longest time are forgotten.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
+        self.closer.keep_up().await;
         let mut nr_tries = 0;
         loop {
             let (object, name) = (object.clone(), location.to_string());

@@ -61,6 +61,8 @@ counters! {
     nr_opened,
     /// Questions whether a known object is still the same.
     nr_checked,
+    /// Objects that were forgotten since what is known of objects took all of the memory.
+    nr_crowded_out,
     /// Objects that were found to be others, or gone, or were changed through the wrapper.
     nr_forgotten,
 }

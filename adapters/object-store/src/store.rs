@@ -22,6 +22,7 @@ use pagewell::{Cache, OpenOptions};
 use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
+use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
@@ -29,7 +30,7 @@ use crate::objects::known::Known;
 use crate::objects::open::Opener;
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
-use crate::read::pieces::{end_of_piece, pieces};
+use crate::read::pieces::{end_of_piece, pieces, whole};
 use crate::tier::disk::Tier;
 
 /// How often an object that changes while it is being read is read again.
@@ -83,7 +84,8 @@ pub struct Builder<T> {
 }
 
 impl<T: ObjectStore> Builder<T> {
-    /// How many bytes of memory the cache takes in all: pages, and what is known of them. By default 256 MiB. Not asked for with [`cache`](Self::cache).
+    /// How many bytes of memory the cache takes: pages, and what is known of them. By default 256 MiB. Beside these, each object that is known takes some 8 KiB
+    /// (see [`most_objects`](Self::most_objects)). Not asked for with [`cache`](Self::cache).
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
@@ -112,7 +114,8 @@ impl<T: ObjectStore> Builder<T> {
         self
     }
 
-    /// How many objects are known at once; of those beyond, the least recently used are forgotten, with their pages. By default 16384.
+    /// How many objects are known at once; of those beyond, the least recently used are forgotten, with their pages. By default 16384. Each takes some 8 KiB beside the
+    /// capacity, at most a mapping of the process, and about 1.3 KiB of the capacity; if that does not suffice for one more, objects are forgotten too.
     #[must_use]
     pub fn most_objects(mut self, nr: usize) -> Self {
         self.most_objects = nr;
@@ -221,8 +224,8 @@ impl<T: ObjectStore> Builder<T> {
 enum Begun {
     /// Of a known object: this range of it, which begins with these bytes.
     Known(Arc<Known>, Range<u64>, Bytes),
-    /// The object has no such range, as far as is known: for the store itself to say.
-    OutOfRange,
+    /// The object has no such range, as far as is known, and the store gave this of the same object.
+    OfStore(GetResult),
 }
 
 impl<T: ObjectStore> PagewellStore<T> {
@@ -269,7 +272,15 @@ impl<T: ObjectStore> PagewellStore<T> {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
-                    Err(_) => return Ok(Begun::OutOfRange),
+                    // For the store itself to say.
+                    Err(_) => {
+                        let result = self.ask(location, range).await?;
+                        if nr_tries < TRIES && !is_same(&known.meta, &result.meta) {
+                            self.opener.table.forget_state(&known);
+                            continue;
+                        }
+                        return Ok(Begun::OfStore(result));
+                    }
                 },
             };
             let first = range.start..end_of_piece(range.start, range.end);
@@ -293,26 +304,51 @@ impl<T: ObjectStore> PagewellStore<T> {
         }
     }
 
-    /// One range, whole.
-    async fn read_range(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
-        let wanted = GetRange::Bounded(range.clone());
-        match self.begin(location, Some(&wanted)).await? {
-            Begun::Known(_, range, bytes) if bytes.len() as u64 == range.end - range.start => {
-                Ok(bytes)
+    /// What the store gives itself.
+    async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
+        let options = GetOptions {
+            range: Some(range.clone()),
+            ..GetOptions::default()
+        };
+        self.store.get_opts(location, options).await
+    }
+
+    /// All of `ranges`, of one state of the object.
+    async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let ranges: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
+        let mut nr_tries = 0;
+        loop {
+            nr_tries += 1;
+            let opened = self.opener.open(location, ranges.first()).await;
+            let known = opened.map_err(Shared::into_store_error)?;
+            let mut in_object = Vec::with_capacity(ranges.len());
+            for range in &ranges {
+                match range.as_range(known.meta.size) {
+                    Ok(range) => in_object.push(range),
+                    Err(_) => break,
+                }
             }
-            Begun::Known(known, range, first) => {
-                let rest = range.start + first.len() as u64..range.end;
-                let stream = pieces(self.answers.clone(), known, first, rest);
-                let all: Vec<Bytes> = stream.try_collect().await?;
-                Ok(all.concat().into())
+            let error = if let Some(range) = ranges.get(in_object.len()) {
+                // The object has no such range, as far as is known: for the store itself to say.
+                self.ask(location, range).await?;
+                Shared::changed(location)
+            } else {
+                // All at once, so that what is missing goes into as few requests as pay.
+                let reads = in_object
+                    .into_iter()
+                    .map(|range| whole(&self.answers, &known, range));
+                match try_join_all(reads).await {
+                    Ok(all) => return Ok(all),
+                    Err(error) => error,
+                }
+            };
+            if error.is_of_change() {
+                self.opener.table.forget_state(&known);
+                if nr_tries < TRIES {
+                    continue;
+                }
             }
-            Begun::OutOfRange => {
-                let options = GetOptions {
-                    range: Some(wanted),
-                    ..GetOptions::default()
-                };
-                self.store.get_opts(location, options).await?.bytes().await
-            }
+            return Err(error.into_store_error());
         }
     }
 }
@@ -383,16 +419,15 @@ impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
                     attributes,
                 })
             }
-            Begun::OutOfRange => self.store.get_opts(location, options).await,
+            Begun::OfStore(result) => Ok(result),
         }
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        // All at once, so that what is missing goes into as few requests as pay.
-        let reads = ranges
-            .iter()
-            .map(|range| self.read_range(location, range.clone()));
-        try_join_all(reads).await
+        if ranges.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.read_ranges(location, ranges).await
     }
 
     fn delete_stream(

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
-use pagewell::{Advice, Cache, OpenOptions};
+use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
 
 use super::closer::Closer;
@@ -23,6 +23,10 @@ use crate::tier::disk::Tier;
 
 /// How much the first request asks for at the most.
 const MOST_AT_FIRST: u64 = 4 << 20;
+
+/// How many objects are forgotten when there is no memory for one more, and how often that is tried.
+const FORGOTTEN_AT_ONCE: usize = 64;
+const MOST_TRIES: u32 = 16;
 
 /// What opens objects.
 pub(crate) struct Opener {
@@ -173,11 +177,7 @@ impl Opener {
             meta.clone(),
             tier,
         );
-        let location = meta.location.to_string();
-        let file = self
-            .cache
-            .open_backend_with(object.clone(), location, &self.options)
-            .map_err(Shared::of_cache)?;
+        let file = self.open_file(&object, &meta.location).await?;
         self.traffic.counters.nr_opened.add(1);
         // What is read ahead is decided here ([`crate::read::pieces`]): a page that nobody wants costs a request.
         file.advise(0..0, Advice::Random)
@@ -192,6 +192,26 @@ impl Opener {
             object.keep(None);
         }
         Ok(known)
+    }
+
+    /// The object as a file of the cache. If what is known of objects takes all of the memory, those that nobody has used for the longest time are forgotten.
+    async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
+        self.closer.keep_up().await;
+        let mut nr_tries = 0;
+        loop {
+            let (object, name) = (object.clone(), location.to_string());
+            match self.cache.open_backend_with(object, name, &self.options) {
+                Ok(file) => return Ok(file),
+                Err(error) if error.kind() == ErrorKind::OutOfFrames && nr_tries < MOST_TRIES => {
+                    nr_tries += 1;
+                    let nr = self.table.forget_oldest(FORGOTTEN_AT_ONCE);
+                    self.traffic.counters.nr_crowded_out.add(nr as u64);
+                    // Also those that others have forgotten, who are here for the same reason.
+                    self.closer.settle().await;
+                }
+                Err(error) => return Err(Shared::of_cache(error)),
+            }
+        }
     }
 
     /// The pages all of whose bytes are in `range` of an object of so many bytes.

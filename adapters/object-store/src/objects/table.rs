@@ -131,6 +131,27 @@ impl Table {
         self.note_forgotten(gone);
     }
 
+    /// Forgets up to `nr` objects, the least recently used first, and says how many.
+    pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
+        let mut entries = self.entries();
+        let mut gone = Vec::new();
+        // Those that are just becoming known are looked at once, and stay.
+        for _ in 0..entries.by_location.len() {
+            if gone.len() == nr {
+                break;
+            }
+            match entries.by_location.pop_lru() {
+                Some((_, Entry::Known(known))) => gone.push(known),
+                Some((location, opening)) => {
+                    entries.by_location.push(location, opening);
+                }
+                None => break,
+            }
+        }
+        drop(entries);
+        gone.len()
+    }
+
     /// The store has said this of an object: what is known is believed anew, or forgotten.
     pub(crate) fn observe(&self, meta: &ObjectMeta) {
         let mut entries = self.entries();

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 
 use super::answer::Answers;
+use crate::error::Shared;
 use crate::objects::known::Known;
 
 /// How much comes at once.
@@ -35,16 +36,44 @@ pub(crate) fn pieces(
             if range.is_empty() {
                 return Ok(None);
             }
-            let end = end_of_piece(range.start, range.end);
-            let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
-            if !soon.is_empty() {
-                // A hint: what comes of it is seen when it is read.
-                let _ = known.file.prefetch(std::slice::from_ref(&soon));
-            }
-            let read = answers.read(&known, range.start..end).await;
-            let bytes = read.map_err(crate::error::Shared::into_store_error)?;
-            Ok(Some((bytes, (answers, known, end..range.end))))
+            let read = next_piece(&answers, &known, range.clone()).await;
+            let bytes = read.map_err(Shared::into_store_error)?;
+            let next = range.start + bytes.len() as u64;
+            Ok(Some((bytes, (answers, known, next..range.end))))
         },
     );
     stream::once(async { Ok(first) }).chain(rest).boxed()
+}
+
+/// All of `range` as one.
+pub(crate) async fn whole(
+    answers: &Answers,
+    known: &Arc<Known>,
+    range: Range<u64>,
+) -> Result<Bytes, Shared> {
+    let first = next_piece(answers, known, range.clone()).await?;
+    if first.len() as u64 == range.end - range.start {
+        return Ok(first);
+    }
+    let mut all = first.to_vec();
+    while range.start + (all.len() as u64) < range.end {
+        let rest = range.start + all.len() as u64..range.end;
+        all.extend_from_slice(&next_piece(answers, known, rest).await?);
+    }
+    Ok(all.into())
+}
+
+/// The piece with which `range`, which is not empty, begins.
+async fn next_piece(
+    answers: &Answers,
+    known: &Arc<Known>,
+    range: Range<u64>,
+) -> Result<Bytes, Shared> {
+    let end = end_of_piece(range.start, range.end);
+    let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
+    if !soon.is_empty() {
+        // A hint: what comes of it is seen when it is read.
+        let _ = known.file.prefetch(std::slice::from_ref(&soon));
+    }
+    answers.read(known, range.start..end).await
 }

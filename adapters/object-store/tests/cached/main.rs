@@ -7,6 +7,7 @@ mod faults;
 mod histories;
 mod misses;
 mod probe;
+mod storms;
 
 /// The smallest page, and that of most tests.
 const PAGE: usize = 4096;

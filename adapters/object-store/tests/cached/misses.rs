@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
@@ -261,4 +262,32 @@ async fn known_objects_are_bounded() {
         [5; 4].as_slice()
     );
     assert_eq!(probe.nr_gets(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_forgotten_when_what_is_known_of_them_takes_all_memory() {
+    let nr = 3000_u64;
+    let probe = Probe::new();
+    let path = |nr: u64| Path::from(format!("part-{nr}"));
+    for nr in 0..nr {
+        let payload = nr.to_le_bytes().to_vec().into();
+        probe.inner.put(&path(nr), payload).await.unwrap();
+    }
+    let store = PagewellStore::builder(probe)
+        .capacity(1 << 20)
+        .page_size(PAGE)
+        .most_objects(1 << 20)
+        .build()
+        .unwrap();
+    for at_once in [1, 16] {
+        let reads = stream::iter(0..nr).map(|nr| {
+            let store = store.clone();
+            async move {
+                let bytes = store.get_range(&path(nr), 0..8).await.unwrap();
+                assert!(bytes == nr.to_le_bytes()[..]);
+            }
+        });
+        reads.buffer_unordered(at_once).collect::<()>().await;
+    }
+    assert!(store.metrics().nr_crowded_out > 0);
 }

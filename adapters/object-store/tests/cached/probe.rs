@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
@@ -11,8 +12,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult, RenameOptions, Result,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, RenameOptions, Result,
 };
 use tokio::sync::Semaphore;
 
@@ -28,6 +29,26 @@ pub(crate) enum Act {
     Elsewhere,
     /// It waits until the semaphore has a permit.
     Wait(Arc<Semaphore>),
+    /// It takes so long.
+    Late(Duration),
+    /// It takes so long, and fails then.
+    TimeOut(Duration),
+    /// The body breaks off with an error after so many bytes.
+    Break(usize),
+    /// The answer says that the object has so many bytes more than it has.
+    Larger(u64),
+    /// The object is put anew before the answer, which is as the store gives it then.
+    ReplaceBefore(Vec<u8>),
+    /// The object is put anew after the answer, before its body is read.
+    ReplaceAfter(Vec<u8>),
+}
+
+/// An error of a store that has no name of its own.
+pub(crate) fn failure(what: &'static str) -> Error {
+    Error::Generic {
+        store: "Probe",
+        source: what.into(),
+    }
 }
 
 type Script = dyn Fn(usize, &GetOptions) -> Act + Send + Sync;
@@ -37,6 +58,7 @@ pub(crate) struct Probe {
     pub(crate) inner: InMemory,
     script: Mutex<Arc<Script>>,
     gets: Mutex<Vec<Option<GetRange>>>,
+    replaced: Mutex<Vec<(Path, Vec<u8>)>>,
 }
 
 impl Probe {
@@ -45,6 +67,7 @@ impl Probe {
             inner: InMemory::new(),
             script: Mutex::new(Arc::new(|_, _| Act::Pass)),
             gets: Mutex::default(),
+            replaced: Mutex::default(),
         })
     }
 
@@ -65,6 +88,18 @@ impl Probe {
             _ => None,
         };
         gets.iter().map(range).collect()
+    }
+
+    /// What was put by acts since the last call, in its order.
+    pub(crate) fn take_replaced(&self) -> Vec<(Path, Vec<u8>)> {
+        std::mem::take(&mut self.replaced.lock().unwrap())
+    }
+
+    async fn replace(&self, location: &Path, bytes: Vec<u8>) -> Result<()> {
+        // Noted before it can be seen.
+        let noted = (location.clone(), bytes.clone());
+        self.replaced.lock().unwrap().push(noted);
+        self.inner.put(location, bytes.into()).await.map(|_| ())
     }
 
     pub(crate) fn nr_gets(&self) -> usize {
@@ -117,6 +152,17 @@ impl ObjectStore for Probe {
         match act {
             Act::Fail(error) => return Err(error),
             Act::Wait(gate) => gate.acquire().await.unwrap().forget(),
+            Act::Late(time) => tokio::time::sleep(time).await,
+            Act::TimeOut(time) => {
+                tokio::time::sleep(time).await;
+                return Err(failure("operation timed out"));
+            }
+            Act::ReplaceBefore(bytes) => self.replace(location, bytes).await?,
+            Act::ReplaceAfter(bytes) => {
+                let result = self.inner.get_opts(location, options).await?;
+                self.replace(location, bytes).await?;
+                return Ok(result);
+            }
             _ => return act_on(self.inner.get_opts(location, options).await?, act).await,
         }
         self.inner.get_opts(location, options).await
@@ -147,14 +193,20 @@ impl ObjectStore for Probe {
 }
 
 async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
-    let (meta, attributes, range) = (
+    let (mut meta, attributes, range) = (
         result.meta.clone(),
         result.attributes.clone(),
         result.range.clone(),
     );
     let mut bytes = result.bytes().await?.to_vec();
     let mut said = range.clone();
+    let mut end = None;
     match act {
+        Act::Break(len) => {
+            bytes.truncate(len);
+            end = Some(Err(failure("connection reset")));
+        }
+        Act::Larger(more) => meta.size += more,
         Act::Cut(len) => bytes.truncate(len),
         Act::Long(more) => bytes.extend(vec![0xEE; more]),
         Act::Elsewhere => said = range.start + 1..range.end + 1,
@@ -162,7 +214,7 @@ async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
     }
     // In two parts, as bodies come.
     let second = bytes.split_off(bytes.len() / 2);
-    let parts = stream::iter([Ok(bytes.into()), Ok(second.into())]);
+    let parts = stream::iter([Ok(bytes.into()), Ok(second.into())]).chain(stream::iter(end));
     Ok(GetResult {
         payload: GetResultPayload::Stream(parts.boxed()),
         meta,

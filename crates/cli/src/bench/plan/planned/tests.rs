@@ -71,9 +71,9 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
     // with two numbers of threads, two mixed ones with one.
     // Eviction: five cases with two numbers of threads. Reads that miss: one block with two numbers of threads.
-    // Space: five cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
+    // Space: seven cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
     let nr_writes = (2 * 2 + 3) * 2 + 1;
-    let nr_spaces = 5 * 2 + 2 + 3;
+    let nr_spaces = 7 * 2 + 2 + 3;
     let nr_isolation = 4;
     let nr_evictions = 5 * 2;
     let nr_misses = 2;

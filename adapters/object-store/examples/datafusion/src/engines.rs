@@ -1,0 +1,123 @@
+//! What the queries run over.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::ListingOptions;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::ObjectStore;
+use object_store::aws::AmazonS3;
+use object_store::local::LocalFileSystem;
+use pagewell_object_store::PagewellStore;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::distance::Distance;
+use crate::reads::{Reads, Waited};
+use crate::server::{self, BUCKET};
+use crate::tables::TABLES;
+
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Engine {
+    /// The files themselves, in the operating system's cache.
+    Local,
+    /// The store as it is.
+    Bare,
+    /// The store behind `PagewellStore`.
+    Pagewell,
+}
+
+impl Engine {
+    pub(crate) fn all() -> Vec<Self> {
+        Self::value_variants().to_vec()
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Bare => "bare",
+            Self::Pagewell => "pagewell",
+        })
+    }
+}
+
+/// A session with nothing in its caches, and what it reads through.
+pub(crate) struct Setup {
+    pub(crate) context: SessionContext,
+    pub(crate) waited: Arc<Waited>,
+    pub(crate) pagewell: Option<PagewellStore<AmazonS3>>,
+}
+
+/// What a setup is made of.
+pub(crate) struct Making<'a> {
+    pub(crate) engine: Engine,
+    /// Through the relay.
+    pub(crate) store: SocketAddr,
+    pub(crate) tables: &'a Path,
+    pub(crate) capacity: u64,
+    /// The folder of a second tier.
+    pub(crate) disk: Option<PathBuf>,
+}
+
+impl Making<'_> {
+    pub(crate) async fn setup(&self) -> Result<Setup> {
+        let mut pagewell = None;
+        let (store, base): (Arc<dyn ObjectStore>, String) = match self.engine {
+            Engine::Local => (
+                Arc::new(LocalFileSystem::new()),
+                format!("file://{}", self.tables.display()),
+            ),
+            Engine::Bare => (
+                Arc::new(server::client(self.store)?),
+                format!("s3://{BUCKET}"),
+            ),
+            Engine::Pagewell => {
+                let mut builder = PagewellStore::builder(Arc::new(server::client(self.store)?))
+                    .capacity(self.capacity);
+                if let Some(disk) = &self.disk {
+                    builder = builder.disk(disk, 4 << 30);
+                }
+                let store = builder.build()?;
+                pagewell = Some(store.clone());
+                (Arc::new(store), format!("s3://{BUCKET}"))
+            }
+        };
+        let waited = Arc::<Waited>::default();
+        let reads = Reads {
+            store,
+            waited: Arc::clone(&waited),
+        };
+        let context = SessionContext::new_with_config(SessionConfig::new());
+        context.register_object_store(&Url::parse(&base)?, Arc::new(reads));
+        for table in &TABLES {
+            // With its schema: a table that is registered is not read.
+            let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
+            let path = format!("{base}/{}/", table.name);
+            let schema = Some((table.schema)());
+            context
+                .register_listing_table(table.name, path, options, schema, None)
+                .await?;
+        }
+        Ok(Setup {
+            context,
+            waited,
+            pagewell,
+        })
+    }
+}
+
+/// The relay to the server.
+pub(crate) fn distance(server: SocketAddr, latency_ms: u64) -> Result<Distance> {
+    Distance::start(server, Duration::from_millis(latency_ms))
+}

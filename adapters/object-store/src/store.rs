@@ -145,6 +145,9 @@ impl<T: ObjectStore> Builder<T> {
 
     /// A second tier: pages that were fetched are kept in `folder` too, at most so many bytes of them, and are found there again by the next process. Nobody else may use the folder.
     /// By default none.
+    ///
+    /// Copies of pages on their way there take memory beside the cache's: a sixteenth of [`capacity`](Self::capacity), or 64 pages. What comes
+    /// while as many wait is not kept there.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));
@@ -191,7 +194,8 @@ impl<T: ObjectStore> Builder<T> {
         let tier = match &self.disk {
             Some((folder, bytes)) => {
                 let counters = Arc::clone(&traffic.counters);
-                let tier = Tier::open(folder, *bytes, self.page_size as u32, counters);
+                let most_waiting = most_waiting(self.capacity, page_size);
+                let tier = Tier::open(folder, *bytes, page_size as u32, most_waiting, counters);
                 let failed = |error| {
                     generic(format!(
                         "cannot use {} as a second tier: {error}",
@@ -226,6 +230,12 @@ enum Begun {
     Known(Arc<Known>, Range<u64>, Bytes),
     /// The object has no such range, as far as is known, and the store gave this of the same object.
     OfStore(GetResult),
+}
+
+/// How many pages may be on their way to the second tier, beside a cache of so many bytes.
+fn most_waiting(capacity: u64, page_size: u64) -> usize {
+    let pages = capacity / 16 / page_size;
+    usize::try_from(pages.clamp(64, 1 << 16)).unwrap_or(64)
 }
 
 impl<T: ObjectStore> PagewellStore<T> {

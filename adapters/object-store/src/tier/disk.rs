@@ -12,9 +12,6 @@ use super::slots::Slots;
 use super::{Key, Sum};
 use crate::metrics::Counters;
 
-/// How many pages may wait to be written. What comes beyond that is not kept.
-const MOST_WAITING: usize = 64;
-
 /// A tier on a disk.
 #[derive(Debug)]
 pub(crate) struct Tier {
@@ -85,11 +82,13 @@ impl Inner {
 }
 
 impl Tier {
-    /// Opens the tier in `folder`, or makes it, for at most so many bytes of pages.
+    /// Opens the tier in `folder`, or makes it, for at most so many bytes of pages. At most `most_waiting` pages wait to be written; what
+    /// comes beyond that is not kept.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
         page_size: u32,
+        most_waiting: usize,
         counters: Arc<Counters>,
     ) -> io::Result<Self> {
         let nr_places = u32::try_from(bytes / u64::from(page_size))
@@ -107,7 +106,7 @@ impl Tier {
             counters,
             has_failed: AtomicBool::new(false),
         });
-        let (sender, waiting) = sync_channel(MOST_WAITING);
+        let (sender, waiting) = sync_channel(most_waiting);
         let of_thread = Arc::clone(&inner);
         let writer = thread::Builder::new()
             .name("pagewell-tier".into())
@@ -177,7 +176,7 @@ mod tests {
     use super::*;
 
     fn tier(folder: &Path, nr_pages: u64) -> Tier {
-        Tier::open(folder, nr_pages * 4096, 4096, Arc::default()).unwrap()
+        Tier::open(folder, nr_pages * 4096, 4096, 64, Arc::default()).unwrap()
     }
 
     fn key(nr: u8) -> Key {

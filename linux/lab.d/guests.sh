@@ -24,25 +24,31 @@ selftests=(compaction_test cow droppable guard-regions gup_longterm
 # Those that take a minute and more when they are emulated. `all` leaves them out.
 slow_selftests=(folio_split_race_test uffd-unit-tests)
 
+# guest_make DIR ARGS...
+guest_make() {
+	local dir=$1 cc=gcc
+	shift
+	if command -v ccache >/dev/null; then cc='ccache gcc'; fi
+	make -s -C "$out/src" ARCH=x86_64 O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs" "$@"
+}
+
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {
-	local variant=$1 dir=$out/qemu-$1 file cc=gcc
+	local variant=$1 dir=$out/qemu-$1 file
 	shift
 	begin_as "$dir" "$out/qemu-off"
-	if command -v ccache >/dev/null; then cc='ccache gcc'; fi
 	{
 		for file in "$@"; do cat "$here/configs/$file.config"; done
 		[[ $variant == off ]] || option_of all
 	} >"$dir/lab.config"
-	local make=(make -s -C "$out/src" ARCH=x86_64 O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs")
 	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
-		"${make[@]}" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
+		guest_make "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
 			build_failed "configuring qemu-$variant failed" "$dir/build.log"
 		cp "$dir/lab.config" "$dir/lab.config.used"
 	fi
 	say "qemu: building $variant"
 	rm -f "$dir/built"
-	"${make[@]}" bzImage >"$dir/build.log" 2>&1 ||
+	guest_make "$dir" bzImage >"$dir/build.log" 2>&1 ||
 		build_failed "building qemu-$variant failed" "$dir/build.log"
 	need_config "$dir"
 	set_built "$dir"
@@ -190,21 +196,58 @@ kcsan() {
 }
 
 # The suite of the users of the reference count where huge pages share the struct pages of their tails,
-# with lockdep.
+# with lockdep; and in the same kernel that of migration, with huge pages.
 hvo() {
 	need_guest
 	prepare
 	guest_kernel hvo qemu hvo
-	local case log=$out/hvo.log
-	say "hvo: running page_ref_users"
-	(guest_boot hvo "$log" 1200 \
-		-append "console=ttyS0 reboot=t panic=-1 hugepages=16 kunit.filter_glob=page_ref_users kunit_shutdown=reboot") || true
-	grep -aq 'reboot: Restarting system' "$log" ||
-		{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
-	for case in late_step_of_a_put_meets_a_shared_tail failed_try_leaves_a_shared_tail_alone \
-		folio_is_optimised_with_cpus_locked; do
-		grep -aqE "^ {4,}ok [0-9]+ $case\$" "$log" || die "$case was not run, see $log"
+	local suite case log failed=0
+	for suite in page_ref_users migrate_entry_count; do
+		log=$out/hvo-$suite.log
+		say "hvo: running $suite"
+		(guest_boot hvo "$log" 1200 \
+			-append "console=ttyS0 reboot=t panic=-1 hugepages=16 kunit.filter_glob=$suite kunit_shutdown=reboot") || true
+		grep -aq 'reboot: Restarting system' "$log" ||
+			{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
+		python3 "$here/lab.d/ktap.py" summary "$log" || failed=1
 	done
-	python3 "$here/lab.d/ktap.py" summary "$log" || die "tests failed"
+	for case in late_step_of_a_put_meets_a_shared_tail failed_try_leaves_a_shared_tail_alone \
+		folio_is_optimised_with_cpus_locked entry_for_a_pmd_is_restored copied-original-split \
+		part_of_an_entry_for_a_pmd_is_unmapped undone_migration_restores_entries_for_a_pmd; do
+		cat "$out/hvo-page_ref_users.log" "$out/hvo-migrate_entry_count.log" |
+			grep -aqE "^ {4,}(not )?ok [0-9]+ $case.?\$" || die "$case was not run, see $out/hvo-*.log"
+	done
+	((failed == 0)) || die "tests failed"
 	say "hvo: all passed"
+}
+
+# mutants_in_guest NAME...: as in user-mode Linux, in the kernel of `hvo`.
+mutants_in_guest() {
+	local dir=$out/qemu-hvo work=$out/mutants name glob
+	need_guest
+	guest_kernel hvo qemu hvo
+	for glob in $(for name in "$@"; do python3 "$here/lab.d/mutate.py" suites "$name"; done | sort -u); do
+		say "mutants: the whole kernel in QEMU, $glob"
+		mutant_in_guest "$work/whole.log" "$glob"
+		python3 "$here/lab.d/ktap.py" summary "$work/whole.log" ||
+			die "the whole kernel does not pass, see $work/whole.log"
+	done
+	break_sources "$dir"
+	for name in "$@"; do
+		glob=$(python3 "$here/lab.d/mutate.py" apply "$name" "$out/src" "$work/header.h")
+		guest_make "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
+		say "mutant: $name"
+		mutant_in_guest "$work/$name.log" "$glob"
+		count_mutant "$name"
+	done
+	mend_sources
+	guest_kernel hvo qemu hvo
+}
+
+# mutant_in_guest LOG SUITES
+mutant_in_guest() {
+	(guest_boot hvo "$1.whole" 300 \
+		-append "console=ttyS0 reboot=t panic=-1 kunit.filter_glob=$2 kunit_shutdown=reboot") || true
+	head -c 3000000 "$1.whole" >"$1"
+	rm "$1.whole"
 }

@@ -113,7 +113,7 @@ def caught(log):
         print(f"        caught by the kernel: {bad[0][:100]}")
         return 0
     with open(log, errors="replace") as lines:
-        ended = "reboot: Power down" in lines.read()
+        ended = re.search("reboot: (Power down|Restarting system)", lines.read())
     print("        SURVIVED" if ended else "        NOT SHOWN: it did not reach its end, or never ran, and nothing had failed")
     return 1
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Broken variants of the series, which the tests must notice.
 
-    mutate.py list
+    mutate.py list [guest]            those for user-mode Linux, or for a guest in QEMU, which
+                                      has huge pages
     mutate.py files                   the files that variants change in place
     mutate.py suites NAME             the pattern of the suites that have to notice it
     mutate.py apply NAME SRC HEADER   changes SRC, a kernel tree, or writes the
@@ -289,6 +290,28 @@ MUTANTS = {
         "\t\t.counted = true,\n"
         "\t\t.entries = migrate_entries_begin(src) + 1,\n",
     ),
+    # Entries for a PMD, which user-mode Linux has not.
+    "pmd-entry-copies-uncounted": (
+        "mm/huge_memory.c",
+        "\tif (softleaf_is_migration(entry))\n"
+        "\t\tmigrate_entry_copied(softleaf_to_folio(entry), HPAGE_PMD_NR);\n",
+        "",
+    ),
+    "pmd-entry-copies-count-once": (
+        "mm/huge_memory.c",
+        "migrate_entry_copied(softleaf_to_folio(entry), HPAGE_PMD_NR);",
+        "migrate_entry_copied(softleaf_to_folio(entry), 1);",
+    ),
+    "pmd-entries-made-count-once": (
+        "mm/rmap.c",
+        "ttma->nr_made += HPAGE_PMD_NR;",
+        "ttma->nr_made++;",
+    ),
+    "pmd-entries-restored-count-once": (
+        "mm/migrate.c",
+        "nr_restored += HPAGE_PMD_NR;",
+        "nr_restored++;",
+    ),
     # Merging what has several owners, or without undoing what the split did.
     "merge-ignores-tags": (
         MERGE,
@@ -341,10 +364,17 @@ MUTANTS = {
 SUITES = {HEADER: "page_ref*", SLOW: "page_ref*"}
 
 
+def in_guest(name):
+    return name.startswith("pmd-")
+
+
 def suites(name):
     which = MUTANTS[name][0]
     if name.startswith("entr"):
         return "migrate_entry_count*"
+    # Without the stress test, which has no huge pages.
+    if in_guest(name):
+        return "migrate_entry_count"
     if name.startswith("merge"):
         return "free_contig"
     return SUITES.get(which, "filemap_short_read")
@@ -386,8 +416,8 @@ def apply(name, src, new_header):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["list"]:
-        print("\n".join(MUTANTS))
+    if sys.argv[1:] in (["list"], ["list", "guest"]):
+        print("\n".join(name for name in MUTANTS if in_guest(name) == (len(sys.argv) == 3)))
     elif sys.argv[1:] == ["files"]:
         print("\n".join(files()))
     elif len(sys.argv) == 3 and sys.argv[1] == "suites" and sys.argv[2] in MUTANTS:

@@ -10,6 +10,7 @@ import unittest
 from unittest import mock
 
 import ktap
+import messages
 import tables
 import touched
 
@@ -419,6 +420,31 @@ class Checks(unittest.TestCase):
             self.assertEqual((found[-1].first, found[-1].last), (text.count("\n"), text.count("\n") + 2))
             if len(found) > 1:
                 self.assertEqual(found[0].last, text.rstrip().count("\n"), text)
+
+    def new_messages(self, without, after):
+        return self.run_on(lambda a, b: messages.new(a, "/tree", b, "/lab/src"), without, after)
+
+    def test_a_message_is_new_if_the_tree_has_it_less_often(self):
+        tree = ("Warning: mm/a.c:10 No description of 'f'\n/tree/mm/b.c:3:5: warning: unused 'x' [-Wunused]\n"
+                "    3 | int x;\nmm/c.c:7:1-3: WARNING: line 9 is odd\nIn file included from mm/a.c:1:\n")
+        moved = tree.replace(":10 ", ":12 ").replace("/tree/", "/lab/src/").replace(":3:5:", ":4:1:").replace("line 9", "line 8")
+        for same in (moved, moved.replace("/lab/src/", "../src/"), "", moved + "mm/d.c:1:1: note: defined here\n"):
+            code, said = self.new_messages(tree, same)
+            self.assertEqual(code, 0, said)
+        for more in (moved + "mm/c.c:70:1-3: WARNING: line 90 is odd\n", moved.replace("mm/b.c", "mm/e.c"),
+                     moved.replace("unused 'x'", "unused 'y'"), moved + "Error: mm/a.c:1 No description of 'f'\n",
+                     moved + "include/linux/a.h:1:2: warning: x\n", moved + "include/linux/a.h:1:2: error: x\n"):
+            code, said = self.new_messages(tree, more)
+            self.assertEqual((code, said.count("NEW")), (1, 1), said)
+
+    def test_style_is_what_the_list_has(self):
+        log = ("/x/0003-mm-a.patch:5: WARNING:VOLATILE: a\n/x/0003-mm-a.patch:9: WARNING:VOLATILE: a\n"
+               "0011-mm-b.patch:1: CHECK:LONG_LINE: b\n")
+        accepted = "# why\n0003 VOLATILE 2 for a reason\n0011 LONG_LINE 1 for a reason\n"
+        self.assertEqual(self.run_on(messages.style, log, accepted)[0], 0)
+        for other in ("", log + "0011-mm-b.patch:2: CHECK:LONG_LINE: b\n", log + "0012-mm-b.patch:2: ERROR:X: b\n",
+                      log + "Can't open perl script\n"):
+            self.assertEqual(self.run_on(messages.style, other, accepted)[0], 1, other)
 
     def lines(self, ratio, boots=3):
         values = {}

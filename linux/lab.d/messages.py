@@ -14,9 +14,9 @@ import collections
 import re
 import sys
 
-# Of a compiler, sparse, coccinelle and kernel-doc. Notes, and the lines that a compiler shows,
+# Of a compiler, sparse, coccinelle, kernel-doc and Sphinx. Notes, and the lines that a compiler shows,
 # belong to the message before them.
-MESSAGE = re.compile(r"^(?:(?:Warning|Error|WARNING|ERROR): )?(?P<file>[\w./+-]+\.[chS])"
+MESSAGE = re.compile(r"^(?:(?:Warning|Error|WARNING|ERROR): )?(?P<file>[\w./+-]+\.(?:[chS]|rst))"
                      r"(?P<place>:\d+(?:[:-]\d+)*):? (?P<text>.*)$")
 STYLE = re.compile(r"^(?:.*/)?(?P<patch>\d{4})-[^:]*:\d+: (?:ERROR|WARNING|CHECK):(?P<type>\w+): (?P<text>.*)$")
 

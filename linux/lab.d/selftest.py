@@ -433,7 +433,7 @@ class Checks(unittest.TestCase):
             self.assertEqual(code, 0, said)
         for more in (moved + "mm/c.c:70:1-3: WARNING: line 90 is odd\n", moved.replace("mm/b.c", "mm/e.c"),
                      moved.replace("unused 'x'", "unused 'y'"), moved + "Error: mm/a.c:1 No description of 'f'\n",
-                     moved + "include/linux/a.h:1:2: warning: x\n", moved + "include/linux/a.h:1:2: error: x\n"):
+                     moved + "Documentation/mm/a.rst:1: WARNING: x\n", moved + "include/linux/a.h:1:2: error: x\n"):
             code, said = self.new_messages(tree, more)
             self.assertEqual((code, said.count("NEW")), (1, 1), said)
 

@@ -146,6 +146,26 @@ static_coccinelle() {
 	say "static: coccinelle has nothing about the series ($failed of ${#scripts[@]} scripts did not run)"
 }
 
+# The parts of the kernel's documentation that have comments of the series in them.
+static_html() {
+	command -v sphinx-build >/dev/null ||
+		{ say "static: htmldocs skipped, sphinx-build is missing (apt-get install python3-sphinx)"; return; }
+	local name=without src log
+	for src in "$tree" "$out/src"; do
+		say "static: htmldocs, $name the series"
+		log=$out/static/html-$name.log
+		rm -rf "$out/static/html-$name"
+		mkdir -p "$out/static/html-$name"
+		PYTHONDONTWRITEBYTECODE=1 make -s -C "$src" O="$out/static/html-$name" SPHINXDIRS='mm core-api' \
+			htmldocs >"$log" 2>&1 || build_failed "htmldocs failed" "$log"
+		name=with
+	done
+	python3 "$here/lab.d/messages.py" new "$out/static/html-without.log" "$tree" "$log" "$out/src" ||
+		die "htmldocs has something new to say, see $log"
+	rm -rf "$out"/static/html-with{,out}
+	say "static: htmldocs of mm and core-api has nothing about the series"
+}
+
 static() {
 	need_build
 	need_clean_tree
@@ -156,5 +176,6 @@ static() {
 	static_warnings
 	static_i386
 	static_coccinelle
+	static_html
 	say "static: nothing new"
 }

@@ -25,7 +25,7 @@ async fn store(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
     panic!("the folder stays locked");
 }
 
-/// Waits until all that was fetched is written.
+/// Waits until `bytes` of what was fetched are written, or left out because the disk was behind.
 async fn written(store: &PagewellStore<Probe>, bytes: u64) {
     for _ in 0..2000 {
         if store.metrics().bytes_to_disk + store.metrics().nr_disk_skipped * PAGE as u64 >= bytes {
@@ -57,18 +57,20 @@ async fn what_leaves_memory_comes_from_the_disk_also_after_a_restart() {
         }
     };
     let first = store(&probe, dir.path()).await;
-    read(first.clone()).await;
-    written(&first, bytes.len() as u64).await;
-    probe.script(|_, _| Act::Pass);
-    read(first.clone()).await;
+    // A disk that is behind leaves pages out. They are fetched, and written, when they are read again: until a pass fetches nothing.
+    let mut nr_passes = 0;
+    loop {
+        probe.script(|_, _| Act::Pass);
+        read(first.clone()).await;
+        written(&first, first.metrics().bytes_fetched).await;
+        if probe.nr_gets() == 0 {
+            break;
+        }
+        nr_passes += 1;
+        assert!(nr_passes < 100, "{:?}", first.metrics());
+    }
     let metrics = first.metrics();
     assert!(metrics.bytes_from_disk > 1 << 20, "{metrics:?}");
-    // What was skipped, at the most.
-    assert!(
-        probe.nr_gets() as u64 <= metrics.nr_disk_skipped,
-        "{} {metrics:?}",
-        probe.nr_gets()
-    );
     drop(first);
     probe.script(|_, _| Act::Pass);
     let second = store(&probe, dir.path()).await;
@@ -76,11 +78,7 @@ async fn what_leaves_memory_comes_from_the_disk_also_after_a_restart() {
     let metrics = second.metrics();
     assert!(metrics.bytes_from_disk > 3 << 20, "{metrics:?}");
     // The object becomes known by one.
-    assert!(
-        probe.nr_gets() as u64 <= 1 + metrics.nr_disk_skipped + 2,
-        "{} {metrics:?}",
-        probe.nr_gets()
-    );
+    assert!(probe.nr_gets() <= 1, "{} {metrics:?}", probe.nr_gets());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

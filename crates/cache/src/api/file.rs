@@ -179,10 +179,26 @@ impl<S: RefScheme> File<S> {
     }
 
     /// [`read_at`](Self::read_at) for reads of any length, hits or not.
+    ///
+    /// A hit within one page is done here, with few instructions and little on the stack: reads at random places overlap as far as they fit into the
+    /// processor's window, and what they store until then fits into its queue of stores (`docs/adr/0004-hit-path.md`).
     #[inline(never)]
     pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.mapping.check_home(Op::Read)?;
-        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Optimistic, self.guide())
+        match Reader(&self.mapping).read_page_optimistic(offset, buf) {
+            FastRead::Done => Ok(buf.len()),
+            FastRead::Fallback => self.read_at_slowly(buf, offset),
+        }
+    }
+
+    /// [`read_at`](Self::read_at) for reads of several pages, and where the page is not there, or changes.
+    #[inline(never)]
+    fn read_at_slowly(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let reader = Reader(&self.mapping);
+        if let Err(error) = self.mapping.check_home(Op::Read) {
+            reader.wipe(buf);
+            return Err(error);
+        }
+        reader.read_pages(buf, offset, ReadPath::Optimistic, self.guide())
     }
 
     /// A baseline: as [`read_at`](Self::read_at), but always with a reference to each page, which the optimistic read

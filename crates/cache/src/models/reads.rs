@@ -118,41 +118,63 @@ fn loom_read_vs_replacement() {
     });
 }
 
-/// The file is found to be empty during a read whose copy has failed its check: no foreign byte is left in
-/// the buffer.
+/// A copy fails its check, and then the read ends early, or fails: no foreign byte is left in the buffer.
+fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
+    let files = pool::<LockBit>(4);
+    let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
+    // Once the page was there, its storage fails.
+    let is_warm = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let backend = {
+        let is_warm = Arc::clone(&is_warm);
+        FaultBackend::new(content, move |_, _| {
+            if is_warm.load(std::sync::atomic::Ordering::SeqCst) {
+                Fault::Fail(std::io::Error::other("no device"))
+            } else {
+                Fault::None
+            }
+        })
+    };
+    let backend = Arc::new(backend);
+    let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
+    let frame = warm(&mapping, 0);
+    is_warm.store(true, std::sync::atomic::Ordering::SeqCst);
+    if is_cut {
+        backend.inner().modify(Vec::clear);
+    }
+    let reader = {
+        let mapping = Arc::clone(mapping.mapping());
+        thread::spawn(move || {
+            let mut buf = [0; FRAME_BYTES];
+            // As `File::read_at` has it.
+            if Reader(&mapping).read_page_optimistic(0, &mut buf) == FastRead::Fallback {
+                let _ =
+                    Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
+            }
+            assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
+        })
+    };
+    if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
+        scribble(&unique);
+        drop(unique);
+    }
+    if is_cut {
+        refresh(&mapping, Op::Read).expect("a size");
+    }
+    reader.join().unwrap();
+    drop(mapping);
+    assert_at_rest(&files);
+}
+
+/// The file is found to be empty during the read.
 #[test]
 fn loom_failed_read_leaves_no_foreign_bytes() {
-    explore(3, || {
-        let files = pool::<LockBit>(4);
-        let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
-        let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
-        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
-        let frame = warm(&mapping, 0);
-        backend.inner().modify(Vec::clear);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let mut buf = [0; FRAME_BYTES];
-                if Reader(&mapping).read_short(&mut buf, 0) == FastRead::Fallback {
-                    let _ = Reader(&mapping).read_pages(
-                        &mut buf,
-                        0,
-                        ReadPath::Optimistic,
-                        |_, left| left,
-                    );
-                }
-                assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
-            })
-        };
-        if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
-            scribble(&unique);
-            drop(unique);
-        }
-        refresh(&mapping, Op::Read).expect("a size");
-        reader.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
-    });
+    explore(3, || failed_read_leaves_no_foreign_bytes(true));
+}
+
+/// The storage fails, for the page that was evicted during the read.
+#[test]
+fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
+    explore(3, || failed_read_leaves_no_foreign_bytes(false));
 }
 
 /// A pinned page is not evicted, and its bytes do not change.

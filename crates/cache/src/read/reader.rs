@@ -218,23 +218,27 @@ impl<S: RefScheme> Reader<'_, S> {
                     }
                 }
                 Err(error) => {
-                    // A copy that failed its check may have left foreign bytes behind.
-                    chunk.fill(0);
                     // Bytes read before the failure count; the next read reports it. If the file
                     // has just been found to end before this page, that is no failure.
                     if done == 0 && error.kind() != ErrorKind::OutOfRange {
+                        self.wipe(buf);
                         return Err(error);
                     }
                     break;
                 }
             }
         }
-        if path == ReadPath::Optimistic {
-            // A short read that failed its check may have left foreign bytes there.
-            let end = buf.len().min(done.saturating_add(SHORT_BYTES));
-            buf[done..end].fill(0);
+        if done < buf.len() {
+            self.wipe(&mut buf[done..]);
         }
         Ok(done)
+    }
+
+    /// Makes zero what a copy within one page, in `read_pages` or before it, may have left there of foreign bytes when its check failed: what was to be the
+    /// page after the last one that was read.
+    pub(crate) fn wipe(self, buf: &mut [u8]) {
+        let end = buf.len().min(self.0.page_size());
+        buf[..end].fill(0);
     }
 
     /// Fills `buf` from within one page, if it is there, with a reference to its frame, and does not note that it was used. Whether it did.

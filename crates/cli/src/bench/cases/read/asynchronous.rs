@@ -76,17 +76,20 @@ impl<S: RefScheme, P: Positions> Op for AsyncOp<S, P> {
     fn batch(&mut self, times: u32) -> Result<(), String> {
         let waker = waker();
         let len = self.buf.len();
+        // A local, and looked at where it is: each move of it through memory is one that the next read's buffer waits for, since it is the same one.
+        let mut buf = mem::take(&mut self.buf);
         for _ in 0..times {
             let offset = self.positions.next();
-            let buf = black_box(mem::take(&mut self.buf));
-            let (buf, result) = wait_for(self.file.read_at_async(buf, offset), &waker);
-            self.buf = black_box(buf);
+            let (back, result) = wait_for(self.file.read_at_async(buf, offset), &waker);
+            black_box(&back);
+            buf = back;
             match result {
                 Ok(n) if n == len => {}
                 Ok(n) => return Err(wrong_length(len, offset, n)),
                 Err(error) => return Err(failed(len, offset, &error)),
             }
         }
+        self.buf = buf;
         Ok(())
     }
 }

@@ -104,7 +104,7 @@ coccinelle_on() {
 	shift 2
 	for script in "$@"; do
 		echo "SCRIPT $script"
-		mapfile -t words < <(sed -nE 's,^// *Options: *,,p' "$tree/$script" | tr -s ' ' '\n')
+		mapfile -t words < <(sed -nE 's,^// *Options: *,,p' "$tree/$script" | tr -s ' ' '\n' | sed '/^$/d')
 		timeout 300 spatch -D report --no-show-diff --very-quiet --cocci-file "$tree/$script" \
 			"${words[@]}" --dir "$dir" -I "$out/src/include" -I "$out/src/include/uapi" \
 			--jobs "$jobs" --chunksize 1 2>&1 ||

@@ -52,4 +52,4 @@ pub mod store;
 mod tier;
 
 pub use metrics::Metrics;
-pub use store::{Builder, PagewellStore};
+pub use store::{Builder, PagewellStore, Wrapped};

@@ -36,14 +36,43 @@ use crate::tier::disk::Tier;
 /// How often an object that changes while it is being read is read again.
 const TRIES: u32 = 4;
 
+/// A store that can be wrapped: any [`ObjectStore`], and `dyn ObjectStore` itself.
+pub trait Wrapped: ObjectStore {
+    /// The same store, of no particular type.
+    fn any(self: Arc<Self>) -> Arc<dyn ObjectStore>;
+}
+
+impl<T: ObjectStore> Wrapped for T {
+    fn any(self: Arc<Self>) -> Arc<dyn ObjectStore> {
+        self
+    }
+}
+
+impl Wrapped for dyn ObjectStore {
+    fn any(self: Arc<Self>) -> Arc<dyn ObjectStore> {
+        self
+    }
+}
+
 /// An object store behind a bounded cache of pages. It is cheap to clone; clones have one cache.
-pub struct PagewellStore<T: ObjectStore> {
+///
+/// A store whose type is known only at run time is wrapped as it is:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use object_store::{ObjectStore, memory::InMemory};
+/// # use pagewell_object_store::PagewellStore;
+/// let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+/// let store: PagewellStore<dyn ObjectStore> = PagewellStore::builder(store).build()?;
+/// # Ok::<(), object_store::Error>(())
+/// ```
+pub struct PagewellStore<T: ObjectStore + ?Sized> {
     store: Arc<T>,
     opener: Arc<Opener>,
     answers: Answers,
 }
 
-impl<T: ObjectStore> Clone for PagewellStore<T> {
+impl<T: ObjectStore + ?Sized> Clone for PagewellStore<T> {
     fn clone(&self) -> Self {
         Self {
             store: Arc::clone(&self.store),
@@ -53,7 +82,7 @@ impl<T: ObjectStore> Clone for PagewellStore<T> {
     }
 }
 
-impl<T: ObjectStore> fmt::Debug for PagewellStore<T> {
+impl<T: ObjectStore + ?Sized> fmt::Debug for PagewellStore<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PagewellStore")
             .field("store", &self.store)
@@ -62,7 +91,7 @@ impl<T: ObjectStore> fmt::Debug for PagewellStore<T> {
     }
 }
 
-impl<T: ObjectStore> fmt::Display for PagewellStore<T> {
+impl<T: ObjectStore + ?Sized> fmt::Display for PagewellStore<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pagewell({})", self.store)
     }
@@ -70,7 +99,7 @@ impl<T: ObjectStore> fmt::Display for PagewellStore<T> {
 
 /// Settings of a [`PagewellStore`].
 #[derive(Debug)]
-pub struct Builder<T> {
+pub struct Builder<T: ?Sized> {
     store: Arc<T>,
     cache: Option<Cache>,
     capacity: u64,
@@ -83,7 +112,7 @@ pub struct Builder<T> {
     disk: Option<(PathBuf, u64)>,
 }
 
-impl<T: ObjectStore> Builder<T> {
+impl<T: Wrapped + ?Sized> Builder<T> {
     /// How many bytes of memory the cache takes: pages, and what is known of them. By default 256 MiB. Beside these, each object that is known takes some 8 KiB
     /// (see [`most_objects`](Self::most_objects)). Not asked for with [`cache`](Self::cache).
     #[must_use]
@@ -207,7 +236,7 @@ impl<T: ObjectStore> Builder<T> {
             None => None,
         };
         let opener = Opener {
-            store: Arc::<T>::clone(&self.store),
+            store: T::any(Arc::clone(&self.store)),
             cache,
             options: OpenOptions::new().page_size(self.page_size),
             page_size,
@@ -238,7 +267,7 @@ fn most_waiting(capacity: u64, page_size: u64) -> usize {
     usize::try_from(pages.clamp(64, 1 << 16)).unwrap_or(64)
 }
 
-impl<T: ObjectStore> PagewellStore<T> {
+impl<T: Wrapped + ?Sized> PagewellStore<T> {
     /// Settings for a cache in front of `store`.
     pub fn builder(store: Arc<T>) -> Builder<T> {
         Builder {
@@ -254,7 +283,9 @@ impl<T: ObjectStore> PagewellStore<T> {
             disk: None,
         }
     }
+}
 
+impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     /// The store behind.
     pub fn inner(&self) -> &Arc<T> {
         &self.store
@@ -375,7 +406,7 @@ fn is_plain(options: &GetOptions) -> bool {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl<T: ObjectStore> ObjectStore for PagewellStore<T> {
+impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     async fn put_opts(
         &self,
         location: &Path,

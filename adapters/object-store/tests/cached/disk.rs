@@ -56,29 +56,38 @@ async fn what_leaves_memory_comes_from_the_disk_also_after_a_restart() {
             }
         }
     };
+    // A disk that is behind leaves pages out. They are fetched, and offered to it, when they are read again.
     let first = store(&probe, dir.path()).await;
-    // A disk that is behind leaves pages out. They are fetched, and written, when they are read again: until a pass fetches nothing.
-    let mut nr_passes = 0;
-    loop {
+    let mut from_disk = 0;
+    for nr_passes in 0.. {
         probe.script(|_, _| Act::Pass);
         read(first.clone()).await;
-        written(&first, first.metrics().bytes_fetched).await;
+        let metrics = first.metrics();
         if probe.nr_gets() == 0 {
+            // All but what memory has room for.
+            assert!(
+                metrics.bytes_from_disk - from_disk >= 3 << 20,
+                "{metrics:?}"
+            );
             break;
         }
-        nr_passes += 1;
-        assert!(nr_passes < 100, "{:?}", first.metrics());
+        from_disk = metrics.bytes_from_disk;
+        assert!(nr_passes < 1000, "{metrics:?}");
     }
-    let metrics = first.metrics();
-    assert!(metrics.bytes_from_disk > 1 << 20, "{metrics:?}");
     drop(first);
-    probe.script(|_, _| Act::Pass);
-    let second = store(&probe, dir.path()).await;
-    read(second.clone()).await;
-    let metrics = second.metrics();
-    assert!(metrics.bytes_from_disk > 3 << 20, "{metrics:?}");
-    // The object becomes known by one.
-    assert!(probe.nr_gets() <= 1, "{} {metrics:?}", probe.nr_gets());
+    // A process that ends writes what waits. So what memory had alone is there after some of them.
+    for nr_passes in 0.. {
+        let next = store(&probe, dir.path()).await;
+        probe.script(|_, _| Act::Pass);
+        read(next.clone()).await;
+        let metrics = next.metrics();
+        // The object becomes known by one.
+        if probe.nr_gets() <= 1 {
+            assert!(metrics.bytes_from_disk > 3 << 20, "{metrics:?}");
+            break;
+        }
+        assert!(nr_passes < 1000, "{metrics:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

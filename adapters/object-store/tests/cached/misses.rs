@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore as _, ObjectStoreExt as _};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
 use tokio::sync::Semaphore;
 
@@ -39,6 +39,32 @@ async fn the_first_read_is_one_request_for_whole_pages_and_the_second_is_none() 
         (1, 1, 2)
     );
     assert_eq!(metrics.bytes_fetched, 2 * PAGE as u64);
+}
+
+#[tokio::test]
+async fn a_store_of_no_particular_type_is_wrapped_as_it_is() {
+    /// As a caller with a type parameter wraps.
+    fn wrap<T: ObjectStore>(store: Arc<T>) -> PagewellStore<T> {
+        PagewellStore::builder(store).build().unwrap()
+    }
+    let probe = Probe::new();
+    let any: Arc<dyn ObjectStore> = probe.clone();
+    let builder = PagewellStore::builder(Arc::clone(&any)).page_size(PAGE);
+    let store: PagewellStore<dyn ObjectStore> = builder.build().unwrap();
+    assert!(Arc::ptr_eq(store.inner(), &any));
+    assert_eq!(store.to_string(), wrap(Arc::clone(&probe)).to_string());
+    let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
+    store.put(&path, bytes.clone().into()).await.unwrap();
+    for store in [&store, &store.clone()] {
+        let got = store.get(&path).await.unwrap().bytes().await.unwrap();
+        assert!(same(got, &bytes));
+    }
+    assert_eq!(probe.nr_gets(), 1, "{:?}", probe.ranges());
+    // It is a store, and can be wrapped as any other.
+    let twice = wrap(Arc::new(store));
+    let got = twice.get(&path).await.unwrap().bytes().await.unwrap();
+    assert!(same(got, &bytes));
+    assert_eq!(probe.nr_gets(), 1, "{:?}", probe.ranges());
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@
 //!
 //! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
 //! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
-//! file's size; the slot has changed. A short read that is in line is tried once. Then the page is looked at again, up to [`TRIES`] times: one
+//! file's size; the slot has changed. A read within one page is tried once, a short one in line and a longer one a call away. Then the page is looked at again, up to [`TRIES`] times: one
 //! that is there is marked, if it is not, and tried; one that is claimed is waited for, for a moment. So neither what is read for the first
 //! time since it was filled, nor what somebody was just writing, needs a reference: that would load the frame's record and write to it, and
 //! make the next writer move the page (`docs/adr/0007-*`). A page that is not there has nothing to try again.
@@ -122,7 +122,8 @@ impl<S: RefScheme> Reader<'_, S> {
         (pos >> self.0.page_shift(), off)
     }
 
-    /// Fills `buf` from within one page, or gives up. The numbers are those of the module's text.
+    /// Fills `buf` from within one page, or gives up; then `buf` may hold bytes of another page, which [`read_pages`](Self::read_pages) overwrites or
+    /// [wipes](Self::wipe). The numbers are those of the module's text.
     ///
     /// Every instruction counts here: the number of random reads that overlap depends on how many fit
     /// into the processor's window (`docs/adr/0004-hit-path.md`).

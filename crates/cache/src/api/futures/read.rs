@@ -162,8 +162,6 @@ impl<S: RefScheme> ReadAt<'_, S> {
                 Ok(Step::Pending) => return Poll::Pending,
                 Ok(Step::Call) => return self.begin_call(context),
                 Err(error) => {
-                    // A copy that failed its check may have left foreign bytes behind.
-                    chunk.fill(0);
                     // As for a read that waits.
                     if self.done == 0 && error.kind() != ErrorKind::OutOfRange {
                         return Poll::Ready(Err(error));
@@ -176,11 +174,11 @@ impl<S: RefScheme> ReadAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// Zeros what may have foreign bytes: a copy that failed its check.
+    /// As the read that waits does: no foreign bytes stay in what was to be the next page.
     fn zero_rest(&mut self) {
-        let page_size = self.file.mapping().page_size();
-        let end = self.buf.len().min(self.done.saturating_add(page_size));
-        self.buf[self.done..end].fill(0);
+        if let Some(rest) = self.buf.get_mut(self.done..) {
+            Reader(&**self.file.mapping()).wipe(rest);
+        }
     }
 
     /// Has a thread read the rest.
@@ -253,6 +251,9 @@ impl<S: RefScheme> ReadAt<'_, S> {
             Some(_) => ready!(self.poll_call(context)),
             None => ready!(self.go_on(context)),
         };
+        if result.is_err() {
+            self.zero_rest();
+        }
         Poll::Ready((mem::take(&mut self.buf), result))
     }
 }

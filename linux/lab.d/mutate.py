@@ -3,6 +3,7 @@
 """Broken variants of the series, which the tests must notice.
 
     mutate.py list
+    mutate.py list-in-place           without those of the header
     mutate.py files                   the files that variants change in place
     mutate.py suites NAME             the pattern of the suites that have to notice it
     mutate.py apply NAME SRC HEADER   changes SRC, a kernel tree, or writes the
@@ -388,6 +389,8 @@ def apply(name, src, new_header):
 if __name__ == "__main__":
     if sys.argv[1:] == ["list"]:
         print("\n".join(MUTANTS))
+    elif sys.argv[1:] == ["list-in-place"]:
+        print("\n".join(name for name, (which, _, _) in MUTANTS.items() if which != HEADER))
     elif sys.argv[1:] == ["files"]:
         print("\n".join(files()))
     elif len(sys.argv) == 3 and sys.argv[1] == "suites" and sys.argv[2] in MUTANTS:

@@ -45,7 +45,7 @@ deep_boot() {
 		-object memory-backend-ram,id=pluggable,size=1G \
 		-device virtio-mem-pci,id=plug,memdev=pluggable,requested-size=0 \
 		-qmp "unix:$out/deep.qmp,server=on,wait=off" \
-		-append "console=ttyS0 quiet numa=fake=2 movablecore=1G memhp_default_state=online_movable reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M kunit.enable=0 lab_seconds=900 $*") &
+		-append "console=ttyS0 quiet numa=fake=2 movablecore=1G memhp_default_state=online_movable reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M kunit.enable=0 lab_seconds=$((deep_seconds + 200)) $*") &
 	guests+=($!)
 	python3 "$here/lab.d/hotplug.py" "$out/deep.qmp" >"$log.plug" 2>&1 &
 	plug=$!

@@ -1478,7 +1478,8 @@ static void shake_block(void)
 	add(&counts->offline, 1);
 	usleep(below(200000));
 	op = "memory-online";
-	for (int i = 0; i < 100; i++) {
+	/* A device that is about to take some away lets nobody else do anything. */
+	for (int i = 0; i < 600; i++) {
 		if (!put(path, "online_movable")) {
 			add(&counts->online, 1);
 			return;
@@ -1486,7 +1487,7 @@ static void shake_block(void)
 		/* Who has plugged it in may have pulled it out. */
 		if (access(path, F_OK))
 			return;
-		usleep(10000);
+		usleep(100000);
 	}
 	wrong("%s: %s", path, strerror(errno));
 }

@@ -352,23 +352,33 @@ static void check_page(struct area *a, unsigned int page)
 	      (unsigned long long)(a->key[page] ? word(a->key[page], where) : 0), a->key[page], a->may[page]);
 }
 
-static void forget(struct area *a, unsigned int page, unsigned int n, int what)
+/* Nothing of the caller's is to survive a jump, so they are functions of their own. */
+static int is_refused(struct area *a, unsigned int page)
 {
-	for (unsigned int i = page; i < page + n; i++)
-		a->may[i] |= what;
+	if (!GUARD)
+		return 1;
+	check_page(a, page);
+	UNGUARD;
+	return 0;
+}
+
+static int is_fill_refused(char *at, uint32_t key)
+{
+	if (!GUARD)
+		return 1;
+	fill_page(at, key);
+	UNGUARD;
+	return 0;
 }
 
 static void check_area(struct area *a, unsigned int page, unsigned int n)
 {
 	for (unsigned int i = page; i < page + n; i++) {
-		if (GUARD) {
-			check_page(a, i);
-			UNGUARD;
-		} else if (may_bus(a)) {
-			a->may[i] |= UNKNOWN;
-		} else {
+		if (!is_refused(a, i))
+			continue;
+		if (!may_bus(a))
 			wrong("SIGBUS in a page of an area that is %s", kind_names[a->kind]);
-		}
+		a->may[i] |= UNKNOWN;
 	}
 }
 
@@ -380,16 +390,14 @@ static void fill_area(struct area *a, unsigned int page, unsigned int n, int ali
 
 		if (is_loose(a))
 			key = file_key(a->file, i);
-		if (GUARD) {
-			fill_page(a->at + (size_t)i * PAGE, key);
-			UNGUARD;
+		if (!is_fill_refused(a->at + (size_t)i * PAGE, key)) {
 			a->key[i] = key;
 			a->may[i] = 0;
-		} else if (may_bus(a)) {
-			a->may[i] |= UNKNOWN;
-		} else {
-			wrong("SIGBUS at a write to an area that is %s", kind_names[a->kind]);
+			continue;
 		}
+		if (!may_bus(a))
+			wrong("SIGBUS at a write to an area that is %s", kind_names[a->kind]);
+		a->may[i] |= UNKNOWN;
 	}
 }
 
@@ -867,6 +875,15 @@ out:
 	munmap(from, n * PAGE);
 }
 
+static void poison(char *at)
+{
+	if (!GUARD)
+		return;
+	madvise(at, PAGE, MADV_HARD_POISON);
+	*(volatile char *)at = 1;
+	UNGUARD;
+}
+
 /* Pages that are taken out of use, and are gone for good: a few in all. */
 static void do_poison(void)
 {
@@ -885,12 +902,8 @@ static void do_poison(void)
 	at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return;
-	if (GUARD) {
-		fill_page(at, (uint32_t)rnd() | 1);
-		madvise(at, PAGE, MADV_HARD_POISON);
-		*(volatile char *)at = 1;
-		UNGUARD;
-	}
+	fill_page(at, (uint32_t)rnd() | 1);
+	poison(at);
 	munmap(at, PAGE);
 }
 

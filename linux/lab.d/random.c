@@ -110,7 +110,7 @@ struct own {
 
 /* Of all tasks together. */
 struct counts {
-	unsigned long steps, pages, reads, forks, refused, offline, online, busy, pools, moved;
+	unsigned long steps, shakes, pages, reads, forks, refused, offline, online, busy, pools, moved;
 	unsigned long ops[64];
 };
 
@@ -1531,8 +1531,10 @@ static void shake(const pid_t *callers, unsigned int nr_callers)
 				add(&counts->pools, 1);
 			break;
 		case 3:
+			/* Takes seconds. */
 			op = "compact_memory";
-			put("/proc/sys/vm/compact_memory", "1");
+			if (once_in(8))
+				put("/proc/sys/vm/compact_memory", "1");
 			break;
 		case 4:
 			op = "memory.reclaim";
@@ -1575,14 +1577,16 @@ static void shake(const pid_t *callers, unsigned int nr_callers)
 			if (fd >= 0) {
 				char path[64];
 				unsigned long first, last;
+				int most = 8;
 				struct iovec one;
 				FILE *maps;
 
 				snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 				maps = fopen(path, "re");
-				while (maps && fgets(bytes, sizeof(bytes), maps)) {
-					if (!once_in(4) || sscanf(bytes, "%lx-%lx", &first, &last) != 2)
+				while (maps && most && fgets(bytes, sizeof(bytes), maps)) {
+					if (!once_in(8) || sscanf(bytes, "%lx-%lx", &first, &last) != 2)
 						continue;
+					most--;
 					one = (struct iovec){ (void *)first, last - first };
 					syscall(SYS_process_madvise, fd, &one, 1ul,
 						once_in(3) ? MADV_COLLAPSE : once_in(2) ? MADV_COLD : MADV_PAGEOUT, 0u);
@@ -1592,6 +1596,7 @@ static void shake(const pid_t *callers, unsigned int nr_callers)
 				close(fd);
 			}
 		}
+		add(&counts->shakes, 1);
 		usleep(below(20000));
 	}
 	_exit(0);
@@ -1760,8 +1765,9 @@ int main(int argc, char **argv)
 	printf("SAYS seed %llu, %s: %lu steps in %llu s, %lu forks, %lu pages and %lu reads looked at, %lu calls refused\n",
 	       seed, argv[4], counts->steps, (unsigned long long)(now_ns() - begin) / 1000000000, counts->forks,
 	       counts->pages, counts->reads, counts->refused);
-	printf("SAYS %lu and %lu allocations failed (slab, pages); memory %lu times offline, %lu online again, %lu busy; huge pages %lu times changed, callers %lu times moved\n",
-	       slab, pages, counts->offline, counts->online, counts->busy, counts->pools, counts->moved);
+	printf("SAYS %lu and %lu allocations failed (slab, pages); memory %lu times offline, %lu online again, %lu busy; huge pages %lu times changed, callers %lu times moved, of %lu steps of root\n",
+	       slab, pages, counts->offline, counts->online, counts->busy, counts->pools, counts->moved,
+	       counts->shakes);
 	for (unsigned int i = 0; i < NR_OPS; i++) {
 		printf(i % 8 ? ", %s %lu" : "SAYS %s %lu", ops[i].name, counts->ops[i]);
 		if (i % 8 == 7 || i == NR_OPS - 1)

@@ -39,7 +39,9 @@ guest_kernel() {
 	begin_as "$dir" "$out/qemu-off"
 	{
 		for file in "$@"; do cat "$here/configs/$file.config"; done
-		[[ $variant == off ]] || option_of all
+		[[ $variant == *off ]] || option_of all
+		# There is something to look for only with the options on.
+		if [[ $variant == deep-all ]]; then echo CONFIG_MIGRATE_ENTRY_COUNT_DEBUG=y; fi
 	} >"$dir/lab.config"
 	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
 		guest_make "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
@@ -90,8 +92,10 @@ guest_files() {
 	# The whole list is built, or the kernel's tree or this machine is not what it was.
 	((${#skipped[@]} == 0)) || die "selftests that do not build: ${skipped[*]}, see $out/guest-NAME.log"
 	gcc -O2 -Wall -Werror -static -o "$root/init" "$here/lab.d/guest.c"
-	(cd "$root" && find . | cpio --quiet -o -H newc) >"$out/guest.cpio"
 }
+
+# guest_pack FILE: what is in the guests.
+guest_pack() { (cd "$out/guest" && find . | cpio --quiet -o -H newc) >"$1"; }
 
 # What the guests' kernels are built with, and run by.
 need_guest() {
@@ -147,6 +151,7 @@ qemu() {
 	need_static_libraries
 	prepare
 	guest_files
+	guest_pack "$out/guest.cpio"
 	local variant failed=0
 	trap 'kill "${guests[@]}" 2>/dev/null || true' EXIT
 	for variant in off all; do

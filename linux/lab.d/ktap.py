@@ -14,6 +14,9 @@
                                    if the guest did not reach its end, memory was wrong,
                                    its kernel complained, or a case of the selftests of
                                    migration did not pass; else what failed is for compare
+    ktap.py deep LOG               as guest, and the random caller has to have passed, too
+    ktap.py noticed LOG            for mutants: fails unless the random caller found something
+                                   wrong, or the kernel complained
     ktap.py kcsan LOG NAMES        results, and the data races that were reported; fails
                                    on a failed case, another complaint, or a race in one
                                    of NAMES (touched.py) that is not known
@@ -124,6 +127,7 @@ GUEST_TEST = re.compile(r"^SELFTEST (\S+) ([^\s,]+)(?:, \d+ s)?(?:, try (\d+))?$
 GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok)\b(?: \d+)?(.*)$")
 # What the series is about: all of it has to have been run.
 MIGRATION = re.compile(r"migration(_|$)")
+RANDOM = re.compile(r"random_")
 
 
 def counts(found):
@@ -134,7 +138,7 @@ def counts(found):
     return f"{said}, {others} ended otherwise" if others else said
 
 
-def guest(log):
+def guest(log, required=(("migration", MIGRATION),)):
     """A selftest as a whole, and its cases by their names, the worst of equal ones. What it
     printed before its last try is no result, but is told."""
     tests, found, tries, done, bad, moves, is_set_up = {}, {}, [], False, [], 0, False
@@ -157,6 +161,8 @@ def guest(log):
                 bad.append(f"not understood: {line}")
             elif line.startswith("MBIND ") and '"bad":0}' in line:
                 moves += 1
+            elif line.startswith(("WRONG ", "HUNG ")):
+                bad.append(line)
             elif line == "GUEST swap on, 2 nodes, 3 processors":
                 is_set_up = True
             # What the kernel said, on the console or in its log, which the guest prints.
@@ -169,13 +175,14 @@ def guest(log):
         bad.append("no swap, or not two nodes and three processors")
     if not done:
         bad.append("it did not reach its end")
-    of_migration = [test for test in tests if MIGRATION.match(test)]
-    if not of_migration:
-        bad.append("no selftest of migration was run")
-    for test in of_migration:
-        results = [result for (name, _), result in found.items() if name == test]
-        if tests[test] != "pass" or set(results) != {"pass"}:
-            bad.append(f"{test} ended as {tests[test]}, of its cases {counts(results)}")
+    for what, pattern in required:
+        of_that = [test for test in tests if pattern.match(test)]
+        if not of_that:
+            bad.append(f"no selftest of {what} was run")
+        for test in of_that:
+            results = [result for (name, _), result in found.items() if name == test]
+            if tests[test] != "pass" or set(results) != {"pass"}:
+                bad.append(f"{test} ended as {tests[test]}, of its cases {counts(results)}")
     for test, result in tests.items():
         print(result, test, "whole")
     for (test, case), result in found.items():
@@ -187,6 +194,26 @@ def guest(log):
     for line in bad:
         print(f"        CONSOLE {line}", file=sys.stderr)
     return 0 if found and not bad else 1
+
+
+def deep(log):
+    return guest(log, (("migration", MIGRATION), ("random calls", RANDOM)))
+
+
+def noticed(log):
+    """The kernel's log is printed at the end, so what is first may be either."""
+    said, done = [], False
+    with open(log, errors="replace") as lines:
+        for line in lines:
+            line = line.strip()
+            if line.startswith(("WRONG ", "HUNG ")) or TROUBLE.search(line):
+                said.append(line)
+            done |= line == "GUEST done"
+    for line in said[:3]:
+        print(f"        {line[:200]}")
+    if not said:
+        print("        SURVIVED" if done else "        NOT SHOWN: it did not reach its end, and nothing was said to be wrong")
+    return 0 if said else 1
 
 
 # Races of plain Linux 7.3 by their titles (patterns), and which of NAMES may be in them.
@@ -267,7 +294,7 @@ def kcsan(log, names):
 
 if __name__ == "__main__":
     command = {"results": results, "summary": summary, "compare": compare, "caught": caught,
-               "guest": guest, "kcsan": kcsan}
+               "guest": guest, "deep": deep, "noticed": noticed, "kcsan": kcsan}
     if len(sys.argv) < 3 or sys.argv[1] not in command:
         sys.exit(__doc__)
     sys.exit(command[sys.argv[1]](*sys.argv[2:]))

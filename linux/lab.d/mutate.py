@@ -4,6 +4,7 @@
 
     mutate.py list [guest]            those for user-mode Linux, or for a guest in QEMU, which
                                       has huge pages
+    mutate.py list-in-place           without those of the header
     mutate.py files                   the files that variants change in place
     mutate.py suites NAME             the pattern of the suites that have to notice it
     mutate.py apply NAME SRC HEADER   changes SRC, a kernel tree, or writes the
@@ -418,6 +419,8 @@ def apply(name, src, new_header):
 if __name__ == "__main__":
     if sys.argv[1:] in (["list"], ["list", "guest"]):
         print("\n".join(name for name in MUTANTS if in_guest(name) == (len(sys.argv) == 3)))
+    elif sys.argv[1:] == ["list-in-place"]:
+        print("\n".join(name for name, (which, _, _) in MUTANTS.items() if which != HEADER and not in_guest(name)))
     elif sys.argv[1:] == ["files"]:
         print("\n".join(files()))
     elif len(sys.argv) == 3 and sys.argv[1] == "suites" and sys.argv[2] in MUTANTS:

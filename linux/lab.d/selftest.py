@@ -285,6 +285,24 @@ class Checks(unittest.TestCase):
                      GUEST.replace("migration", "compaction")):
             self.assertEqual(self.run_on(ktap.guest, text)[0], 1, text)
 
+    def test_a_deep_guest_has_called_at_random(self):
+        calls = "SELFTEST random_1_120_6_calm pass, 121 s\nCASE random_1_120_6_calm ok 1 random calm\n"
+        deep = GUEST + "SAYS seed 1, calm: 9 steps\n" + calls
+        code, said = self.run_on(ktap.deep, deep)
+        self.assertEqual(code, 0, said)
+        for text in (GUEST, GUEST + calls.replace("pass", "exit-9"), GUEST + calls.replace("CASE", "NOTE"),
+                     GUEST + calls.replace(" ok 1", " not ok 1"), deep + "WRONG seed 1 caller 0 step 3 mbind: x\n",
+                     deep + "HUNG 7 [<0>] migration_entry_wait_on_locked\n", deep + "KERNEL <3>BUG: KASAN: x\n",
+                     deep.replace("private_anon pass", "private_anon fail")):
+            self.assertEqual(self.run_on(ktap.deep, text)[0], 1, text)
+
+    def test_a_mutant_is_noticed_by_the_random_caller_or_the_kernel(self):
+        for text in ("WRONG seed 1 caller 0 step 3 mbind: x\n", "HUNG 7 x\n", "BUG: KASAN: use-after-free\n"):
+            self.assertEqual(self.run_on(ktap.noticed, GUEST + text)[0], 0, text)
+        for text, word in ((GUEST, "SURVIVED"), (GUEST.replace("GUEST done", ""), "NOT SHOWN"), ("", "NOT SHOWN")):
+            code, said = self.run_on(ktap.noticed, text)
+            self.assertEqual((code, word in said), (1, True), text)
+
     def test_what_a_guest_tried_again_is_told_and_is_no_result(self):
         said = self.run_on(ktap.guest, GUEST)[1].splitlines()
         self.assertIn("        AGAIN rmap, try 1: not ok 2 rmap.file", said)

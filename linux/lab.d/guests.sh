@@ -41,7 +41,7 @@ guest_kernel() {
 		for file in "$@"; do cat "$here/configs/$file.config"; done
 		[[ $variant == *off ]] || option_of all
 		# There is something to look for only with the options on.
-		if [[ $variant == deep-all ]]; then echo CONFIG_MIGRATE_ENTRY_COUNT_DEBUG=y; fi
+		if [[ $variant == deep-all || $variant == hvo ]]; then echo CONFIG_MIGRATE_ENTRY_COUNT_DEBUG=y; fi
 	} >"$dir/lab.config"
 	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
 		guest_make "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||

@@ -78,7 +78,7 @@ deep_guest() {
 
 # The random caller in kernels that are broken on purpose.
 deep_broken() {
-	local mutate=$here/lab.d/mutate.py work=$out/mutants name log survived=0 names=() one
+	local mutate=$here/lab.d/mutate.py dir=$out/qemu-deep-all name log survived=0 names=() one
 	for name in $(python3 "$mutate" list-in-place); do
 		for one in "${deep_mutants[@]}"; do
 			# shellcheck disable=SC2053 # a pattern is meant
@@ -91,25 +91,17 @@ deep_broken() {
 	((${#names[@]})) || die "no mutant is called $only: python3 $mutate list"
 	echo "./random $deep_seed $deep_seconds 6 calm" >"$out/guest/selftests.list"
 	guest_pack "$out/deep-mutant.cpio"
-	mkdir -p "$work/whole"
-	python3 "$mutate" files | rsync -a --files-from=- "$out/src/" "$work/whole/"
-	# As in mutants(): until all is whole again, nothing counts as made.
-	mv "$out/src.stamp" "$work/src.stamp"
-	# shellcheck disable=SC2064 # the paths of now are meant
-	trap "rsync -rlpc '$work/whole/' '$out/src/'; kill \"\${guests[@]}\" 2>/dev/null || true" EXIT
+	break_sources "$dir"
 	for name in "${names[@]}"; do
 		log=$out/deep-$name.log
-		python3 "$mutate" apply "$name" "$out/src" "$work/header.h" >/dev/null
-		echo "mutant $name" >"$out/src.stamp"
-		guest_kernel deep-all qemu hvo deep
+		python3 "$mutate" apply "$name" "$out/src" "$out/mutants/header.h" >/dev/null
+		guest_make "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
 		say "deep: mutant $name"
 		deep_boot deep-all "$log" 1200 "$out/deep-mutant.cpio" lab_no_moves=1 || true
 		python3 "$here/lab.d/ktap.py" noticed "$log" || survived=$((survived + 1))
-		rm -f "$out/src.stamp" "$out/qemu-deep-all/built"
-		rsync -rlpc "$work/whole/" "$out/src/"
+		make_whole
 	done
-	trap - EXIT
-	mv "$work/src.stamp" "$out/src.stamp"
+	mend_sources
 	((survived == 0)) || die "mutants that survived the random caller: $survived"
 	say "deep: all ${#names[@]} mutants were noticed"
 }

@@ -24,7 +24,7 @@
 //!
 //! The read gives up, and the referenced lookup decides, when: the page is not up to date, or a change of
 //! its slot is under way; it is not yet marked as referenced; the read reaches past the page or the
-//! file's size; the slot has changed. A read within one page is tried once, a short one in line and a longer one a call away. Then the page is looked at again, up to [`TRIES`] times: one
+//! file's size; the slot has changed. A short read is tried in line, any read within one page a call away, and each page once more by the loop over pages. Then the page is looked at again, up to [`TRIES`] times: one
 //! that is there is marked, if it is not, and tried; one that is claimed is waited for, for a moment. So neither what is read for the first
 //! time since it was filled, nor what somebody was just writing, needs a reference: that would load the frame's record and write to it, and
 //! make the next writer move the page (`docs/adr/0007-*`). A page that is not there has nothing to try again.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -18,7 +17,6 @@ use pagewell_object_store::PagewellStore;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::distance::Distance;
 use crate::reads::{Reads, Waited};
 use crate::server::{self, BUCKET};
 use crate::tables::TABLES;
@@ -115,9 +113,4 @@ impl Making<'_> {
             pagewell,
         })
     }
-}
-
-/// The relay to the server.
-pub(crate) fn distance(server: SocketAddr, latency_ms: u64) -> Result<Distance> {
-    Distance::start(server, Duration::from_millis(latency_ms))
 }

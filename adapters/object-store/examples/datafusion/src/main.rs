@@ -14,8 +14,8 @@
 //! |---|---|---|
 //! | `main` | arguments; the order of things | all below |
 //! | `report` | lines and tables of what was measured | `run` |
-//! | `run` | one process with one engine: queries, and what each took | `engines`, `queries`, `tables` |
-//! | `engines` | a session over local files, the bare store, or a store behind a cache | `distance`, `reads` |
+//! | `run` | one process with one engine: queries, and what each took | `engines`, `queries`, `distance` |
+//! | `engines` | a session over local files, the bare store, or a store behind a cache | `server`, `tables`, `reads` |
 //! | `queries` | the 22 queries with the values that the benchmark validates with | |
 //! | `tables` | the eight tables as Parquet files | |
 //! | `server` | the S3 server | |

@@ -17,11 +17,10 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
-/// How long readers have waited, all together, and for how many reads.
+/// How long readers have waited, all together.
 #[derive(Debug, Default)]
 pub(crate) struct Waited {
     nanoseconds: AtomicU64,
-    nr: AtomicU64,
 }
 
 impl Waited {
@@ -33,9 +32,8 @@ impl Waited {
         output
     }
 
-    pub(crate) fn all(&self) -> (Duration, u64) {
-        let time = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
-        (time, self.nr.load(Ordering::Relaxed))
+    pub(crate) fn all(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
     }
 }
 
@@ -73,7 +71,6 @@ impl ObjectStore for Reads {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.waited.nr.fetch_add(1, Ordering::Relaxed);
         let (is_head, is_range) = (options.head, options.range.is_some());
         let mut result = self
             .waited
@@ -110,7 +107,6 @@ impl ObjectStore for Reads {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.waited.nr.fetch_add(1, Ordering::Relaxed);
         self.waited
             .during(self.store.get_ranges(location, ranges))
             .await

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -12,7 +12,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use serde::{Deserialize, Serialize};
 
 use crate::distance::Distance;
-use crate::engines::{self, Engine, Making, Setup};
+use crate::engines::{Engine, Making, Setup};
 use crate::queries;
 
 /// What a process does.
@@ -89,7 +89,6 @@ pub(crate) struct Record {
     pub(crate) seconds: f64,
     /// How long its reads waited, all together: reads at the same time count each.
     pub(crate) reading_seconds: f64,
-    pub(crate) nr_reads: u64,
     pub(crate) nr_requests: u64,
     /// That came from the server.
     pub(crate) bytes: u64,
@@ -103,7 +102,7 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let distance = engines::distance(plan.server, plan.latency_ms)?;
+        let distance = Distance::start(plan.server, Duration::from_millis(plan.latency_ms))?;
         let mut making = Making {
             engine: plan.engine,
             store: distance.address,
@@ -156,7 +155,7 @@ async fn report(
     distance: &Distance,
 ) -> Result<()> {
     let statements = queries::statements(query, scale)?;
-    let (waited, reads) = setup.waited.all();
+    let waited = setup.waited.all();
     let (requests, bytes) = distance.counts();
     let begun = Instant::now();
     let mut result: Vec<RecordBatch> = Vec::new();
@@ -173,14 +172,13 @@ async fn report(
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let (waited_now, reads_now) = setup.waited.all();
+    let waited_now = setup.waited.all();
     let (requests_now, bytes_now) = distance.counts();
     let record = Record {
         case,
         query,
         seconds,
         reading_seconds: (waited_now - waited).as_secs_f64(),
-        nr_reads: reads_now - reads,
         nr_requests: requests_now - requests,
         bytes: bytes_now - bytes,
         nr_rows: result.iter().map(RecordBatch::num_rows).sum(),

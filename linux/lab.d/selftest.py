@@ -225,6 +225,13 @@ class Checks(unittest.TestCase):
         self.assertEqual(found["page_ref", "third/b"], "pass")
         self.assertEqual(len(found), 5)
 
+    def test_a_case_that_failed_is_not_hidden_by_one_whose_name_begins_so(self):
+        for names in (("moves a page", "moves a folio"), ("moves", "moves")):
+            log = KUNIT.replace("ok 1 first", "not ok 1 " + names[0]) \
+                       .replace("ok 2 second # SKIP why not", "ok 2 " + names[1])
+            self.assertEqual(ktap.cases(self.file(log))["page_ref", names[0]], "fail")
+            self.assertEqual(self.run_on(ktap.summary, log)[0], 1)
+
     def test_a_summary_fails_on_what_failed_and_on_what_the_kernel_said(self):
         self.assertEqual(self.run_on(ktap.summary, KUNIT)[0], 0)
         for text in ("", KUNIT.replace("ok 1 first", "not ok 1 first"),

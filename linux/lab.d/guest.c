@@ -397,6 +397,7 @@ static void print_kernel_log(void)
 int main(void)
 {
 	const char *seconds = getenv("lab_seconds"), *engine = getenv("lab_engine");
+	const char *moves = getenv("lab_moves");
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
 
 	page_bytes = sysconf(_SC_PAGESIZE);
@@ -419,7 +420,9 @@ int main(void)
 	       count_nodes(), sysconf(_SC_NPROCESSORS_ONLN));
 	write_to("/proc/sys/vm/nr_hugepages", "64");
 	fflush(stdout);
-	if (!getenv("lab_no_moves")) {
+	if (moves && !strcmp(moves, "mail")) {
+		move(1000, 5 * 1024 * 1024 / page_bytes, 0, engine);
+	} else if (!getenv("lab_no_moves")) {
 		move(1, 64, 0, engine);
 		move(10, 64, 0, engine);
 		move(10, 64, 1, engine);

@@ -1006,6 +1006,15 @@ int pw_open_options_set_page_size(struct pw_open_options *options,
                                   size_t bytes);
 
 /**
+ * The permissions of a file that is created, as `open` has them: those of the process's mask (`umask`) are taken away. The default is 0666; a file that is there keeps its own.
+ *
+ * Errors: ::PW_ERROR_HANDLE.
+ *
+ * Threads: any.
+ */
+int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
+
+/**
  * The group that the file's pages are charged to; null for that of the open file, or else none, which is the default.
  *
  * Errors: ::PW_ERROR_HANDLE.

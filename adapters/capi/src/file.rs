@@ -84,6 +84,7 @@ impl Drop for OpenFile {
 #[derive(Clone, Default)]
 struct Opening {
     page_size: Option<usize>,
+    mode: Option<u32>,
     hook: Option<Arc<BeforeWrite>>,
     page_hooks: Option<Arc<dyn PageHooks>>,
     group: Option<library::Group>,
@@ -172,6 +173,22 @@ pub unsafe extern "C" fn pw_open_options_set_page_size(
 ) -> c_int {
     set(options, |opening| {
         opening.page_size = (bytes != 0).then_some(bytes);
+        Ok(())
+    })
+}
+
+/// The permissions of a file that is created, as `open` has them: those of the process's mask (`umask`) are taken away. The default is 0666; a file that is there keeps its own.
+///
+/// Errors: ::PW_ERROR_HANDLE.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_open_options_set_mode(
+    options: *mut pw_open_options,
+    bits: u32,
+) -> c_int {
+    set(options, |opening| {
+        opening.mode = Some(bits);
         Ok(())
     })
 }
@@ -314,6 +331,9 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     }
     if let Some(bytes) = opening.page_size {
         options = options.page_size(bytes);
+    }
+    if let Some(bits) = opening.mode {
+        options = options.mode(bits);
     }
     if let Some(group) = &opening.group {
         options = options.group(group);

@@ -69,6 +69,7 @@ static void no_handle(void *nothing) {
   REFUSED(code, pw_group_stats(group, &group_stats, sizeof group_stats));
   REFUSED(code, pw_open_options_free(open_options));
   REFUSED(code, pw_open_options_set_page_size(open_options, 4096));
+  REFUSED(code, pw_open_options_set_mode(open_options, 0600));
   REFUSED(code, pw_open_options_set_group(open_options, NULL));
   REFUSED(code, pw_open_options_set_before_write(open_options, never_called, NULL, NULL));
   REFUSED(code, pw_open_options_set_page_hooks(open_options, NULL, NULL, NULL, NULL, NULL));

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 static unsigned char buf[70000], again[70000];
 
@@ -54,13 +55,22 @@ static void options_and_caches(const char *folder) {
   OK(pw_group_close(same));
 
   struct pw_open_options *how;
-  struct pw_file *file;
+  struct pw_file *file, *private_file;
   struct pw_file_info info;
+  struct stat status;
+  char path[4096];
   OK(pw_open_options_new(&how));
   OK(pw_open_options_set_page_size(how, 16384));
   OK(pw_open_options_set_group(how, group));
   OK(pw_open(cache, make_file(folder, "grouped", 40000), 0, how, &file));
   OK(pw_open_options_free(how));
+  OK(pw_open_options_new(&how));
+  OK(pw_open_options_set_mode(how, 0600));
+  snprintf(path, sizeof path, "%s/private", folder);
+  OK(pw_open(cache, path, PW_OPEN_CREATE_NEW, how, &private_file));
+  OK(pw_open_options_free(how));
+  CHECK(stat(path, &status) == 0 && (status.st_mode & 0777) == 0600);
+  OK(pw_close(private_file));
   OK(pw_file_info(file, &info, sizeof info));
   CHECK(info.size == 40000 && info.page_size == 16384 && info.direct_alignment == 0 && info.oldest_lsn == UINT64_MAX);
   OK(pw_read(file, buf, 10, 20000, &nr));

@@ -143,6 +143,14 @@ impl OpenOptions {
         self.write()
     }
 
+    /// The permissions of a file that is created, as `open(2)` has them: those of the process's mask (`umask`) are taken away. Default: 0666. A file that is there
+    /// keeps its own.
+    #[must_use]
+    pub fn mode(mut self, bits: u32) -> Self {
+        self.file = self.file.mode(bits);
+        self
+    }
+
     /// Open for writing, and empty the file.
     #[must_use]
     pub fn truncate(mut self) -> Self {

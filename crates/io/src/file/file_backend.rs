@@ -125,7 +125,7 @@ impl FileBackend {
     ///
     /// As [`open_writable`](Self::open_writable), but for those of [`lock`](UnlockedFile::lock).
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
-        let (place, file) = Place::open(path, options.flags()).map_err(refine)?;
+        let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);
         Ok(UnlockedFile {
             backend: Self::new(file, Access::Write { place }, options.asked())?,

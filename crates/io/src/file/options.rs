@@ -12,7 +12,11 @@ pub struct FileOptions {
     missing: Missing,
     content: Content,
     direct: Direct,
+    mode: Option<u32>,
 }
+
+/// What a new file lets everybody do if nothing is said, unless the process's mask forbids it.
+const MODE: u32 = 0o666;
 
 /// What may be missing: the file must be there, may be missing, or must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +42,7 @@ impl FileOptions {
             missing: Missing::Fail,
             content: Content::Keep,
             direct: Direct::Never,
+            mode: None,
         }
     }
 
@@ -65,7 +70,19 @@ impl FileOptions {
         self
     }
 
-    /// What was said of that.
+    /// The permissions of a file that is created, as `open(2)` has them: those of the process's mask (`umask`) are taken away. 0666 if nothing is said. A file that is
+    /// there keeps its own.
+    pub const fn mode(mut self, bits: u32) -> Self {
+        self.mode = Some(bits);
+        self
+    }
+
+    /// The permissions of a file that is created.
+    pub(super) fn permissions(self) -> libc::c_uint {
+        self.mode.unwrap_or(MODE)
+    }
+
+    /// What was said of direct transfers.
     pub(super) const fn asked(self) -> Direct {
         self.direct
     }

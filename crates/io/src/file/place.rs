@@ -11,14 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::options::FileOptions;
 use super::sync;
 use crate::backend::FileId;
 
 /// How many symbolic links are followed from one to the next, as the system does.
 const MOST_LINKS: usize = 40;
-
-/// What a new file lets everybody do, unless the process's mask forbids it.
-const MODE: libc::c_uint = 0o666;
 
 /// A directory and a name in it, and what of that is not known to be durable.
 #[derive(Debug)]
@@ -30,13 +28,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens the file at `path` for reading and writing, with more `flags`; and says where it was
+    /// Opens the file at `path` for reading and writing, or creates it, by `options`; and says where it was
     /// found: in the very directory that a symbolic link at the end of the path leads to.
-    pub(super) fn open(path: &Path, flags: libc::c_int) -> io::Result<(Self, File)> {
+    pub(super) fn open(path: &Path, options: &FileOptions) -> io::Result<(Self, File)> {
         let mut path = path.to_path_buf();
         for _ in 0..MOST_LINKS {
             let (directory, name) = split(&path)?;
-            match open_in(&directory, &name, flags) {
+            match open_in(&directory, &name, options) {
                 Ok(file) => {
                     let place = Self {
                         unsynced: vec![Arc::clone(&directory)],
@@ -127,12 +125,13 @@ fn parent(path: &Path) -> PathBuf {
 }
 
 /// Opens the file `name` in `directory`; fails with `ELOOP` if it is a symbolic link.
-fn open_in(directory: &File, name: &CStr, flags: libc::c_int) -> io::Result<File> {
+fn open_in(directory: &File, name: &CStr, options: &FileOptions) -> io::Result<File> {
     // Without O_NONBLOCK, opening a pipe could wait; it means nothing for files.
     let always = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let (flags, mode) = (always | options.flags(), options.permissions());
     let descriptor = again(|| {
         // SAFETY: the directory is open, and the name ends with a zero.
-        unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), always | flags, MODE) }
+        unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, mode) }
     })?;
     // SAFETY: the descriptor was just opened, and belongs to nobody else.
     Ok(unsafe { File::from_raw_fd(descriptor) })

@@ -39,6 +39,19 @@ fn the_first_sync_of_either_kind_is_one_of_the_directory_too() {
 }
 
 #[test]
+fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let permissions = || path.metadata().unwrap().mode() & 0o777;
+    // The process's mask is not changed: other tests run. What it can take away is not asked for.
+    for (new, mode) in [(true, 0o600), (false, 0o400)] {
+        let options = FileOptions::new().create().mode(mode);
+        FileBackend::open_writable(&path, &options).unwrap();
+        assert_eq!(permissions(), 0o600, "new: {new}");
+    }
+}
+
+#[test]
 fn a_rename_leaves_both_directories_to_be_synced_the_new_one_first() {
     let dirs = [
         pagewell_testkit::scratch::dir(),

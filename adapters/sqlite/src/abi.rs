@@ -101,6 +101,7 @@ pub const IOERR_SHORT_READ: c_int = IOERR | (2 << 8);
 pub const IOERR_WRITE: c_int = IOERR | (3 << 8);
 pub const IOERR_FSYNC: c_int = IOERR | (4 << 8);
 pub const IOERR_TRUNCATE: c_int = IOERR | (6 << 8);
+pub const IOERR_FSTAT: c_int = IOERR | (7 << 8);
 pub const IOERR_NOMEM: c_int = IOERR | (12 << 8);
 pub const IOERR_LOCK: c_int = IOERR | (15 << 8);
 pub const IOERR_CLOSE: c_int = IOERR | (16 << 8);

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -88,8 +88,14 @@ impl Database {
 pub(crate) struct Wish {
     pub(crate) may_create: bool,
     pub(crate) must_be_new: bool,
+    /// The permissions of another file that one that is created is to have (`modeof`).
+    pub(crate) permissions: Option<u32>,
     pub(crate) options: Options,
 }
+
+/// The permissions of a file that is created, less the process's mask: those that SQLite's VFS for Unix gives (`SQLITE_DEFAULT_FILE_PERMISSIONS`). Its journals and logs
+/// get those of the database.
+const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
     /// How the file is to be opened. `Always` would close it if the answer is no; what came of it is looked at afterwards.
@@ -311,7 +317,9 @@ impl State {
             Some(_) if wish.must_be_new => return Err(cannot(path, "it exists already")),
             Some(file) => file,
             None => {
-                let mut options = FileOptions::new().direct(wish.direct());
+                let mut options = FileOptions::new()
+                    .direct(wish.direct())
+                    .mode(wish.permissions.unwrap_or(PERMISSIONS));
                 if wish.must_be_new {
                     options = options.create_new();
                 } else if wish.may_create {
@@ -326,6 +334,9 @@ impl State {
                 }
             }
         };
+        if let Some(permissions) = wish.permissions {
+            give(path, permissions);
+        }
         let id = unlocked.id();
         let backend = match unlocked.lock_or_keep() {
             Ok(Some(backend)) => backend,
@@ -395,6 +406,17 @@ impl State {
                 Ok(libc::F_UNLCK)
             )
         });
+    }
+}
+
+/// Gives a database that is empty these permissions, whatever the process's mask says, as SQLite's VFS for Unix does. By its path: to close a descriptor of it would
+/// end locks. Where that is forbidden it stays as it is.
+fn give(path: &Path, permissions: u32) {
+    if let Ok(found) = fs::metadata(path)
+        && found.len() == 0
+        && found.mode() & 0o777 != permissions
+    {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(permissions));
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -150,6 +151,7 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
     };
     let mut options = Options::default();
     let mut is_power_safe = true;
+    let mut permissions = None;
     for nr in 0.. {
         // SAFETY: (N).
         let key = unsafe { host().parameter_name(name, nr) };
@@ -161,13 +163,21 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         // SAFETY: (N); it is there, since it has a name.
         let value = unsafe { host().parameter(name, key) };
         // SAFETY: as of the name.
-        let value = unsafe { CStr::from_ptr(value) }.to_string_lossy();
+        let bytes = unsafe { CStr::from_ptr(value) };
+        let value = bytes.to_string_lossy();
         match key.to_string_lossy() {
             key if key.starts_with(PREFIX) => options.take(&key, &value).map_err(wrong)?,
             key if key == "psow" => {
                 is_power_safe = !["0", "no", "off", "false"]
                     .iter()
                     .any(|no| value.eq_ignore_ascii_case(no));
+            }
+            // As SQLite's VFS for Unix has it.
+            key if key == "modeof" => {
+                let found = std::fs::metadata(OsStr::from_bytes(bytes.to_bytes()));
+                let found =
+                    found.map_err(|error| Failure::of_system(&error, abi::IOERR_FSTAT, &value))?;
+                permissions = Some(found.mode() & 0o777);
             }
             // SQLite's own, or the program's.
             _ => {}
@@ -187,6 +197,7 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         &Wish {
             may_create: may_write && flags & abi::OPEN_CREATE != 0,
             must_be_new: flags & abi::OPEN_EXCLUSIVE != 0,
+            permissions,
             options,
         },
     )?;

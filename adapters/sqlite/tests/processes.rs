@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +36,14 @@ fn jobs() {
             let db = open_unix(path);
             tells(db.execute_batch(&detail));
             await_end();
+        }
+        "create" => {
+            // SAFETY: it changes a number of this process.
+            unsafe { libc::umask(detail.parse().unwrap()) };
+            let db = try_open(path, &std::env::var("PAGEWELL_PARAMETERS").unwrap()).unwrap();
+            set_mode(&db, "persist");
+            db.execute_batch("CREATE TABLE IF NOT EXISTS t(a); INSERT INTO t VALUES(1)")
+                .unwrap();
         }
         "commit for ever" => commit(path, &detail, u64::MAX),
         _ => unreachable!("{job}"),
@@ -110,6 +120,35 @@ fn a_database_that_others_use_is_busy_until_they_have_done() {
             .execute_batch("INSERT INTO t VALUES(1)")
             .unwrap();
     }
+}
+
+/// As SQLite's VFS for Unix has it: 0644 less the process's mask, or those of another file, and the journal those of the database.
+#[test]
+fn a_new_database_has_the_permissions_that_sqlites_own_vfs_gives() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    fs::write(&model, "").unwrap();
+    fs::set_permissions(&model, fs::Permissions::from_mode(0o660)).unwrap();
+    let of_model = format!("&modeof={}", model.display());
+    let create = |name: &str, mask: u32, parameters: &str| {
+        let path = dir.path().join(name);
+        let status = command("create", &path, &mask.to_string())
+            .env("PAGEWELL_PARAMETERS", parameters)
+            .status();
+        assert!(status.unwrap().success());
+        [name.to_owned(), format!("{name}-journal")].map(|name| {
+            let found = fs::metadata(dir.path().join(name)).unwrap();
+            found.permissions().mode() & 0o777
+        })
+    };
+    assert_eq!(create("open to all", 0, ""), [0o644, 0o644]);
+    assert_eq!(create("mine", 0o077, ""), [0o600, 0o600]);
+    assert_eq!(create("of a group", 0o077, &of_model), [0o660, 0o660]);
+    // One that is there keeps its own.
+    assert_eq!(create("mine", 0, &of_model), [0o600, 0o600]);
+
+    let error = try_open(&dir.path().join("none"), "&modeof=/nowhere").unwrap_err();
+    assert_eq!(code(&error), ffi::SQLITE_IOERR_FSTAT);
 }
 
 /// To close a descriptor of a file ends the locks that the process has on it: also those of a connection by SQLite's own VFS in the same process. So

@@ -32,6 +32,13 @@ pub(crate) enum Engine {
     Bare,
     /// The store behind `PagewellStore`.
     Pagewell,
+    /// The store behind `opendal-layer-foyer`.
+    #[cfg(feature = "peers")]
+    #[serde(rename = "opendal-foyer")]
+    OpendalFoyer,
+    /// The store behind `micromegas-object-cache`.
+    #[cfg(feature = "peers")]
+    Micromegas,
 }
 
 impl Engine {
@@ -46,15 +53,43 @@ impl fmt::Display for Engine {
             Self::Local => "local",
             Self::Bare => "bare",
             Self::Pagewell => "pagewell",
+            #[cfg(feature = "peers")]
+            Self::OpendalFoyer => "opendal-foyer",
+            #[cfg(feature = "peers")]
+            Self::Micromegas => "micromegas",
         })
     }
 }
+
+/// Of the second tier.
+const DISK_BYTES: u64 = 4 << 30;
 
 /// A session with nothing in its caches, and what it reads through.
 pub(crate) struct Setup {
     pub(crate) context: SessionContext,
     pub(crate) waited: Arc<Waited>,
-    pub(crate) pagewell: Option<PagewellStore<AmazonS3>>,
+    cache: Cache,
+}
+
+/// What is between the session and the store.
+enum Cache {
+    None,
+    Pagewell(PagewellStore<AmazonS3>),
+    #[cfg(feature = "peers")]
+    Peer(crate::peers::Peer),
+}
+
+impl Setup {
+    /// Says what the cache has counted, and has it write what the next process finds.
+    pub(crate) async fn close(self) -> Result<()> {
+        match self.cache {
+            Cache::None => {}
+            Cache::Pagewell(store) => eprintln!("{:?}", store.metrics()),
+            #[cfg(feature = "peers")]
+            Cache::Peer(peer) => peer.close().await?,
+        }
+        Ok(())
+    }
 }
 
 /// What a setup is made of.
@@ -70,26 +105,33 @@ pub(crate) struct Making<'a> {
 
 impl Making<'_> {
     pub(crate) async fn setup(&self) -> Result<Setup> {
-        let mut pagewell = None;
-        let (store, base): (Arc<dyn ObjectStore>, String) = match self.engine {
-            Engine::Local => (
-                Arc::new(LocalFileSystem::new()),
-                format!("file://{}", self.tables.display()),
-            ),
-            Engine::Bare => (
-                Arc::new(server::client(self.store)?),
-                format!("s3://{BUCKET}"),
-            ),
+        let bare = Arc::new(server::client(self.store)?);
+        let (store, cache): (Arc<dyn ObjectStore>, Cache) = match self.engine {
+            Engine::Local => (Arc::new(LocalFileSystem::new()), Cache::None),
+            Engine::Bare => (bare, Cache::None),
             Engine::Pagewell => {
-                let mut builder = PagewellStore::builder(Arc::new(server::client(self.store)?))
-                    .capacity(self.capacity);
+                let mut builder = PagewellStore::builder(bare).capacity(self.capacity);
                 if let Some(disk) = &self.disk {
-                    builder = builder.disk(disk, 4 << 30);
+                    builder = builder.disk(disk, DISK_BYTES);
                 }
                 let store = builder.build()?;
-                pagewell = Some(store.clone());
-                (Arc::new(store), format!("s3://{BUCKET}"))
+                (Arc::new(store.clone()), Cache::Pagewell(store))
             }
+            #[cfg(feature = "peers")]
+            Engine::OpendalFoyer | Engine::Micromegas => {
+                let disk = self.disk.as_deref().map(|folder| (folder, DISK_BYTES));
+                let (store, peer) = match self.engine {
+                    Engine::Micromegas => {
+                        crate::peers::micromegas(bare, self.capacity, disk).await?
+                    }
+                    _ => crate::peers::opendal_foyer(bare, self.capacity, disk).await?,
+                };
+                (store, Cache::Peer(peer))
+            }
+        };
+        let base = match self.engine {
+            Engine::Local => format!("file://{}", self.tables.display()),
+            _ => format!("s3://{BUCKET}"),
         };
         let waited = Arc::<Waited>::default();
         let reads = Reads {
@@ -110,7 +152,7 @@ impl Making<'_> {
         Ok(Setup {
             context,
             waited,
-            pagewell,
+            cache,
         })
     }
 }

@@ -6,6 +6,7 @@
 //! cargo run --release                        # scale 1, 30 ms, three rounds
 //! cargo run --release -- --scale 0.1 --rounds 1
 //! cargo run --release -- --format json
+//! cargo run --release --features peers       # beside other caches
 //! ```
 //!
 //! # Rooms
@@ -15,15 +16,18 @@
 //! | `main` | arguments; the order of things | all below |
 //! | `report` | lines and tables of what was measured | `run` |
 //! | `run` | one process with one engine: queries, and what each took | `engines`, `queries`, `distance` |
-//! | `engines` | a session over local files, the bare store, or a store behind a cache | `server`, `tables`, `reads` |
+//! | `engines` | a session over local files, the bare store, or a store behind a cache | `server`, `peers`, `tables`, `reads` |
 //! | `queries` | the 22 queries with the values that the benchmark validates with | |
 //! | `tables` | the eight tables as Parquet files | |
+//! | `peers` | the store behind caches of others (feature `peers`) | |
 //! | `server` | the S3 server | |
 //! | `distance` | a relay that delays each request, and counts | |
 //! | `reads` | a store that counts how long its readers wait | |
 
 mod distance;
 mod engines;
+#[cfg(feature = "peers")]
+mod peers;
 mod queries;
 mod reads;
 mod report;

@@ -125,7 +125,7 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
                         report(case, query, plan.scale, &setup, &distance).await?;
                     }
                 }
-                say_metrics(&setup);
+                setup.close().await?;
             }
             Part::Restarted => {
                 making.disk = Some(plan.disk.clone());
@@ -133,18 +133,11 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
                 for &query in &plan.queries {
                     report(Case::Restarted, query, plan.scale, &setup, &distance).await?;
                 }
-                say_metrics(&setup);
+                setup.close().await?;
             }
         }
         Ok(())
     })
-}
-
-/// What the cache has counted, for who wants to know why.
-fn say_metrics(setup: &Setup) {
-    if let Some(pagewell) = &setup.pagewell {
-        eprintln!("{:?}", pagewell.metrics());
-    }
 }
 
 async fn report(

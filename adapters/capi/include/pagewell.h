@@ -1012,7 +1012,8 @@ int pw_open_options_set_page_size(struct pw_open_options *options,
  *
  * Threads: any.
  */
-int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
+int pw_open_options_set_mode(struct pw_open_options *options,
+                             uint32_t bits);
 
 /**
  * The group that the file's pages are charged to; null for that of the open file, or else none, which is the default.

@@ -1295,6 +1295,19 @@ static void reap(int i)
 
 static void caller(unsigned int steps);
 
+/*
+ * Where huge pages are short, the kernel takes those of children for the parent that has reserved
+ * them, and marks the child's VMA so that it is killed and not given a page of zeros. mremap()
+ * and fork() do not keep that mark (hugetlb_dup_vma_private()).
+ */
+static void lose_reserves(void)
+{
+	for (int i = 0; i < NR_AREAS; i++) {
+		for (unsigned int page = 0; areas[i].kind == HUGETLB && page < areas[i].pages; page++)
+			areas[i].may[page] |= MAYBE_ZERO;
+	}
+}
+
 static void do_fork(void)
 {
 	int i = below(MAX_CHILDREN);
@@ -1327,6 +1340,7 @@ static void do_fork(void)
 	open_faults();
 	wild();
 	op = "child";
+	lose_reserves();
 	for (i = 0; i < NR_OWN; i++) {
 		calm();
 		close(own[i].fd);

@@ -93,6 +93,7 @@ deep_broken() {
 	echo "./random $deep_seed $deep_seconds 6 calm" >"$out/guest/selftests.list"
 	guest_pack "$out/deep-mutant.cpio"
 	break_sources "$dir"
+	trap 'make_whole; kill "${guests[@]}" 2>/dev/null || true' EXIT
 	for name in "${names[@]}"; do
 		log=$out/deep-$name.log
 		python3 "$mutate" apply "$name" "$out/src" "$out/mutants/header.h" >/dev/null

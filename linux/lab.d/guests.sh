@@ -91,11 +91,14 @@ guest_files() {
 	done
 	# The whole list is built, or the kernel's tree or this machine is not what it was.
 	((${#skipped[@]} == 0)) || die "selftests that do not build: ${skipped[*]}, see $out/guest-NAME.log"
-	gcc -O2 -Wall -Werror -static -o "$root/init" "$here/lab.d/guest.c"
+	guest_init "$root"
 }
 
-# guest_pack FILE: what is in the guests.
-guest_pack() { (cd "$out/guest" && find . | cpio --quiet -o -H newc) >"$1"; }
+# guest_pack FILE [FOLDER]: what is in the guests.
+guest_pack() { (cd "${2:-$out/guest}" && find . | cpio --quiet -o -H newc) >"$1"; }
+
+# guest_init FOLDER: their init program.
+guest_init() { gcc -O2 -Wall -Werror -static -o "$1/init" "$here/lab.d/guest.c"; }
 
 # What the guests' kernels are built with, and run by.
 need_guest() {

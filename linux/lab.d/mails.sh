@@ -27,7 +27,7 @@ mails_boot() {
 	shift 2
 	say "mails: boot $i of $boots, $variant, $what"
 	boot "$out/bench-$variant" "$log" 1800 "$@"
-	sed -n 's/.*PAGEWELL-BENCH \({.*}\).*/\1/p' "$log" | grep . >>"$out/mails/bench.jsonl" ||
+	bench_lines "$log" | grep . >>"$out/mails/bench.jsonl" ||
 		{ tail -n 15 "$log" >&2; die "nothing was measured, see $log"; }
 }
 
@@ -50,8 +50,8 @@ mails_migration() {
 	# shellcheck disable=SC2034 # of guest_boot: the children's pages are all on one of the two nodes
 	local memory=14G
 	mkdir -p "$root"
-	gcc -O2 -Wall -Werror -static -o "$root/init" "$here/lab.d/guest.c"
-	(cd "$root" && find . | cpio --quiet -o -H newc) >"$out/mails/guest.cpio"
+	guest_init "$root"
+	guest_pack "$out/mails/guest.cpio" "$root"
 	for variant in off all; do
 		guest_kernel "$variant" qemu
 		log=$out/mails/migration-$variant.log

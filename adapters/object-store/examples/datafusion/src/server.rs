@@ -127,7 +127,7 @@ impl Server {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait()? {
-                // The folder goes with this.
+                // The folder goes with this. If its log cannot be read, the status is what there is to tell.
                 let said = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
                 let last: Vec<_> = said.lines().rev().take(5).collect();
                 bail!("the server ended with {status}, and said last: {last:?}");

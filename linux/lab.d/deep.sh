@@ -46,7 +46,7 @@ deep_boot() {
 		-object memory-backend-ram,id=pluggable,size=1G \
 		-device virtio-mem-pci,id=plug,memdev=pluggable,requested-size=0 \
 		-qmp "unix:$out/deep.qmp,server=on,wait=off" \
-		-append "console=ttyS0 quiet numa=fake=2 movablecore=1G memhp_default_state=online_movable reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M kunit.enable=0 lab_seconds=$((deep_seconds + 200)) $*") &
+		-append "console=ttyS0 quiet numa=fake=2 movablecore=1G memhp_default_state=online_movable reboot=t panic=-1 brd.rd_size=65536 log_buf_len=4M page_poison=1 kunit.enable=0 lab_seconds=$((deep_seconds + 200)) $*") &
 	guests+=($!)
 	python3 "$here/lab.d/hotplug.py" "$out/deep.qmp" >"$log.plug" 2>&1 &
 	plug=$!
@@ -61,7 +61,7 @@ deep_suites() {
 	local variant=$1 log=$out/$1-suites.log
 	say "deep: the suites, $variant"
 	(guest_boot "$variant" "$log" 2400 \
-		-append "console=ttyS0 numa=fake=2 reboot=t panic=-1 hugepages=16 page_owner=on kunit_shutdown=reboot") || true
+		-append "console=ttyS0 numa=fake=2 reboot=t panic=-1 hugepages=16 page_owner=on page_poison=1 kunit_shutdown=reboot") || true
 	grep -aq 'reboot: Restarting system' "$log" ||
 		{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
 	python3 "$here/lab.d/ktap.py" results "$log" >"$out/$variant-suites.results" || return 1
@@ -99,7 +99,7 @@ deep_broken() {
 		python3 "$mutate" apply "$name" "$out/src" "$out/mutants/header.h" >/dev/null
 		guest_make "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
 		say "deep: mutant $name"
-		deep_boot deep-all "$log" 1200 "$out/deep-mutant.cpio" lab_no_moves=1 || true
+		deep_boot deep-all "$log" 1200 "$out/deep-mutant.cpio" lab_no_moves=1 oops=panic || true
 		python3 "$here/lab.d/ktap.py" noticed "$log" || survived=$((survived + 1))
 		make_whole
 	done

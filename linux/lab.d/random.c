@@ -77,6 +77,8 @@
 #define NR_FILES		4
 #define FILE_PAGES		64
 #define OWN_BYTES		(32 * PAGE)
+#define RACE_PAGES		8
+#define RACE_ROUNDS		200
 #define NR_OWN			2
 #define MAX_CHILDREN		3
 #define MAX_DEPTH		2
@@ -1256,6 +1258,73 @@ static void do_file_shrink(void)
 		add(&counts->refused, 1);
 }
 
+/* A task of its own, which takes pages of a file away and writes others, so that what was theirs is used for these. */
+static void __attribute__((noreturn)) change_pages(int file)
+{
+	for (size_t i = 0; i < RACE_PAGES * PAGE; i++)
+		buffer[i] = file_byte(file, i);
+	for (int round = 0; round < RACE_ROUNDS && now_ns() < deadline; round++) {
+		size_t pos = below(RACE_PAGES) * PAGE;
+
+		if (file < NR_FILES / 2 && once_in(2)) {
+			fallocate(files[file], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, pos, PAGE);
+		} else if (ftruncate(files[file], pos) || ftruncate(files[file], FILE_PAGES * PAGE)) {
+			/* An allocation has failed. */
+			continue;
+		}
+		for (int i = 0; i < RACE_PAGES; i++) {
+			pos = below(RACE_PAGES) * PAGE;
+			if (pwrite(files[file], buffer + pos, PAGE, pos) < 0)
+				continue;
+		}
+	}
+	_exit(0);
+}
+
+/*
+ * Short reads of pages that go meanwhile. A read that takes what is in a page's memory after the page has gone
+ * is a matter of some instructions, so there are many; a file of its own, so that the read before is of the same page.
+ */
+static void do_file_race(void)
+{
+	int file = below(NR_FILES), status = 0, fd;
+	char path[40];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", files[file]);
+	calm();
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	wild();
+	if (fd < 0)
+		wrong("open: %s", strerror(errno));
+	pid = fork();
+	if (!pid)
+		change_pages(file);
+	if (pid < 0) {
+		if (!faults)
+			wrong("fork: %s", strerror(errno));
+		add(&counts->refused, 1);
+		close(fd);
+		return;
+	}
+	while (!waitpid(pid, &status, WNOHANG)) {
+		size_t pos = below(RACE_PAGES) * PAGE;
+
+		for (int i = 0; i < 64; i++) {
+			size_t at = pos + below(PAGE - 128), bytes = 1 + below(128);
+			ssize_t got = pread(fd, buffer, bytes, at);
+
+			if (got < 0 && !faults)
+				wrong("pread: %s", strerror(errno));
+			if (got > 0)
+				check_file_bytes("pread", buffer, file, at, got);
+		}
+	}
+	close(fd);
+	if (status)
+		wrong("who changes pages ended with %#x", status);
+}
+
 static void do_file_splice(void)
 {
 	int file = below(NR_FILES), pipes[2];
@@ -1402,6 +1471,7 @@ static const struct {
 	{ "file-write", do_file_write, 6 },
 	{ "file-shrink", do_file_shrink, 4 },
 	{ "file-splice", do_file_splice, 4 },
+	{ "file-race", do_file_race, 3 },
 	{ "fork", do_fork, 8 },
 	{ "wait", do_reap, 3 },
 };

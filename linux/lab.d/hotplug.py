@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Plugs a guest's memory in and out while it runs.
 
-    hotplug.py SOCKET          QEMU's monitor (QMP), whose device "plug" is a virtio-mem
+    hotplug.py SOCKET [LOG TEXT]    QEMU's monitor (QMP), whose device "plug" is a virtio-mem;
+                                    it begins when TEXT is in LOG, the guest's console
 
 How large the memory should be is changed every few seconds; the guest adds or removes
 blocks of it, and with the last use of a block its struct pages go. It ends with QEMU, and
@@ -52,7 +53,12 @@ class Monitor:
         self.ask("qom-set", path=DEVICE, property="requested-size", value=size)
 
 
-def main(path):
+def is_in(log, text):
+    with open(log, errors="replace") as lines:
+        return any(text in line for line in lines)
+
+
+def main(path, log=None, text=""):
     dice = random.Random(1)
     wanted = refused = 0
     times = dict.fromkeys(SIZES, 0)
@@ -60,6 +66,9 @@ def main(path):
         monitor = Monitor(path)
         # So that the guest has found the device.
         time.sleep(20)
+        while log and not is_in(log, text):
+            monitor.size()
+            time.sleep(1)
         while True:
             size = dice.choice([one for one in SIZES if one != wanted])
             try:
@@ -84,6 +93,6 @@ def main(path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 4):
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

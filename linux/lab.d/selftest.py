@@ -310,6 +310,18 @@ class Checks(unittest.TestCase):
             code, said = self.run_on(ktap.noticed, text)
             self.assertEqual((code, word in said), (1, True), text)
 
+    def test_what_lockdep_says_of_7_3_itself_is_known(self):
+        said = ("WARNING: possible circular locking dependency detected\n7.3.4 #6 Not tainted\n---\n"
+                "kworker/1:0/22 is trying to acquire lock:\nffff888088479c38 (kn->active#3){++++}-{0:0}, at: __kernfs_remove+0x1e6\n\n"
+                "but task is already holding lock:\nffffffff81dc0fb0 (mem_hotplug_lock){++++}-{0:0}, at: mem_hotplug_begin+0x15\n")
+        for prefix in ("", "KERNEL <4>"):
+            report = "".join(prefix + line + "\n" for line in said.splitlines())
+            self.assertEqual(self.run_on(ktap.guest, GUEST + report)[0], 0)
+            for part in ("kn->active", "mem_hotplug_lock", "__kernfs_remove"):
+                self.assertEqual(self.run_on(ktap.guest, GUEST + report.replace(part, "other"))[0], 1, part)
+            # Nor does it hide another report behind it.
+            self.assertEqual(self.run_on(ktap.guest, GUEST + report + "KERNEL <3>BUG: KASAN: x\n")[0], 1)
+
     def test_what_a_guest_tried_again_is_told_and_is_no_result(self):
         said = self.run_on(ktap.guest, GUEST)[1].splitlines()
         self.assertIn("        AGAIN rmap, try 1: not ok 2 rmap.file", said)

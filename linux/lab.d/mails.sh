@@ -38,7 +38,7 @@ mails_round() {
 	for variant in "${variants[@]}"; do
 		engine=${variant/#off/baseline}
 		mails_boot "$variant" build "init=$here/lab.d/init-build" "lab_engine=$engine" \
-			"lab_tree=$tree" "lab_objects=$out/mails/objects" "lab_rounds=$rounds"
+			"lab_tree=$tree" "lab_objects=$out/mails/objects" lab_rounds=1
 		[[ $variant == lock-bit ]] || mails_boot "$variant" threads "$module.run=1" "$module.rounds=$rounds" \
 			"$module.threads=$mails_threads" "$module.seconds_ms=$mails_round_ms"
 	done

@@ -76,7 +76,7 @@ deep_guest() {
 	# The selftest of hotplug wants blocks that nobody else takes offline meanwhile; cow, huge pages that can move.
 	plug_after='SELFTEST cow' deep_boot "$variant" "$log" 5400 "$out/guest.cpio" "lab_engine=$variant" || failed=1
 	python3 "$here/lab.d/ktap.py" deep "$log" >"$out/$variant.results" || failed=1
-	{ grep -aE '^(GUEST|MBIND|SELFTEST|SAYS)' "$log" || tail -n 15 "$log"; } | sed 's/^/        /'
+	{ grep -aE '^(GUEST|MBIND|SWAPCACHE|SELFTEST|SAYS)' "$log" || tail -n 15 "$log"; } | sed 's/^/        /'
 	return "$failed"
 }
 

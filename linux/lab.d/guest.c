@@ -2,8 +2,9 @@
 /*
  * The only program of the lab's QEMU guests, except for the kernel's selftests.
  *
- * As init it gives the guest swap space; moves forked memory between the guest's two
- * nodes by mbind(), checks every page of every process, and prints lines of JSON; runs
+ * As init it gives the guest swap space; moves forked memory, and such as is in the swap
+ * cache, between the guest's two nodes, checks every page of every process, and prints
+ * lines of JSON; runs
  * the selftests of /selftests.list, each with a time limit, and prints a line
  * "SELFTEST NAME RESULT" for each, and one "CASE" for each of its cases; prints what
  * the kernel has warned of; and then it reboots, which ends QEMU.
@@ -363,6 +364,151 @@ static void move(unsigned int forks, size_t pages, int shared, const char *engin
 	close(ready[0]);
 }
 
+#define MAP_SWAPPED	(1ull << 62)
+#define MAP_PRESENT	(1ull << 63)
+#define MAP_FRAME	((1ull << 55) - 1)
+#define KPF_SWAPCACHE	(1ull << 13)
+
+/* One word of a file of words; 0 if there is none. */
+static uint64_t word_at(const char *path, uint64_t index)
+{
+	uint64_t word = 0;
+	int fd = open(path, O_RDONLY);
+
+	if (fd >= 0 && pread(fd, &word, sizeof(word), index * sizeof(word)) != sizeof(word))
+		word = 0;
+	if (fd >= 0)
+		close(fd);
+	return word;
+}
+
+static uint64_t mapping_of(const char *at)
+{
+	return word_at("/proc/self/pagemap", (uintptr_t)at / page_bytes);
+}
+
+static int pages_swapped(const char *at, size_t pages)
+{
+	int swapped = 0;
+
+	for (size_t i = 0; i < pages; i++)
+		swapped += (mapping_of(at + i * page_bytes) & MAP_SWAPPED) != 0;
+	return swapped;
+}
+
+static int pages_in_swap_cache(const char *at, size_t pages)
+{
+	int cached = 0;
+
+	for (size_t i = 0; i < pages; i++) {
+		uint64_t map = mapping_of(at + i * page_bytes);
+
+		cached += map & MAP_PRESENT &&
+			  word_at("/proc/kpageflags", map & MAP_FRAME) & KPF_SWAPCACHE;
+	}
+	return cached;
+}
+
+#define CACHED_PAGES	64
+
+/* How many of a process's pages are on a node after they have been asked to go there. */
+static int move_to(pid_t pid, char *at, int node)
+{
+	int nodes[CACHED_PAGES], status[CACHED_PAGES], moved = 0;
+	void *page[CACHED_PAGES];
+
+	for (int i = 0; i < CACHED_PAGES; i++) {
+		page[i] = at + i * page_bytes;
+		nodes[i] = node;
+		status[i] = -1;
+	}
+	syscall(SYS_move_pages, pid, CACHED_PAGES, page, nodes, status, MPOL_MF_MOVE_ALL);
+	for (int i = 0; i < CACHED_PAGES; i++)
+		moved += status[i] == node;
+	return moved;
+}
+
+/*
+ * Moves what is mapped and in the swap cache, beside forks, which copy migration entries.
+ * @holders are forked while all is swapped out, and read nothing until the end: their
+ * swap entries keep the pages in the cache, where they find them then.
+ */
+static void move_in_swap_cache(unsigned int holders, const char *engine)
+{
+	int leave[2], bad = 0, status, swapped, cached, moved = 0;
+	unsigned int held = 0, forked = 0;
+	size_t bytes = CACHED_PAGES * page_bytes;
+	char byte = 0, *at;
+	pid_t mover;
+
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED || pipe(leave))
+		return;
+	madvise(at, bytes, MADV_NOHUGEPAGE);
+	fill(at, CACHED_PAGES, 0);
+	for (int i = 0; i < 10 && pages_swapped(at, CACHED_PAGES) < CACHED_PAGES; i++)
+		madvise(at, bytes, MADV_PAGEOUT);
+	swapped = pages_swapped(at, CACHED_PAGES);
+	for (; held < holders; held++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			break;
+		if (!pid) {
+			int failed;
+
+			close(leave[1]);
+			failed = read(leave[0], &byte, 1) != 0;
+			failed += wrong(at, CACHED_PAGES, 0);
+			fill(at, CACHED_PAGES, held + 1);
+			_exit(failed + wrong(at, CACHED_PAGES, held + 1) != 0);
+		}
+	}
+	bad += holders - held;
+	bad += wrong(at, CACHED_PAGES, 0);
+	cached = pages_in_swap_cache(at, CACHED_PAGES);
+	mover = fork();
+	if (!mover) {
+		close(leave[1]);
+		/* To the other node at the end. */
+		for (int i = 0; i < MOVES; i++)
+			moved += move_to(getppid(), at, !(i & 1));
+		_exit(moved / MOVES);
+	}
+	bad += mover < 0;
+	/* Children of a parent whose pages are on their way. */
+	while (mover > 0) {
+		pid_t pid = waitpid(mover, &status, WNOHANG);
+
+		if (pid == mover)
+			break;
+		pid = fork();
+		if (!pid)
+			_exit(wrong(at, CACHED_PAGES, 0) != 0);
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+			bad++;
+		forked++;
+		bad += wrong(at, CACHED_PAGES, 0);
+	}
+	moved = mover > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	/* Nobody forks now: all of them go. */
+	bad += move_to(getpid(), at, 1) != CACHED_PAGES;
+	bad += pages_on(at, CACHED_PAGES, 1) != CACHED_PAGES;
+	bad += pages_in_swap_cache(at, CACHED_PAGES) != cached;
+	bad += wrong(at, CACHED_PAGES, 0);
+	close(leave[0]);
+	close(leave[1]);
+	for (unsigned int i = 0; i < held; i++) {
+		wait(&status);
+		bad += status != 0;
+	}
+	bad += wrong(at, CACHED_PAGES, 0);
+	printf("SWAPCACHE {\"bench\":\"move-in-swap-cache\",\"engine\":\"%s\",\"pages\":%d,\"swapped\":%d,\"cached\":%d,\"forked\":%u,\"moved_each_time\":%d,\"bad\":%d}\n",
+	       engine, CACHED_PAGES, swapped, cached, forked, moved, bad);
+	fflush(stdout);
+	munmap(at, bytes);
+}
+
 #define SYSLOG_ACTION_READ_ALL		3
 #define SYSLOG_ACTION_SIZE_BUFFER	10
 #define KERN_WARNING_LEVEL		4
@@ -397,7 +543,8 @@ static void print_kernel_log(void)
 int main(void)
 {
 	const char *seconds = getenv("lab_seconds"), *engine = getenv("lab_engine");
-	const char *moves = getenv("lab_moves");
+	const char *moves = getenv("lab_moves"), *suite = getenv("lab_suite");
+	char run[128];
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
 
 	page_bytes = sysconf(_SC_PAGESIZE);
@@ -419,6 +566,11 @@ int main(void)
 	printf("GUEST swap %s, %u nodes, %ld processors\n", swap_on("/dev/ram0") ? "off" : "on",
 	       count_nodes(), sysconf(_SC_NPROCESSORS_ONLN));
 	write_to("/proc/sys/vm/nr_hugepages", "64");
+	/* Now that there is swap space. */
+	if (suite) {
+		snprintf(run, sizeof(run), "/sys/kernel/debug/kunit/%s/run", suite);
+		write_to(run, "1");
+	}
 	fflush(stdout);
 	if (moves && !strcmp(moves, "mail")) {
 		move(1000, 5 * 1024 * 1024 / page_bytes, 0, engine);
@@ -428,6 +580,7 @@ int main(void)
 		move(10, 64, 1, engine);
 		move(100, 64, 0, engine);
 		move(1000, 64, 0, engine);
+		move_in_swap_cache(10, engine);
 	}
 	run_selftests(seconds ? atoi(seconds) : 120);
 	print_kernel_log();

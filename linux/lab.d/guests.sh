@@ -168,7 +168,7 @@ qemu() {
 		say "qemu: results of $variant"
 		python3 "$here/lab.d/ktap.py" guest "$out/qemu-$variant.log" >"$out/qemu-$variant.results" ||
 			failed=1
-		{ grep -aE '^(GUEST|MBIND|SELFTEST)' "$out/qemu-$variant.log" ||
+		{ grep -aE '^(GUEST|MBIND|SWAPCACHE|SELFTEST)' "$out/qemu-$variant.log" ||
 			tail -n 15 "$out/qemu-$variant.log"; } | sed 's/^/        /'
 	done
 	python3 "$here/lab.d/ktap.py" compare "$out/qemu-off.results" "$out/qemu-all.results" || failed=1
@@ -207,9 +207,10 @@ kcsan() {
 # with lockdep; and in the same kernel that of migration, with huge pages.
 hvo() {
 	need_guest
+	need cpio cpio
 	prepare
 	guest_kernel hvo qemu hvo
-	local suite case log failed=0
+	local suite case log failed=0 swap_case=saturated_page_of_the_swap_cache_is_found
 	for suite in page_ref_users migrate_entry_count; do
 		log=$out/hvo-$suite.log
 		say "hvo: running $suite"
@@ -219,6 +220,17 @@ hvo() {
 			{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
 		python3 "$here/lab.d/ktap.py" summary "$log" || failed=1
 	done
+	# With swap space, which a program gives the kernel. A case that was skipped once is not run again.
+	say "hvo: running $swap_case"
+	log=$out/hvo-swap.log
+	mkdir -p "$out/hvo-guest"
+	guest_init "$out/hvo-guest"
+	guest_pack "$out/hvo-guest.cpio" "$out/hvo-guest"
+	(guest_boot hvo "$log" 1200 -initrd "$out/hvo-guest.cpio" \
+		-append "console=ttyS0 reboot=t panic=-1 brd.rd_size=65536 kunit.autorun=0 kunit.filter_glob=page_ref_users.$swap_case lab_suite=page_ref_users lab_no_moves=1") || true
+	grep -aq '^GUEST done' "$log" || { tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
+	python3 "$here/lab.d/ktap.py" summary "$log" || failed=1
+	grep -aqE "^ {4,}(not )?ok [0-9]+ $swap_case.?\$" "$log" || die "$swap_case was not run, see $log"
 	for case in late_step_of_a_put_meets_a_shared_tail failed_try_leaves_a_shared_tail_alone \
 		folio_is_optimised_with_cpus_locked entry_for_a_pmd_is_restored copied-original-split \
 		part_of_an_entry_for_a_pmd_is_unmapped undone_migration_restores_entries_for_a_pmd; do

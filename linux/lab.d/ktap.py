@@ -139,6 +139,8 @@ def caught(log):
 
 # The lines for migrations that a guest has.
 MOVES = 5
+# All of them were out, and in the swap cache when they were moved; some beside forks.
+SWAP_CACHE = re.compile(r'SWAPCACHE .*"pages":(\d+),"swapped":\1,"cached":\1,"forked":[1-9]\d*,"moved_each_time":[1-9]\d*,"bad":0}')
 GUEST_TEST = re.compile(r"^SELFTEST (\S+) ([^\s,]+)(?:, \d+ s)?(?:, try (\d+))?$")
 GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok)\b(?: \d+)?(.*)$")
 # What the series is about: all of it has to have been run.
@@ -157,7 +159,7 @@ def counts(found):
 def guest(log, required=(("migration", MIGRATION),)):
     """A selftest as a whole, and its cases by their names, the worst of equal ones. What it
     printed before its last try is no result, but is told."""
-    tests, found, tries, done, bad, moves, is_set_up = {}, {}, [], False, [], 0, False
+    tests, found, tries, done, bad, moves, cached, is_set_up = {}, {}, [], False, [], 0, 0, False
     with open(log, errors="replace") as file:
         lines = file.readlines()
         for i, line in enumerate(lines):
@@ -178,6 +180,8 @@ def guest(log, required=(("migration", MIGRATION),)):
                 bad.append(f"not understood: {line}")
             elif line.startswith("MBIND ") and '"bad":0}' in line:
                 moves += 1
+            elif SWAP_CACHE.fullmatch(line):
+                cached += 1
             elif line.startswith(("WRONG ", "HUNG ")):
                 bad.append(line)
             elif line == "GUEST swap on, 2 nodes, 3 processors":
@@ -188,6 +192,8 @@ def guest(log, required=(("migration", MIGRATION),)):
             done |= line == "GUEST done"
     if moves != MOVES:
         bad.append(f"{moves} of {MOVES} migrations went well")
+    if cached != 1:
+        bad.append("what is in the swap cache was not moved, or went wrong")
     if not is_set_up:
         bad.append("no swap, or not two nodes and three processors")
     if not done:
@@ -242,9 +248,10 @@ KNOWN = {
         {"filemap_read", "mapping_evict_folio"},
     # Who finds a page by its entry reads in page_folio(), with a mark, the word that says
     # whether it is a tail; in a small folio a list of the LRU links it there, without one.
-    # A test is who looks for the page, or who empties the batches of a processor.
-    r"BUG: KCSAN: data-race in folio_walk_start / (lru_\w+|folio_isolate_lru|lruvec_\w+)":
-        {"access_byte", "drive_isolate", "folio_batch_move_lru"},
+    # A test is who looks for the page, or who empties the batches of a processor. The names
+    # are in the order of the alphabet.
+    r"BUG: KCSAN: data-race in (folio_walk_start / lru\w+|folio_isolate_lru / folio_walk_start)":
+        {"access_byte", "drive_isolate", "folio_batch_move_lru", "folio_isolate_lru"},
 }
 
 

@@ -29,6 +29,7 @@ reboot: Power down
 GUEST = """\
 GUEST swap on, 2 nodes, 3 processors
 """ + 'MBIND {"bench":"mbind","bad":0}\n' * ktap.MOVES + """\
+SWAPCACHE {"bench":"move-in-swap-cache","pages":64,"swapped":64,"cached":64,"forked":9,"moved_each_time":60,"bad":0}
 SELFTEST cow pass, 3 s
 CASE cow ok 1 a page of 0x7f12
 TRIED rmap, try 1: not ok 2 rmap.file
@@ -266,6 +267,8 @@ class Checks(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertIn("pass cow a-page-of--", said)
         for text in (GUEST.replace("GUEST done", ""), GUEST.replace('"bad":0', '"bad":1', 1),
+                     GUEST.replace('time":60,"bad":0', 'time":60,"bad":1'), GUEST.replace('"cached":64', '"cached":60'),
+                     GUEST.replace('"forked":9', '"forked":0'), GUEST.replace('time":60', 'time":0'),
                      GUEST.replace("swap on", "swap off"), GUEST.replace("3 proc", "1 proc"),
                      GUEST + "KERNEL <4>WARNING: mm/x.c:1 at f\n",
                      GUEST.replace("cow pass", "cow pa[ 1.0] what the console said"),
@@ -373,10 +376,11 @@ class Checks(unittest.TestCase):
             self.assertEqual(self.run_on(ktap.kcsan, KUNIT + text, names)[0], 1, text)
 
     def test_a_known_race_is_known_by_a_pattern(self):
-        names = "access_byte\nfolio_batch_move_lru\nown\n"
+        names = "access_byte\nfolio_batch_move_lru\nfolio_isolate_lru\nown\n"
         for inner, outer, code in (("lru_add", "access_byte", 0), ("folio_isolate_lru", "access_byte", 0),
                                    ("lru_add", "own", 1), ("folio_put", "access_byte", 1)):
-            text = f"BUG: KCSAN: data-race in folio_walk_start / {inner}\n\n" \
+            title = " / ".join(sorted((inner, "folio_walk_start")))
+            text = f"BUG: KCSAN: data-race in {title}\n\n" \
                 f"read (marked) to 0x1 of 8 bytes by task 1 on cpu 1:\n folio_walk_start+0x1/0x2\n {outer}+0x1/0x2\n\n" \
                 f"write to 0x1 of 8 bytes by task 2 on cpu 2:\n {inner}+0x1/0x2\n folio_batch_move_lru+0x1/0x2\n\n" \
                 "Reported by Kernel Concurrency Sanitizer on:\n"

@@ -107,10 +107,13 @@ def compare(off, on):
     before, after = load(off), load(on)
     both = before.keys() & after.keys()
     # A case that only the one has should not fail; how it fails, by a signal or in the end,
-    # should be the same.
-    rank = {"pass": 0, "xfail": 0, "skip": 1, "fail": 2}
+    # should be the same. What failed with the options off and then passed may fail with
+    # them on.
+    rank = {"pass": 0, "xfail": 0, "unsteady": 0, "skip": 1, "fail": 2}
     worse = sorted(key for key, result in after.items()
-                   if rank.get(result, 3) > rank.get(before.get(key, "skip"), 3))
+                   if rank.get(result, 3) > {**rank, "unsteady": 2}.get(before.get(key, "skip"), 3))
+    for key in sorted(key for key, result in before.items() if result == "unsteady"):
+        print(f"        UNSTEADY with the options off: {' '.join(key)}: {after.get(key, 'absent')} with them on")
     gone = sorted(before.keys() - after.keys())
     for key in worse:
         print(f"        WORSE {' '.join(key)}: {before.get(key, 'absent')} -> {after[key]}")
@@ -143,6 +146,7 @@ MOVES = 5
 SWAP_CACHE = re.compile(r'SWAPCACHE .*"pages":(\d+),"swapped":\1,"cached":\1,"forked":[1-9]\d*,"moved_each_time":[1-9]\d*,"bad":0}')
 GUEST_TEST = re.compile(r"^SELFTEST (\S+) ([^\s,]+)(?:, \d+ s)?(?:, try (\d+))?$")
 GUEST_CASE = re.compile(r"^CASE (\S+) (not ok|ok)\b(?: \d+)?(.*)$")
+GUEST_TRIED = re.compile(r"^TRIED (\S+), try \d+: not ok\b(?: \d+)?(.*)$")
 # What the series is about: all of it has to have been run.
 MIGRATION = re.compile(r"migration(_|$)")
 RANDOM = re.compile(r"random_")
@@ -156,9 +160,15 @@ def counts(found):
     return f"{said}, {others} ended otherwise" if others else said
 
 
+def case_name(text):
+    """What differs from run to run is no part of a name."""
+    return re.sub(r"0x[0-9a-f]+|\d+MB|Extra pages.*|\d{4,}|[\s#]+", "-", text.strip()) or "-"
+
+
 def guest(log, required=(("migration", MIGRATION),)):
-    """A selftest as a whole, and its cases by their names, the worst of equal ones. What it
-    printed before its last try is no result, but is told."""
+    """A selftest as a whole, and its cases by their names, the worst of equal ones. What
+    failed before its last try and passed in that is unsteady, and is told."""
+    again = set()
     tests, found, tries, done, bad, moves, cached, is_set_up = {}, {}, [], False, [], 0, 0, False
     with open(log, errors="replace") as file:
         lines = file.readlines()
@@ -168,14 +178,16 @@ def guest(log, required=(("migration", MIGRATION),)):
                 tests[match[1]] = match[2]
                 if match[3]:
                     tries.append(f"{match[1]}, try {match[3]}: {match[2]}")
+                    again.add(match[1])
             elif match := GUEST_CASE.match(line):
-                # What differs from run to run is no part of a name.
-                case = re.sub(r"0x[0-9a-f]+|\d+MB|Extra pages.*|\d{4,}|[\s#]+", "-", match[3].strip()) or "-"
+                case = case_name(match[3])
                 result = "fail" if match[2] == "not ok" else "skip" if "SKIP" in match[3] else "pass"
                 if found.get((match[1], case)) != "fail":
                     found[match[1], case] = result
             elif line.startswith("TRIED "):
                 tries.append(line[len("TRIED "):])
+                if match := GUEST_TRIED.match(line):
+                    again.add((match[1], case_name(match[2])))
             elif line.startswith(("SELFTEST ", "CASE ")):
                 bad.append(f"not understood: {line}")
             elif line.startswith("MBIND ") and '"bad":0}' in line:
@@ -206,10 +218,13 @@ def guest(log, required=(("migration", MIGRATION),)):
             results = [result for (name, _), result in found.items() if name == test]
             if tests[test] != "pass" or set(results) != {"pass"}:
                 bad.append(f"{test} ended as {tests[test]}, of its cases {counts(results)}")
+    def steady(what, result):
+        return "unsteady" if result == "pass" and what in again else result
+
     for test, result in tests.items():
-        print(result, test, "whole")
+        print(steady(test, result), test, "whole")
     for (test, case), result in found.items():
-        print(result, test, case)
+        print(steady((test, case), result), test, case)
     print(f"        {counts(list(tests.values()))} of {len(tests)} selftests; of their {len(found)} cases "
           f"{counts(list(found.values()))}", file=sys.stderr)
     for line in tries:

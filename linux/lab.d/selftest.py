@@ -251,6 +251,18 @@ class Checks(unittest.TestCase):
                    off.replace("pass s a\n", "")):
             self.assertEqual(self.run_on(ktap.compare, off, on)[0], 1, on)
 
+    def test_what_is_unsteady_with_the_options_off_is_no_measure(self):
+        log = GUEST.replace("rmap fail", "rmap pass").replace("rmap not ok 2", "rmap ok 2")
+        code, said = self.run_on(ktap.guest, log)
+        self.assertEqual(code, 0, said)
+        for line in ("unsteady rmap whole\n", "unsteady rmap rmap.file\n", "pass rmap rmap.anon\n", "pass cow whole\n"):
+            self.assertIn(line, said)
+        self.assertIn("fail rmap rmap.file\n", self.run_on(ktap.guest, GUEST)[1])
+        code, said = self.run_on(ktap.compare, "unsteady s a\npass s b\n", "fail s a\nunsteady s b\n")
+        self.assertEqual((code, "UNSTEADY with the options off: s a: fail" in said), (0, True), said)
+        for on in ("timeout s a\npass s b\n", "fail s a\nfail s b\n"):
+            self.assertEqual(self.run_on(ktap.compare, "unsteady s a\npass s b\n", on)[0], 1, on)
+
     def test_a_mutant_is_caught_by_a_case_or_by_the_kernel_alone(self):
         for text in (KUNIT.replace("ok 3 third", "not ok 3 third"), "Kernel panic\n",
                      KUNIT + "refcount_t: underflow\n"):

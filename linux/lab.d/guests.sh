@@ -34,12 +34,17 @@ guest_make() {
 
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {
-	local variant=$1 dir=$out/qemu-$1 file
+	local variant=$1 dir=$out/qemu-$1 file like=off
 	shift
-	begin_as "$dir" "$out/qemu-off"
+	if [[ $variant == count-* ]]; then like=count-off; fi
+	begin_as "$dir" "$out/qemu-$like"
 	{
 		for file in "$@"; do cat "$here/configs/$file.config"; done
-		[[ $variant == *off ]] || option_of all
+		case $variant in
+		*off) ;;
+		count-*) option_of "${variant#count-}" ;;
+		*) option_of all ;;
+		esac
 		# There is something to look for only with the options on.
 		if [[ $variant == deep-all || $variant == hvo ]]; then echo CONFIG_MIGRATE_ENTRY_COUNT_DEBUG=y; fi
 	} >"$dir/lab.config"
@@ -126,8 +131,9 @@ guest_boot() {
 	# Without ACPI the kernel finds one processor in each socket. The selftest of migration
 	# leaves two out. Pages are not cleared and copied by string instructions, which are
 	# emulated byte by byte, and have four levels of tables.
-	exec timeout --foreground -s KILL "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,erms=off,fsrm=off,la57=off \
-		-smp 3,sockets=3,cores=1,threads=1 \
+	local cpus=${processors:-3}
+	exec timeout --foreground -s KILL "$limit" qemu-system-x86_64 -accel "${accelerator:-tcg,thread=multi}" \
+		-cpu max,erms=off,fsrm=off,la57=off -smp "$cpus,sockets=$cpus,cores=1,threads=1" \
 		-m "${memory:-3G}" -nodefaults -display none -serial stdio -no-reboot \
 		-kernel "$out/qemu-$variant/arch/x86/boot/bzImage" "$@" </dev/null >"$log" 2>&1
 }

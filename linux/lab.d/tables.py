@@ -11,6 +11,8 @@ and then the targets; appends the ratio lines to the file.
     tables.py some FILE        the same, of which not every case was measured
     tables.py layouts FILE     what `lab layouts` measured: the baseline against itself
                                with its code at other places, and on / off place by place
+    tables.py instructions FILE  what `lab instructions` counted, where a nanosecond of the
+                               guest is an instruction
 """
 import json
 import os
@@ -134,6 +136,24 @@ def main(path, is_whole=True):
         sys.exit("some targets were not measured")
 
 
+def instructions(path):
+    with open(path) as lines:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    counts = {}
+    for row in rows:
+        # That of the round which the fewest interrupts were taken in.
+        counts.setdefault(key(row), {})[row["engine"]] = 1e9 / row["max"]
+    print("| bench | case | block | file | instructions, off | on | on - off | off / on |")
+    print("|---|---|---|---|---|---|---|---|")
+    for (bench, case, block, file_bytes, _), engines in counts.items():
+        for one, other in comparisons(list(engines)):
+            shown = f"{case}, {other} / {one}" if len(engines) > 2 else case
+            off, on = engines[one], engines[other]
+            print(f"| {bench} | {shown} | {block} | {file_bytes} | {off:,.1f} | {on:,.1f} | {on - off:+,.1f} | {off / on:.3f} |")
+    if not all(len(engines) > 1 for engines in counts.values()):
+        sys.exit(f"{path}: some cases were counted in one kernel alone")
+
+
 def layouts(path):
     with open(path) as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
@@ -166,6 +186,8 @@ def layouts(path):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "layouts":
         layouts(sys.argv[2])
+    elif len(sys.argv) == 3 and sys.argv[1] == "instructions":
+        instructions(sys.argv[2])
     elif len(sys.argv) == 3 and sys.argv[1] == "some":
         main(sys.argv[2], is_whole=False)
     elif len(sys.argv) == 2:

@@ -15,8 +15,7 @@ instructions_boot() {
 	say "instructions: $1, $2"
 	(guest_boot "count-$variant" "$log" 3000 -icount shift=0,sleep=off \
 		-append "console=ttyS0 quiet loglevel=7 tsc=reliable reboot=t panic=-1 $module.run=1 $module.seconds_ms=$round_ms $module.rounds=3") || true
-	bench_lines "$log" | grep . >>"$out/instructions.jsonl" ||
-		{ tail -n 15 "$log" >&2; die "nothing was counted, see $log"; }
+	bench_lines "$log" >>"$out/instructions.jsonl"
 }
 
 instructions() {

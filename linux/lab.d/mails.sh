@@ -27,8 +27,7 @@ mails_boot() {
 	shift 2
 	say "mails: boot $i of $boots, $variant, $what"
 	boot "$out/bench-$variant" "$log" 1800 "$@"
-	bench_lines "$log" | grep . >>"$out/mails/bench.jsonl" ||
-		{ tail -n 15 "$log" >&2; die "nothing was measured, see $log"; }
+	bench_lines "$log" >>"$out/mails/bench.jsonl"
 }
 
 # Every second round the other way round.

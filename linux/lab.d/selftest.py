@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
@@ -198,6 +199,24 @@ ffffffff810000b0 <outer.constprop.0>:
 """
 TOUCHED = {"both", "part", "has_copy", "has_it_in_place", "has_a_part", "__x64_sys_look", "outer",
            "lost_end"}
+LAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab")
+# A tree, a patch, and a kernel that prints what there is of it.
+SCRIPT = """
+source "$lab" help >/dev/null
+tree=$dir/kernel out=$dir/out
+rm -rf "$out"
+mkdir -p "$tree/arch/um" "$out/bench-off"
+printf 'VERSION = 7\\nPATCHLEVEL = 3\\n' >"$tree/Makefile"
+touch -d @1 "$tree/Makefile"
+echo patch >"$dir/patch"
+patches() { echo "$dir/patch"; }
+printf '#!/bin/sh\\n%s\\necho "reboot: Power down"\\n' "${prints:-}" >"$out/bench-off/linux"
+chmod +x "$out/bench-off/linux"
+need_stamp
+echo "$stamp" >"$out/src.stamp"
+set_built "$out/bench-off"
+stamp=
+"""
 
 
 class Checks(unittest.TestCase):
@@ -498,6 +517,56 @@ class Checks(unittest.TestCase):
         for other in ("", log + "0011-mm-b.patch:2: CHECK:LONG_LINE: b\n", log + "0012-mm-b.patch:2: ERROR:X: b\n",
                       log + "Can't open perl script\n"):
             self.assertEqual(self.run_on(messages.style, other, accepted)[0], 1, other)
+
+    def shell(self, script, begin=SCRIPT, **variables):
+        """The exit code, and what was said, of functions of lab."""
+        done = subprocess.run(["bash", "-c", begin + script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              encoding="utf-8", env={**os.environ, "lab": LAB, "dir": self.dir, **variables})
+        return done.returncode, done.stdout
+
+    def test_a_kernel_is_of_the_patches_as_they_are(self):
+        built = 'need_built "$out/bench-off"'
+        self.assertEqual(self.shell(built), (0, ""))
+        for change, what in (('echo more >>"$dir/patch"', "patches as they are now"), ('touch "$tree/Makefile"', "patches as they"),
+                             ('rm "$out/src.stamp"', "patches as they"), ('echo x >"$out/bench-off/built"', "is not of the sources"),
+                             ('rm "$out/bench-off/built"', "is not of the sources"), ('rm -r "$tree"', "no kernel tree")):
+            code, said = self.shell(change + "\n" + built)
+            self.assertEqual((code, what in said), (1, True), said)
+        # What is edited after that does not end it.
+        self.assertEqual(self.shell(f'{built}; echo more >>"$dir/patch"; {built}'), (0, ""))
+
+    def test_a_benchmark_has_measured_something(self):
+        run = '\ni=1\nbench_one page_ref off\ncat "$out/bench.jsonl"\npads=(0)\nmkdir -p "$out/layouts"\n' \
+            'cp -r "$out/bench-off" "$out/layouts/off-0"\nlayouts_one page_ref off\ncat "$out/layouts.jsonl"\n'
+        code, said = self.shell(run, prints="""echo '[ 1.0] page_ref_bench: PAGEWELL-BENCH {"value":1}'""")
+        self.assertEqual((code, '\n{"value":1}\n' in said, '\n{"pad":0,"value":1}\n' in said), (0, True, True), said)
+        for run in (run, run.replace("bench_one page_ref off", "touch $out/bench.jsonl")):
+            code, said = self.shell(run)
+            self.assertEqual((code, "nothing was measured" in said), (1, True), said)
+
+    def test_a_patch_has_a_form(self):
+        patch = """\
+From 1 Mon Sep 17 00:00:00 2001
+From: A <a@b>
+Date: Mon, 17 Sep 2001 00:00:00 +0000
+Subject: [PATCH 02/16] mm: a patch
+
+Signed-off-by: A <a@b>
+---
+diff --git a/x b/x
+--- a/x
++++ b/x
+@@ -1 +1 @@
+-a
++b
+"""
+        check = 'check_patch "$dir/0002-mm.patch" 2 16'
+        self.file(patch, "0002-mm.patch")
+        self.assertEqual(self.shell(check), (0, ""))
+        for old, new in (("02/16", "02/15"), ("02/16", "02/17"), ("02/16", "03/16"), ("mm: a", "A"), ("From: A <a@b>\n", ""),
+                         ("Signed-off-by", "Acked-by"), ("b/x\n@", "b/.x\n@"), ("+b", "+b "), ("+b\n", "")):
+            self.file(patch.replace(old, new), "0002-mm.patch")
+            self.assertEqual(self.shell(check)[0], 1, new)
 
     def lines(self, ratio, boots=3):
         values = {}

@@ -88,6 +88,8 @@
 /* No result that the guest's init tries again. */
 #define FOUND			9
 #define SECONDS_TO_END		150
+/* A kind of call that should have come that often has to have come. */
+#define OFTEN			20
 
 enum kind { PRIVATE, LARGE, SHARED, OVER_FILE, HUGETLB, NR_KINDS };
 static const char *const kind_names[] = { "anonymous", "large", "shared", "over-file", "hugetlb" };
@@ -1477,12 +1479,19 @@ static const struct {
 
 #define NR_OPS (sizeof(ops) / sizeof(*ops))
 
+static unsigned int sum_of_weights(void)
+{
+	unsigned int sum = 0;
+
+	for (unsigned int i = 0; i < NR_OPS; i++)
+		sum += ops[i].weight;
+	return sum;
+}
+
 static void caller(unsigned int steps)
 {
-	unsigned int sum = 0, which, at;
+	unsigned int sum = sum_of_weights(), which, at;
 
-	for (which = 0; which < NR_OPS; which++)
-		sum += ops[which].weight;
 	for (; step < steps && now_ns() < deadline; step++) {
 		begin_step();
 		at = below(sum);
@@ -1855,9 +1864,11 @@ int main(int argc, char **argv)
 		printf(i % 8 ? ", %s %lu" : "SAYS %s %lu", ops[i].name, counts->ops[i]);
 		if (i % 8 == 7 || i == NR_OPS - 1)
 			printf("\n");
-		/* Of a run that is long enough each comes. */
-		if (!counts->ops[i] && counts->steps > 20000) {
-			printf("WRONG seed %llu: no %s\n", seed, ops[i].name);
+	}
+	/* What should have come this often comes, but for one run in ten million. */
+	for (unsigned int i = 0; i < NR_OPS; i++) {
+		if (!counts->ops[i] && counts->steps * ops[i].weight / sum_of_weights() >= OFTEN) {
+			printf("WRONG seed %llu: no %s in %lu steps\n", seed, ops[i].name, counts->steps);
 			failed = 1;
 		}
 	}

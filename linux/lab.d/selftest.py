@@ -203,13 +203,13 @@ LAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 
 # A tree, a patch, and a kernel that prints what there is of it.
 SCRIPT = """
 source "$lab" help >/dev/null
-tree=$dir/kernel out=$dir/out
-rm -rf "$out"
+tree=$scratch/kernel out=$scratch/out
+rm -rf "$out" "$tree"
 mkdir -p "$tree/arch/um" "$out/bench-off"
 printf 'VERSION = 7\\nPATCHLEVEL = 3\\n' >"$tree/Makefile"
 touch -d @1 "$tree/Makefile"
-echo patch >"$dir/patch"
-patches() { echo "$dir/patch"; }
+echo patch >"$scratch/patch"
+patches() { echo "$scratch/patch"; }
 printf '#!/bin/sh\\n%s\\necho "reboot: Power down"\\n' "${prints:-}" >"$out/bench-off/linux"
 chmod +x "$out/bench-off/linux"
 need_stamp
@@ -521,19 +521,19 @@ class Checks(unittest.TestCase):
     def shell(self, script, begin=SCRIPT, **variables):
         """The exit code, and what was said, of functions of lab."""
         done = subprocess.run(["bash", "-c", begin + script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              encoding="utf-8", env={**os.environ, "lab": LAB, "dir": self.dir, **variables})
+                              encoding="utf-8", env={**os.environ, "lab": LAB, "scratch": self.dir, **variables})
         return done.returncode, done.stdout
 
     def test_a_kernel_is_of_the_patches_as_they_are(self):
         built = 'need_built "$out/bench-off"'
         self.assertEqual(self.shell(built), (0, ""))
-        for change, what in (('echo more >>"$dir/patch"', "patches as they are now"), ('touch "$tree/Makefile"', "patches as they"),
+        for change, what in (('echo more >>"$scratch/patch"', "patches as they are now"), ('touch "$tree/Makefile"', "patches as they"),
                              ('rm "$out/src.stamp"', "patches as they"), ('echo x >"$out/bench-off/built"', "is not of the sources"),
                              ('rm "$out/bench-off/built"', "is not of the sources"), ('rm -r "$tree"', "no kernel tree")):
             code, said = self.shell(change + "\n" + built)
             self.assertEqual((code, what in said), (1, True), said)
         # What is edited after that does not end it.
-        self.assertEqual(self.shell(f'{built}; echo more >>"$dir/patch"; {built}'), (0, ""))
+        self.assertEqual(self.shell(f'{built}; echo more >>"$scratch/patch"; {built}'), (0, ""))
 
     def test_a_benchmark_has_measured_something(self):
         run = '\ni=1\nbench_one page_ref off\ncat "$out/bench.jsonl"\npads=(0)\nmkdir -p "$out/layouts"\n' \
@@ -543,6 +543,25 @@ class Checks(unittest.TestCase):
         for run in (run, run.replace("bench_one page_ref off", "touch $out/bench.jsonl")):
             code, said = self.shell(run)
             self.assertEqual((code, "nothing was measured" in said), (1, True), said)
+
+    def test_kernel_doc_has_to_run(self):
+        script = 'mkdir -p "$tree/scripts" "$tree/mm" "$scratch/src/mm"; echo "--- a/mm/x.c" >"$scratch/patch"; echo >"$tree/mm/x.c"\n' \
+            'cp "$scratch/says" "$tree/scripts/kernel-doc"; echo "$series" >"$scratch/src/mm/x.c"; check_docs "$scratch/src"'
+        says = """import sys
+for name in sys.argv[3:]:
+    for number, line in enumerate(open(name), 1):
+        if "canary" in line or "BAD" in line:
+            print(f"Warning: {name}:{number} function parameter 'canary' not described in 'f'", file=sys.stderr)
+"""
+        self.file(says, "says")
+        code, said = self.shell(script, series="")
+        self.assertEqual((code, "nothing about the series" in said), (0, True), said)
+        for series, text in (("BAD", says), ("", ""), ("", "says ="), ("", "exit(1)"), ("", says + "exit(1)"),
+                             ("", says + "open('none')"), ("", says.replace("canary", "x"))):
+            self.file(text, "says")
+            code, said = self.shell(script, series=series)
+            self.assertEqual((code, "lab: kernel-doc" in said), (1, True), said)
+        self.assertEqual(self.shell(script.replace("cp ", ": "), series="")[0], 1)
 
     def test_a_patch_has_a_form(self):
         patch = """\
@@ -560,7 +579,7 @@ diff --git a/x b/x
 -a
 +b
 """
-        check = 'check_patch "$dir/0002-mm.patch" 2 16'
+        check = 'check_patch "$scratch/0002-mm.patch" 2 16'
         self.file(patch, "0002-mm.patch")
         self.assertEqual(self.shell(check), (0, ""))
         for old, new in (("02/16", "02/15"), ("02/16", "02/17"), ("02/16", "03/16"), ("mm: a", "A"), ("From: A <a@b>\n", ""),

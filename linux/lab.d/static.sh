@@ -9,25 +9,35 @@
 # touched DIR [PATTERN]: the sources that the series is about, as far as DIR has them.
 touched() {
 	local file
-	while read -r file; do
+	patched | while read -r file; do
 		# shellcheck disable=SC2053 # a pattern is meant
 		if [[ $file == ${2:-*.[ch]} && -f $1/$file ]]; then echo "$file"; fi
-	done < <(patched)
+	done
+}
+
+# kernel_doc DIR LOG: what it says of files in DIR, whose names it reads. It ends with 0 whatever it says.
+kernel_doc() {
+	(cd "$1" && PYTHONDONTWRITEBYTECODE=1 xargs -d '\n' python3 "$tree/scripts/kernel-doc" -none -Wall) >"$2" 2>&1 ||
+		{ tail -n 15 "$2" >&2; return 1; }
 }
 
 # check_docs SRC: kernel-doc, which is quick, so `check` has it.
 check_docs() {
-	local work dir name=without failed=0
+	local work dir name=without failed=''
 	work=$(mktemp -d)
+	# It has to say something where there is something to be said.
+	printf '/**\n * f() - a parameter is not described\n */\nvoid f(int canary)\n{\n}\n' >"$work/canary.c"
+	if ! kernel_doc "$work" "$work/log" <<<canary.c || ! grep -q 'canary.*not described' "$work/log"; then
+		failed="kernel-doc does not notice a parameter that is not described"
+	fi
 	for dir in "$tree" "$1"; do
-		touched "$dir" | (cd "$dir" && PYTHONDONTWRITEBYTECODE=1 xargs -d '\n' \
-			python3 "$tree/scripts/kernel-doc" -none -Wall) >"$work/$name" 2>&1 || true
-		! grep -q Traceback "$work/$name" || { cat "$work/$name" >&2; rm -rf "$work"; die "kernel-doc does not run"; }
+		[[ -n $failed ]] || touched "$dir" | kernel_doc "$dir" "$work/$name" || failed="kernel-doc does not run"
 		name=with
 	done
-	python3 "$here/lab.d/messages.py" new "$work/without" "$tree" "$work/with" "$1" || failed=1
+	[[ -n $failed ]] || python3 "$here/lab.d/messages.py" new "$work/without" "$tree" "$work/with" "$1" ||
+		failed="kernel-doc has something new to say"
 	rm -rf "$work"
-	((failed == 0)) || die "kernel-doc has something new to say"
+	[[ -z $failed ]] || die "$failed"
 	say "kernel-doc: nothing about the series"
 }
 

@@ -217,7 +217,7 @@ hvo() {
 	prepare
 	guest_kernel hvo qemu hvo
 	local suite case log failed=0 swap_case=saturated_page_of_the_swap_cache_is_found
-	for suite in page_ref_users migrate_entry_count; do
+	for suite in page_ref_users migrate_entry_count filemap_short_read; do
 		log=$out/hvo-$suite.log
 		say "hvo: running $suite"
 		(guest_boot hvo "$log" 1200 \

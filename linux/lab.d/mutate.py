@@ -142,22 +142,23 @@ MUTANTS = {
     # What was copied is believed.
     "read-unchecked": (
         READ,
-        "if (copied && short_read_still_valid(mapping, seq)) {",
-        "if (copied) {",
+        "valid = valid && short_read_still_valid(mapping, seq);",
+        "",
     ),
     # A removal between the lookup and the first look at the counter is missed.
     "read-notes-late": (
         READ,
-        "\tpage = short_read_find(mapping, seq, pos, last_pos, &bytes);\n",
-        "\tpage = short_read_find(mapping, seq, pos, last_pos, &bytes);\n"
-        "\tseq = atomic_long_read_acquire(&mapping->removal_seq);\n",
+        "\t\tpage = short_read_find(mapping, seq, pos, last_pos);\n",
+        "\t\tpage = short_read_find(mapping, seq, pos, last_pos);\n"
+        "\t\tseq = atomic_long_read_acquire(&mapping->removal_seq);\n",
     ),
     # The part of the last page beyond the end of the file is handed out.
     "read-beyond-size": (
         READ,
-        "if (pos >= isize)\n\t\treturn 0;\n"
-        "\tbytes = min3(bytes, count, (size_t)min_t(loff_t, isize - pos, count));",
-        "bytes = min(bytes, count);",
+        "if (pos >= isize)\n\t\t\treturn 0;\n"
+        "\t\tbytes = min(PAGE_SIZE - offset_in_page(pos), count);\n"
+        "\t\tbytes = min_t(loff_t, bytes, isize - pos);",
+        "bytes = min(PAGE_SIZE - offset_in_page(pos), count);",
     ),
     # A page that is still being filled is served.
     "read-not-up-to-date": (
@@ -294,7 +295,7 @@ MUTANTS = {
     # Entries for a PMD, which user-mode Linux has not.
     "pmd-entry-copies-uncounted": (
         "mm/huge_memory.c",
-        "\tif (softleaf_is_migration(entry))\n"
+        "\tif (IS_ENABLED(CONFIG_MIGRATE_ENTRY_COUNT) && softleaf_is_migration(entry))\n"
         "\t\tmigrate_entry_copied(softleaf_to_folio(entry), HPAGE_PMD_NR);\n",
         "",
     ),
@@ -312,6 +313,30 @@ MUTANTS = {
         "mm/migrate.c",
         "nr_restored += HPAGE_PMD_NR;",
         "nr_restored++;",
+    ),
+    # Reads of large folios, which user-mode Linux has not. The end of the folio is
+    # believed, which a split overwrites before the counter moves.
+    "thp-read-beyond-its-page": (
+        READ,
+        "\t\tbytes = min(PAGE_SIZE - offset_in_page(pos), count);\n",
+        "\t\tbytes = min(((size_t)folio_large_nr_pages(page_folio(page)) << PAGE_SHIFT) -\n"
+        "\t\t\t    folio_page_idx(page_folio(page), page) * PAGE_SIZE - offset_in_page(pos), count);\n",
+    ),
+    "thp-read-of-poison": (
+        READ,
+        "if (READ_ONCE(page->flags.f) & __PG_HWPOISON)",
+        "if (0)",
+    ),
+    "thp-split-silent": (
+        "mm/huge_memory.c",
+        "\t\tif (mapping)\n\t\t\tmapping_note_removal(mapping);\n",
+        "",
+    ),
+    # Shared tails of HugeTLB folios stay read-only, and the late step of a put faults.
+    "tails-read-only": (
+        "mm/hugetlb_vmemmap.c",
+        "return IS_ENABLED(CONFIG_PAGE_REF_LOCK_BIT);",
+        "return false;",
     ),
     # Merging what has several owners, or without undoing what the split did.
     "merge-ignores-tags": (
@@ -365,17 +390,22 @@ MUTANTS = {
 SUITES = {HEADER: "page_ref*", SLOW: "page_ref*"}
 
 
+# Those that need huge pages, by the beginnings of their names, and the suites for them:
+# without the stress tests.
+IN_GUEST = {"pmd-": "migrate_entry_count", "thp-": "filemap_short_read", "tails-": "page_ref_users"}
+
+
 def in_guest(name):
-    return name.startswith("pmd-")
+    return any(name.startswith(begin) for begin in IN_GUEST)
 
 
 def suites(name):
     which = MUTANTS[name][0]
     if name.startswith("entr"):
         return "migrate_entry_count*"
-    # Without the stress test, which has no huge pages.
-    if in_guest(name):
-        return "migrate_entry_count"
+    for begin, suite in IN_GUEST.items():
+        if name.startswith(begin):
+            return suite
     if name.startswith("merge"):
         return "free_contig"
     return SUITES.get(which, "filemap_short_read")

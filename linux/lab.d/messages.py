@@ -14,10 +14,14 @@ import collections
 import re
 import sys
 
-# Of a compiler, sparse, coccinelle, kernel-doc and Sphinx. Notes, and the lines that a compiler shows,
-# belong to the message before them.
+# Of a compiler, sparse, coccinelle, kernel-doc and Sphinx. Notes, where a compiler is, and the lines that it
+# shows belong to a message beside them.
+PART = re.compile(r"^(?:\s*\d* \| |SCRIPT |In file included from | +(?:inlined )?from )|: note: |\b[Ii]n function ['`]")
 MESSAGE = re.compile(r"^(?:(?:Warning|Error|WARNING|ERROR): )?(?P<file>[\w./+-]+\.(?:[chS]|rst))"
                      r"(?P<place>:\d+(?:[:-]\d+)*):? (?P<text>.*)$")
+# What else complains: objtool, modpost, a linker, Sphinx of no line, a tool of itself.
+OTHER = re.compile(r"warning|error", re.I)
+FILE = re.compile(r"[\w./+-]+\.(?:[chSo]|ko|rst|cocci)\b")
 STYLE = re.compile(r"^(?:.*/)?(?P<patch>\d{4})-[^:]*:\d+: (?:ERROR|WARNING|CHECK):(?P<type>\w+): (?P<text>.*)$")
 
 
@@ -27,10 +31,18 @@ def messages(log, root):
     with open(log, errors="replace") as lines:
         for line in lines:
             line = line.rstrip().replace(root.rstrip("/") + "/", "")
-            match = MESSAGE.match(line)
-            if match and not match["text"].startswith("note:"):
-                text = re.sub(r"\blines? \d+(, \d+)*", "line", match["text"])
-                found[re.sub(r"^(\.\./)+src/", "", match["file"]), text].append(line)
+            if PART.search(line):
+                continue
+            if match := MESSAGE.match(line):
+                file, text = match["file"], match["text"]
+            elif OTHER.search(line):
+                file, text = (FILE.search(line) or [""])[0], line
+            else:
+                continue
+            text = re.sub(r"\blines? \d+(, \d+)*", "line", text)
+            # Where in a function, which objtool says.
+            text = re.sub(r"\+0x[0-9a-f]+", "", text)
+            found[re.sub(r"^(\.\./)+src/", "", file), text].append(line)
     return found
 
 

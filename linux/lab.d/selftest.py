@@ -509,6 +509,21 @@ class Checks(unittest.TestCase):
             code, said = self.new_messages(tree, more)
             self.assertEqual((code, said.count("NEW")), (1, 1), said)
 
+    def test_a_message_of_any_form_counts(self):
+        forms = ("mm/a.o: warning: objtool: f+0x12: unreachable instruction", "WARNING: modpost: missing MODULE_LICENSE() in mm/a.o",
+                 "ERROR: modpost: \"f\" [mm/a.ko] undefined!", "WARNING: a label is defined twice", "ld: mm/a.o: warning: x",
+                 "warning: line 140: should x be a metavariable?", "SyntaxError: invalid syntax", "make: *** [Makefile:1: x] Error 2")
+        for form in forms:
+            self.assertEqual(self.new_messages(form + "\n", form + "\n")[0], 0, form)
+            for without in ("", form.replace("mm/a", "mm/b") + "x\n"):
+                code, said = self.new_messages(without, form + "\n")
+                self.assertEqual((code, said.count("NEW")), (1, 1), said)
+            self.assertEqual(self.new_messages(form + "\n", f"{form}\n{form}\n")[0], 1, form)
+        self.assertEqual(self.new_messages(forms[0], forms[0].replace("0x12", "0x34"))[0], 0)
+        # What belongs to a message beside it, or to none.
+        self.assertEqual(self.new_messages("", "SCRIPT scripts/error.cocci\n  12 |   error(1);\n     |   ^~~ error\n"
+                                           "mm/error.c: In function 'f':\n    inlined from 'error' at mm/error.c:7:1:\n")[0], 0)
+
     def test_style_is_what_the_list_has(self):
         log = ("/x/0003-mm-a.patch:5: WARNING:VOLATILE: a\n/x/0003-mm-a.patch:9: WARNING:VOLATILE: a\n"
                "0011-mm-b.patch:1: CHECK:LONG_LINE: b\n")

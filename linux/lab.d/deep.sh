@@ -80,6 +80,11 @@ deep_guest() {
 	return "$failed"
 }
 
+# deep_random LOG: the random caller alone; what it found is in there.
+deep_random() {
+	deep_boot deep-all "$1" 1200 "$out/deep-mutant.cpio" lab_no_moves=1 oops=panic page_poison=1 || true
+}
+
 # The random caller in kernels that are broken on purpose.
 deep_broken() {
 	local mutate=$here/lab.d/mutate.py dir=$out/qemu-deep-all name log survived=0 names=() one
@@ -95,6 +100,13 @@ deep_broken() {
 	((${#names[@]})) || die "no mutant is called $only: python3 $mutate list"
 	echo "./random $deep_seed $deep_seconds 6 calm" >"$out/guest/selftests.list"
 	guest_pack "$out/deep-mutant.cpio"
+	# What is noticed is the mutant's fault, then. Without --only it has just passed.
+	if [[ $only != '*' ]]; then
+		say "deep: the whole kernel"
+		deep_random "$out/deep-whole.log"
+		python3 "$here/lab.d/ktap.py" whole "$out/deep-whole.log" ||
+			die "the whole kernel does not pass, see $out/deep-whole.log"
+	fi
 	break_sources "$dir"
 	trap 'make_whole; kill "${guests[@]}" 2>/dev/null || true' EXIT
 	for name in "${names[@]}"; do
@@ -102,7 +114,7 @@ deep_broken() {
 		python3 "$mutate" apply "$name" "$out/src" "$out/mutants/header.h" >/dev/null
 		guest_make "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
 		say "deep: mutant $name"
-		deep_boot deep-all "$log" 1200 "$out/deep-mutant.cpio" lab_no_moves=1 oops=panic page_poison=1 || true
+		deep_random "$log"
 		python3 "$here/lab.d/ktap.py" noticed "$log" || survived=$((survived + 1))
 		make_whole
 	done

@@ -5,8 +5,10 @@
     ktap.py results LOG            one line a case: RESULT SUITE CASE
     ktap.py summary LOG            counts; fails on a failed case, or a report of
                                    a lock, a bad page or a bug in the console
+    ktap.py ran LOG TREE SRC       fails unless each suite of mm/tests was run that SRC has and
+                                   TREE has not, though its slow cases may be left out
     ktap.py compare OFF ON         fails if a case got worse, is gone, or fails though
-                                   only ON has it
+                                   only ON has it, or if they have no case in common
     ktap.py caught LOG             for mutants: fails unless a case failed, or the
                                    kernel complained
     ktap.py guest LOG              as results, of the selftests in a QEMU guest, and to
@@ -15,12 +17,16 @@
                                    its kernel complained, or a case of the selftests of
                                    migration did not pass; else what failed is for compare
     ktap.py deep LOG               as guest, and the random caller has to have passed, too
+    ktap.py whole LOG              for the kernel that mutants are made from: fails unless the
+                                   random caller has passed, and nobody complained
     ktap.py noticed LOG            for mutants: fails unless the random caller found something
                                    wrong, or the kernel complained
     ktap.py kcsan LOG NAMES        results, and the data races that were reported; fails
                                    on a failed case, another complaint, or a race in one
                                    of NAMES (touched.py) that is not known
 """
+import glob
+import os
 import re
 import sys
 
@@ -99,6 +105,33 @@ def summary(log):
     return 1 if not found or "fail" in found.values() or bad else 0
 
 
+def suites_of(tree, src):
+    """Of the suites that a series brings: name -> has it a case that is not slow?"""
+    found = {}
+    for path in glob.glob(os.path.join(src, "mm/tests/*.c")):
+        if os.path.exists(os.path.join(tree, os.path.relpath(path, src))):
+            continue
+        with open(path) as source:
+            text = source.read()
+        for suite in re.findall(r"struct kunit_suite \w+ = \{(.*?)\n\};", text, re.DOTALL):
+            array = re.search(r"\.test_cases\s*=\s*(\w+)", suite)[1]
+            rows = re.search(rf"struct kunit_case {array}\[\] = \{{(.*?)\n\}};", text, re.DOTALL)[1]
+            found[re.search(r'\.name\s*=\s*"(\w+)"', suite)[1]] = any(
+                "SLOW" not in row for row in re.findall(r"KUNIT_CASE\w*\([^)]*\)", rows))
+    return found
+
+
+def ran(log, tree, src):
+    results = {}
+    for (suite, _), result in cases(log).items():
+        results.setdefault(suite, set()).add(result)
+    missing = [suite for suite, has_quick in sorted(suites_of(tree, src).items())
+               if suite not in results or has_quick and "pass" not in results[suite]]
+    for suite in missing:
+        print(f"        NOT RUN {suite}")
+    return 1 if missing else 0
+
+
 def compare(off, on):
     def load(path):
         with open(path) as lines:
@@ -121,7 +154,7 @@ def compare(off, on):
         print(f"        GONE {' '.join(key)}")
     print(f"        {len(both)} cases with the options off and on: {len(worse)} worse, {len(gone)} gone; "
           f"{len(after.keys() - before.keys())} only with them on")
-    return 1 if worse or gone else 0
+    return 1 if worse or gone or not both else 0
 
 
 def caught(log):
@@ -238,20 +271,36 @@ def deep(log):
     return guest(log, (("migration", MIGRATION), ("random calls", RANDOM)))
 
 
-def noticed(log):
-    """The kernel's log is printed at the end, so what is first may be either."""
-    said, done = [], False
+def complaints(log):
+    """What was said to be wrong, and which tests ended how, the guest as a whole among them.
+    The kernel's log is printed at the end, so what is first may be either."""
+    said, ended = [], {}
     with open(log, errors="replace") as file:
         lines = file.readlines()
         for i, line in enumerate(lines):
             line = line.strip()
             if line.startswith(("WRONG ", "HUNG ")) or is_trouble(lines, i):
                 said.append(line)
-            done |= line == "GUEST done"
+            elif match := GUEST_TEST.match(line):
+                ended[match[1]] = match[2]
+            elif line == "GUEST done":
+                ended["GUEST"] = "pass"
     for line in said[:3]:
         print(f"        {line[:200]}")
+    return said, ended
+
+
+def whole(log):
+    said, ended = complaints(log)
+    passed = [test for test, result in ended.items() if RANDOM.match(test) and result == "pass"]
+    print(f"        {', '.join(passed) or 'no random caller'} passed" + ("" if "GUEST" in ended else "; it did not reach its end"))
+    return 0 if passed and set(ended.values()) == {"pass"} and "GUEST" in ended and not said else 1
+
+
+def noticed(log):
+    said, ended = complaints(log)
     if not said:
-        print("        SURVIVED" if done else "        NOT SHOWN: it did not reach its end, and nothing was said to be wrong")
+        print("        SURVIVED" if "GUEST" in ended else "        NOT SHOWN: it did not reach its end, and nothing was said to be wrong")
     return 0 if said else 1
 
 
@@ -333,8 +382,8 @@ def kcsan(log, names):
 
 
 if __name__ == "__main__":
-    command = {"results": results, "summary": summary, "compare": compare, "caught": caught,
-               "guest": guest, "deep": deep, "noticed": noticed, "kcsan": kcsan}
+    command = {"results": results, "summary": summary, "ran": ran, "compare": compare, "caught": caught,
+               "guest": guest, "deep": deep, "whole": whole, "noticed": noticed, "kcsan": kcsan}
     if len(sys.argv) < 3 or sys.argv[1] not in command:
         sys.exit(__doc__)
     sys.exit(command[sys.argv[1]](*sys.argv[2:]))

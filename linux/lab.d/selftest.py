@@ -269,6 +269,8 @@ class Checks(unittest.TestCase):
                    off.replace("fail s c", "signal-11 s c"), off + "fail s d\n",
                    off.replace("pass s a\n", "")):
             self.assertEqual(self.run_on(ktap.compare, off, on)[0], 1, on)
+        for before, after in (("", ""), ("", off), (off, "")):
+            self.assertEqual(self.run_on(ktap.compare, before, after)[0], 1)
 
     def test_what_is_unsteady_with_the_options_off_is_no_measure(self):
         log = GUEST.replace("rmap fail", "rmap pass").replace("rmap not ok 2", "rmap ok 2")
@@ -343,6 +345,54 @@ class Checks(unittest.TestCase):
         for text, word in ((GUEST, "SURVIVED"), (GUEST.replace("GUEST done", ""), "NOT SHOWN"), ("", "NOT SHOWN")):
             code, said = self.run_on(ktap.noticed, text)
             self.assertEqual((code, word in said), (1, True), text)
+
+    def test_the_whole_kernel_passes_before_mutants(self):
+        calls = "SELFTEST random_1_120_6_calm pass, 121 s\nCASE random_1_120_6_calm ok 1 random calm\n"
+        log = calls + "GUEST done\n"
+        self.assertEqual(self.run_on(ktap.whole, log)[0], 0)
+        for text in ("", calls, "GUEST done\n", log.replace("pass", "fail"), log + "WRONG seed 1 caller 0 step 3 mbind: x\n",
+                     log + "BUG: KASAN: use-after-free\n", log + "SELFTEST cow fail, 1 s\n", log.replace("random", "cow")):
+            self.assertEqual(self.run_on(ktap.whole, text)[0], 1, text)
+
+    def test_the_suites_of_a_series_were_run(self):
+        source = """\
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(slow),
+	KUNIT_CASE(quick),
+	{}
+};
+
+static struct kunit_case stress_cases[] = {
+	KUNIT_CASE_PARAM_ATTR(slow, gen_params,
+			      { .speed = KUNIT_SPEED_SLOW }),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name		= "page_ref",
+	.test_cases	= cases,
+};
+
+static struct kunit_suite stress = {
+	.name = "page_ref_stress",
+	.test_cases = stress_cases,
+};
+"""
+        log = KUNIT + "    # Subtest: page_ref_stress\n    ok 1 slow # SKIP \nok 2 page_ref_stress # SKIP \n"
+        self.file(source, "src/mm/tests/a.c")
+        self.file(source.replace("page_ref", "of_the_tree"), "src/mm/tests/b.c")
+        self.file("", "tree/mm/tests/b.c")
+
+        def check(log):
+            return ktap.ran(log, os.path.join(self.dir, "tree"), os.path.join(self.dir, "src"))
+
+        self.assertEqual(self.run_on(check, log), (0, ""))
+        for text in ("", KUNIT, log.replace(": page_ref\n", ": slub\n"), log.replace("ok 1 first", "ok 1 first # SKIP")
+                     .replace("ok 3 third", "ok 3 third # SKIP").replace("ok 1 a", "").replace("ok 2 b", "")):
+            code, said = self.run_on(check, text)
+            self.assertEqual((code, "NOT RUN page_ref" in said), (1, True), text)
+        os.remove(os.path.join(self.dir, "src/mm/tests/a.c"))
+        self.assertEqual(self.run_on(check, ""), (0, ""))
 
     def test_what_lockdep_says_of_7_3_itself_is_known(self):
         said = ("WARNING: possible circular locking dependency detected\n7.3.4 #6 Not tainted\n---\n"

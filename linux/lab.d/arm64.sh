@@ -14,15 +14,6 @@ arm64_cases=(moved_area_is_found entry_for_a_pmd_is_restored/copied-original-spl
 	part_of_an_entry_for_a_pmd_is_unmapped undone_migration_restores_entries_for_a_pmd
 	poisoned_page_is_not_handed_out a_poisoned_page_is_not_touched)
 
-# arm64_make DIR ARGS...
-arm64_make() {
-	local dir=$1 cc=aarch64-linux-gnu-gcc hostcc=gcc
-	shift
-	if command -v ccache >/dev/null; then cc="ccache $cc" hostcc='ccache gcc'; fi
-	make -s -C "$out/src" ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- CC="$cc" HOSTCC="$hostcc" \
-		O="$dir" -j"$jobs" "$@"
-}
-
 # The kernel of the guests, with the options on.
 arm64_kernel() {
 	local dir=$out/qemu-arm64
@@ -31,18 +22,8 @@ arm64_kernel() {
 		cat "$here/configs/arm64.config"
 		option_of all
 	} >"$dir/lab.config"
-	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
-		arm64_make "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
-			build_failed "configuring qemu-arm64 failed" "$dir/build.log"
-		cp "$dir/lab.config" "$dir/lab.config.used"
-	fi
-	need_config "$dir"
-	say "arm64: building the guests' kernel"
-	rm -f "$dir/built"
-	arm64_make "$dir" Image >"$dir/build.log" 2>&1 ||
-		build_failed "building qemu-arm64 failed" "$dir/build.log"
+	build_kernel arm64 "$dir" Image
 	! grep -q 'warning:' "$dir/build.log" || build_failed "qemu-arm64 has warnings" "$dir/build.log"
-	set_built "$dir"
 }
 
 # arm64_boot CPU LOG SECONDS ARGS...: the serial console goes to LOG.
@@ -65,8 +46,7 @@ arm64_guest() {
 		say "arm64: $cpu, $suite"
 		arm64_boot "$cpu" "$one" 1200 "${debugging[@]}" \
 			"kunit.filter_glob=$suite" kunit_shutdown=reboot
-		grep -aq 'reboot: Restarting system' "$one" ||
-			{ tail -n 15 "$one" >&2; die "the guest did not reach its end, see $one"; }
+		must_end "$one" 'reboot: Restarting system' 'the guest'
 		cat "$one" >>"$log"
 	done
 	if grep -aq 'CPU features: detected: LSE atomic instructions' "$log"; then has_lse=yes; fi
@@ -96,11 +76,8 @@ arm64_assembly() {
 		BLOCK BLK_DEV BLK_DEV_RAM TRANSPARENT_HUGEPAGE HUGETLBFS MEMORY_FAILURE \
 		MEMORY_HOTPLUG MEMORY_HOTREMOVE ZONE_DEVICE DAX FS_DAX CMA \
 		COMPACTION MIGRATION KSM SPARSEMEM_VMEMMAP PAGE_REF_BENCH NILFS2_FS SWAP >"$dir/lab.config"
-	{
-		arm64_make "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig &&
-			arm64_make "$dir" prepare
-	} >"$dir/build.log" 2>&1 || build_failed "configuring for arm64 failed" "$dir/build.log"
-	arm64_make "$dir" mm/ fs/dax.o fs/nilfs2/ drivers/block/ >>"$dir/build.log" 2>&1 ||
+	configure arm64 "$out/src" "$dir"
+	kbuild arm64 "$out/src" "$dir" mm/ fs/dax.o fs/nilfs2/ drivers/block/ >"$dir/build.log" 2>&1 ||
 		build_failed "building for arm64 failed" "$dir/build.log"
 	! grep -q 'warning:' "$dir/build.log" || build_failed "arm64 has warnings" "$dir/build.log"
 	say "arm64: $(find "$dir/mm" "$dir/fs" "$dir/drivers" -name '*.o' | wc -l) objects, no warning"

@@ -64,8 +64,7 @@ deep_suites() {
 	say "deep: the suites, $variant"
 	(guest_boot "$variant" "$log" 2400 \
 		-append "console=ttyS0 numa=fake=2 reboot=t panic=-1 hugepages=16 page_owner=on kunit_shutdown=reboot") || true
-	grep -aq 'reboot: Restarting system' "$log" ||
-		{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
+	must_end "$log" 'reboot: Restarting system' 'the guest'
 	python3 "$here/lab.d/ktap.py" results "$log" >"$out/$variant-suites.results" || return 1
 	python3 "$here/lab.d/ktap.py" summary "$log"
 }
@@ -87,8 +86,9 @@ deep_random() {
 
 # The random caller in kernels that are broken on purpose.
 deep_broken() {
-	local mutate=$here/lab.d/mutate.py dir=$out/qemu-deep-all name log survived=0 names=() one
-	for name in $(python3 "$mutate" list-in-place); do
+	local mutate=$here/lab.d/mutate.py dir=$out/qemu-deep-all name log survived=0 names=() one list
+	list=$(python3 "$mutate" list-in-place)
+	for name in $list; do
 		for one in "${deep_mutants[@]}"; do
 			# shellcheck disable=SC2053 # a pattern is meant
 			if [[ $only == '*' && $name == "$one" ]] || [[ $only != '*' && $name == $only ]]; then
@@ -112,7 +112,7 @@ deep_broken() {
 	for name in "${names[@]}"; do
 		log=$out/deep-$name.log
 		python3 "$mutate" apply "$name" "$out/src" "$out/mutants/header.h" >/dev/null
-		guest_make "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
+		kbuild x86_64 "$out/src" "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
 		say "deep: mutant $name"
 		deep_random "$log"
 		python3 "$here/lab.d/ktap.py" noticed "$log" || survived=$((survived + 1))

@@ -24,14 +24,6 @@ selftests=(compaction_test cow droppable guard-regions gup_longterm
 # Those that take a minute and more when they are emulated. `all` leaves them out.
 slow_selftests=(folio_split_race_test uffd-unit-tests)
 
-# guest_make DIR ARGS...
-guest_make() {
-	local dir=$1 cc=gcc
-	shift
-	if command -v ccache >/dev/null; then cc='ccache gcc'; fi
-	make -s -C "$out/src" ARCH=x86_64 O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs" "$@"
-}
-
 # guest_kernel VARIANT CONFIG...: a kernel for QEMU in qemu-VARIANT
 guest_kernel() {
 	local variant=$1 dir=$out/qemu-$1 file like=off
@@ -48,17 +40,7 @@ guest_kernel() {
 		# There is something to look for only with the options on.
 		if [[ $variant == deep-all || $variant == hvo ]]; then echo CONFIG_MIGRATE_ENTRY_COUNT_DEBUG=y; fi
 	} >"$dir/lab.config"
-	if ! cmp -s "$dir/lab.config" "$dir/lab.config.used"; then
-		guest_make "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig >"$dir/build.log" 2>&1 ||
-			build_failed "configuring qemu-$variant failed" "$dir/build.log"
-		cp "$dir/lab.config" "$dir/lab.config.used"
-	fi
-	say "qemu: building $variant"
-	rm -f "$dir/built"
-	guest_make "$dir" bzImage >"$dir/build.log" 2>&1 ||
-		build_failed "building qemu-$variant failed" "$dir/build.log"
-	need_config "$dir"
-	set_built "$dir"
+	build_kernel x86_64 "$dir" bzImage
 }
 
 # guest_selftest DIR NAME TO: builds one.
@@ -79,7 +61,7 @@ guest_files() {
 	local selftests=("${selftests[@]}" "${slow_selftests[@]}")
 	rm -rf "$root"
 	mkdir -p "$root/selftests" "$out/guest-headers"
-	make -s -C "$out/src" ARCH=x86_64 O="$out/guest-headers" \
+	kbuild x86_64 "$out/src" "$out/guest-headers" \
 		INSTALL_HDR_PATH="$out/guest-headers/usr" headers_install >/dev/null 2>&1 ||
 		die "the kernel's headers cannot be installed"
 	touch "$out/guest-headers/local_config.h_gen"
@@ -108,8 +90,7 @@ guest_init() { gcc -O2 -Wall -Werror -static -o "$1/init" "$here/lab.d/guest.c";
 # What the guests' kernels are built with, and run by.
 need_guest() {
 	need qemu-system-x86_64 qemu-system-x86 gcc gcc
-	echo '#include <gelf.h>' | gcc -E -x c - >/dev/null 2>&1 ||
-		die "libelf is missing: apt-get install libelf-dev"
+	need_libelf
 }
 
 # What their programs are.
@@ -201,8 +182,7 @@ kcsan() {
 			die "the guest has one processor, see $out/kcsan-one.log"
 		! grep -aqE 'allocation profiling is (not supported|disabled)|page_owner is disabled' "$out/kcsan-one.log" ||
 			die "the guest has no allocation tags, or no page owners, see $out/kcsan-one.log"
-		grep -aq 'reboot: Restarting system' "$out/kcsan-one.log" ||
-			{ tail -n 15 "$out/kcsan-one.log" >&2; die "the guest did not reach its end, see $out/kcsan-one.log"; }
+		must_end "$out/kcsan-one.log" 'reboot: Restarting system' 'the guest'
 		cat "$out/kcsan-one.log" >>"$log"
 	done
 	python3 "$here/lab.d/ktap.py" kcsan "$log" "$out/kcsan.ours" || die "kcsan failed"
@@ -222,8 +202,7 @@ hvo() {
 		say "hvo: running $suite"
 		(guest_boot hvo "$log" 1200 \
 			-append "console=ttyS0 reboot=t panic=-1 hugepages=16 kunit.filter_glob=$suite kunit_shutdown=reboot") || true
-		grep -aq 'reboot: Restarting system' "$log" ||
-			{ tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
+		must_end "$log" 'reboot: Restarting system' 'the guest'
 		python3 "$here/lab.d/ktap.py" summary "$log" || failed=1
 	done
 	# With swap space, which a program gives the kernel. A case that was skipped once is not run again.
@@ -234,7 +213,7 @@ hvo() {
 	guest_pack "$out/hvo-guest.cpio" "$out/hvo-guest"
 	(guest_boot hvo "$log" 1200 -initrd "$out/hvo-guest.cpio" \
 		-append "console=ttyS0 reboot=t panic=-1 brd.rd_size=65536 kunit.autorun=0 kunit.filter_glob=page_ref_users.$swap_case lab_suite=page_ref_users lab_no_moves=1") || true
-	grep -aq '^GUEST done' "$log" || { tail -n 15 "$log" >&2; die "the guest did not reach its end, see $log"; }
+	must_end "$log" '^GUEST done' 'the guest'
 	python3 "$here/lab.d/ktap.py" summary "$log" || failed=1
 	grep -aqE "^ {4,}(not )?ok [0-9]+ $swap_case.?\$" "$log" || die "$swap_case was not run, see $log"
 	for case in late_step_of_a_put_meets_a_shared_tail failed_try_leaves_a_shared_tail_alone \
@@ -249,10 +228,11 @@ hvo() {
 
 # mutants_in_guest NAME...: as in user-mode Linux, in the kernel of `hvo`.
 mutants_in_guest() {
-	local dir=$out/qemu-hvo work=$out/mutants name glob
+	local dir=$out/qemu-hvo work=$out/mutants name glob globs
 	need_guest
 	guest_kernel hvo qemu hvo
-	for glob in $(for name in "$@"; do python3 "$here/lab.d/mutate.py" suites "$name"; done | sort -u); do
+	globs=$(suites_of_mutants "$@")
+	for glob in $globs; do
 		say "mutants: the whole kernel in QEMU, $glob"
 		mutant_in_guest "$work/whole.log" "$glob"
 		python3 "$here/lab.d/ktap.py" summary "$work/whole.log" ||
@@ -261,7 +241,7 @@ mutants_in_guest() {
 	break_sources "$dir"
 	for name in "$@"; do
 		glob=$(python3 "$here/lab.d/mutate.py" apply "$name" "$out/src" "$work/header.h")
-		guest_make "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
+		kbuild x86_64 "$out/src" "$dir" bzImage >"$dir/mutant.log" 2>&1 || build_failed "$name does not build" "$dir/mutant.log"
 		say "mutant: $name"
 		mutant_in_guest "$work/$name.log" "$glob"
 		count_mutant "$name"

@@ -9,12 +9,13 @@
 # of preemption. It says nothing of what an instruction costs, nor of a second processor.
 
 instructions_boot() {
-	local module=$1_bench variant=$2 log=$out/instructions/$1-$2.log
+	local module=$1_bench variant=$2 log=$out/instructions/$1-$2.log what=''
+	if [[ $1 == page_ref ]]; then what="$module.only=$only"; fi
 	# shellcheck disable=SC2034 # of guest_boot
 	local accelerator=tcg,thread=single processors=1
 	say "instructions: $1, $2"
 	(guest_boot "count-$variant" "$log" 3000 -icount shift=0,sleep=off \
-		-append "console=ttyS0 quiet loglevel=7 tsc=reliable reboot=t panic=-1 $module.run=1 $module.seconds_ms=$round_ms $module.rounds=3") || true
+		-append "console=ttyS0 quiet loglevel=7 tsc=reliable reboot=t panic=-1 $module.run=1 $module.seconds_ms=$round_ms $module.rounds=3 $what") || true
 	bench_lines "$log" >>"$out/instructions.jsonl"
 }
 

@@ -628,6 +628,33 @@ for name in sys.argv[3:]:
             self.assertEqual((code, "lab: kernel-doc" in said), (1, True), said)
         self.assertEqual(self.shell(script.replace("cp ", ": "), series="")[0], 1)
 
+    def test_an_option_that_is_not_honoured_is_refused(self):
+        def lab(*words):
+            done = subprocess.run([LAB, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+                                  env={**os.environ, "LAB_OUT": os.path.join(self.dir, "out"), "LAB_TREE": self.dir})
+            return done.returncode, done.stdout
+
+        usage = lab("help")
+        self.assertEqual((usage[0], "usage: " in usage[1]), (0, True))
+        for words in ((), ("--help",), ("bench", "--help"), ("mails", "-h"), ("mutants", "--only", "x", "--help")):
+            self.assertEqual(lab(*words), usage)
+        for words in (("no-such",), ("mails", "--only", "x"), ("mails", "--round-ms", "5"), ("instructions", "--boots", "1"),
+                      ("check", "--out", "x"), ("bench", "--no-such", "x"), ("bench", "x"), ("bench", "--boots"), ("bench", "--seed", "1"),
+                      ("help", "--out", "x"), ("bench", "--only", "x", "--benchmark", "free*"), ("test", "tree", "x")):
+            code, said = lab(*words)
+            self.assertEqual((code, said.count("\n") == 1), (2, words != ("no-such",)), said)
+        # These go on to look for the tree, in which nothing is.
+        for words in (("mutants", "--only", "x", "--realtime", "no"), ("mails", "--boots", "1"), ("test", "--barriers", "x86"),
+                      ("instructions", "--round-ms", "5", "--only", "x", "--benchmark", "page*"), ("each", "--jobs", "1")):
+            code, said = lab(*words)
+            self.assertEqual((code, "takes no" in said), (1, False), said)
+
+    def test_a_pipe_fails_with_its_first_command(self):
+        self.assertEqual(self.shell("suites_of_mutants no-reset no-limit read-unchecked"), (0, "filemap_short_read\npage_ref*\n"))
+        for script in ("globs=$(suites_of_mutants no-reset no-such)", "patches() { echo none; }; touched . | cat",
+                       "patches() { echo none; }; stamp=; need_stamp"):
+            self.assertNotEqual(self.shell(script + "; echo on")[0], 0, script)
+
     def test_a_patch_has_a_form(self):
         patch = """\
 From 1 Mon Sep 17 00:00:00 2001

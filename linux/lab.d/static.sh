@@ -68,18 +68,9 @@ static_configure() {
 	mkdir -p "$dir"
 	for file in "$@"; do cat "$here/configs/$file.config"; done >"$dir/lab.config"
 	if [[ $arch != i386 ]]; then option_of all "$src" >>"$dir/lab.config"; fi
-	{
-		static_make "$arch" "$src" "$dir" KCONFIG_ALLCONFIG="$dir/lab.config" allnoconfig &&
-			static_make "$arch" "$src" "$dir" prepare
-	} >"$dir/build.log" 2>&1 || build_failed "configuring $(basename "$dir") failed" "$dir/build.log"
-}
-
-# static_make ARCH SRC DIR ARGS...
-static_make() {
-	local arch=$1 src=$2 dir=$3 cc=gcc
-	shift 3
-	if command -v ccache >/dev/null; then cc='ccache gcc'; fi
-	PYTHONDONTWRITEBYTECODE=1 make -s -C "$src" ARCH="$arch" O="$dir" CC="$cc" HOSTCC="$cc" -j"$jobs" "$@"
+	configure "$arch" "$src" "$dir"
+	kbuild "$arch" "$src" "$dir" prepare >"$dir/build.log" 2>&1 ||
+		build_failed "preparing $(basename "$dir") failed" "$dir/build.log"
 }
 
 # static_objects SRC: those of the C files of the series, as far as SRC has them.
@@ -107,7 +98,7 @@ static_warnings() {
 		static_objects "$src"
 		say "static: ${#objects[@]} objects with W=1, $name the series"
 		(cd "$dir" && rm -f "${objects[@]}")
-		static_make x86_64 "$src" "$dir" W=1 "${objects[@]}" >"$log" 2>&1 ||
+		kbuild x86_64 "$src" "$dir" W=1 "${objects[@]}" >"$log" 2>&1 ||
 			build_failed "building $name the series with W=1 failed" "$log"
 		name=with
 	done
@@ -123,7 +114,7 @@ static_sparse() {
 		log=$out/static/sparse-$name.log
 		static_objects "$src"
 		say "static: sparse, $name the series"
-		static_make x86_64 "$src" "$out/static/$name" W=1 C=2 CHECK="$check -fmax-warnings=unlimited" "${objects[@]}" \
+		kbuild x86_64 "$src" "$out/static/$name" W=1 C=2 CHECK="$check -fmax-warnings=unlimited" "${objects[@]}" \
 			>"$log" 2>&1 || build_failed "sparse failed" "$log"
 		name=with
 	done
@@ -136,7 +127,7 @@ static_i386() {
 	static_configure i386 "$out/src" "$dir" i386
 	need_config "$dir"
 	say "static: building mm and nilfs2 for i386"
-	static_make i386 "$out/src" "$dir" mm/ fs/nilfs2/ >"$dir/build.log" 2>&1 ||
+	kbuild i386 "$out/src" "$dir" mm/ fs/nilfs2/ >"$dir/build.log" 2>&1 ||
 		build_failed "building for i386 failed" "$dir/build.log"
 	! grep -q 'warning:' "$dir/build.log" || build_failed "i386 has warnings" "$dir/build.log"
 	say "static: $(find "$dir/mm" "$dir/fs" -name '*.o' | wc -l) objects for i386, no warning"
@@ -168,10 +159,10 @@ static_coccinelle() {
 	for name in without with; do
 		src=$tree
 		[[ $name == without ]] || src=$out/src
-		while read -r file; do
+		touched "$src" | while read -r file; do
 			mkdir -p "$work/$name/$(dirname "$file")"
 			cp "$src/$file" "$work/$name/$file"
-		done < <(touched "$src")
+		done
 	done
 	while read -r file; do
 		requires=$(sed -nE 's,^// *Requires: *,,p' "$tree/$file")
@@ -182,6 +173,7 @@ static_coccinelle() {
 			scripts+=("$file")
 		fi
 	done < <(cd "$tree" && find scripts/coccinelle -name '*.cocci' | sort)
+	((${#scripts[@]})) || die "$tree has no script of coccinelle's"
 	say "static: ${#scripts[@]} scripts of coccinelle"
 	coccinelle_on "$work/with" "$work/with.log" "${scripts[@]}"
 	# Only those that had something to say are asked what they say without the series.

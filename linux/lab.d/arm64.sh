@@ -12,7 +12,8 @@ arm64_suites=(migrate_entry_count migrate_entry_count_stress free_contig filemap
 # What user-mode Linux has not, and a test would leave out where it is missing.
 arm64_cases=(moved_area_is_found entry_for_a_pmd_is_restored/copied-original-split
 	part_of_an_entry_for_a_pmd_is_unmapped undone_migration_restores_entries_for_a_pmd
-	poisoned_page_is_not_handed_out a_poisoned_page_is_not_touched)
+	poisoned_page_is_not_handed_out a_poisoned_page_is_not_touched
+	a_folio_ends_where_it_ends a_poisoned_page_of_a_large_folio_is_not_touched)
 
 # The kernel of the guests, with the options on.
 arm64_kernel() {

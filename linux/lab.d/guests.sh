@@ -218,8 +218,9 @@ hvo() {
 	grep -aqE "^ {4,}(not )?ok [0-9]+ $swap_case.?\$" "$log" || die "$swap_case was not run, see $log"
 	for case in late_step_of_a_put_meets_a_shared_tail failed_try_leaves_a_shared_tail_alone \
 		folio_is_optimised_with_cpus_locked entry_for_a_pmd_is_restored copied-original-split \
-		part_of_an_entry_for_a_pmd_is_unmapped undone_migration_restores_entries_for_a_pmd; do
-		cat "$out/hvo-page_ref_users.log" "$out/hvo-migrate_entry_count.log" |
+		part_of_an_entry_for_a_pmd_is_unmapped undone_migration_restores_entries_for_a_pmd \
+		a_folio_ends_where_it_ends a_poisoned_page_of_a_large_folio_is_not_touched; do
+		cat "$out"/hvo-{page_ref_users,migrate_entry_count,filemap_short_read}.log |
 			grep -aqE "^ {4,}(not )?ok [0-9]+ $case.?\$" || die "$case was not run, see $out/hvo-*.log"
 	done
 	((failed == 0)) || die "tests failed"

@@ -628,6 +628,28 @@ for name in sys.argv[3:]:
             self.assertEqual((code, "lab: kernel-doc" in said), (1, True), said)
         self.assertEqual(self.shell(script.replace("cp ", ": "), series="")[0], 1)
 
+    def test_coccinelle_runs_but_for_what_wants_ocaml(self):
+        """A script of this one is what it ends with."""
+        script = 'cocci=$tree/scripts/coccinelle; mkdir -p "$cocci/api" "$tree/mm" "$out/src/mm"\n' \
+            'printf "#!/bin/sh\\n%s\\n" "$spatch" >"$scratch/spatch"; chmod +x "$scratch/spatch"; PATH=$scratch:$PATH\n' \
+            'echo "--- a/mm/x.c" >"$scratch/patch"; touch "$tree/mm/x.c" "$out/src/mm/x.c"\n' \
+            'for name in $runs; do printf "virtual report\\nexit 0\\n" >"$cocci/$name.cocci"; done\n' \
+            'for name in $fails; do printf "virtual report\\nexit 255\\n" >"$cocci/$name.cocci"; done\n' \
+            'static_coccinelle; echo "left out: ${left_out[*]}"'
+        spatch = '[ "$1" != --version ] || { echo spatch version 1.1.1; exit; }; while [ "$1" != --cocci-file ]; do shift; done\n' \
+            'case $2 in *says*) echo "$PWD/x.c:1:1: WARNING: x";; esac; $(tail -n 1 "$2")'
+        ocaml = "api/check_bq27xxx_data"
+        for runs, fails, code, what in (("api/a api/b", "", 0, "left out: \n"), ("api/a", ocaml, 0, f"left out: scripts/coccinelle/{ocaml}.cocci\n"),
+                                        ("api/a", "api/b", 1, "api/b.cocci of coccinelle does not run"), ("", "", 1, "has no script"),
+                                        ("api/says", "", 0, "left out: \n")):
+            done, said = self.shell(script, runs=runs, fails=fails, spatch=spatch)
+            self.assertEqual((done, what in said), (code, True), said)
+
+    def test_what_is_missing_is_skipped_and_said(self):
+        code, said = self.shell('if skipped_without no-such-tool a-package "a tool"; then echo "yes, ${left_out[*]}"; fi')
+        self.assertEqual((code, "a-package" in said, said.endswith("\nyes, a tool\n")), (0, True, True), said)
+        self.assertEqual(self.shell('if skipped_without sh dash sh; then echo yes; fi; echo "${left_out[*]}"'), (0, "\n"))
+
     def test_an_option_that_is_not_honoured_is_refused(self):
         def lab(*words):
             done = subprocess.run([LAB, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",

@@ -722,15 +722,17 @@ diff --git a/x b/x
         self.assertNotIn("missed", self.tables(self.lines(40)))
         said = self.tables(self.lines(1.05))
         self.assertIn("| missed |", said)
-        self.assertIn("| 1.050 | 1.050 (1.050 to 1.050) | met |", said)
+        self.assertIn("| 1.050 | 1.050 (1.050 to 1.050) | fastest | met |", said)
         self.assertIn(f"\n{sum(least <= 1.05 for _, least, _ in tables.TARGETS)} of {len(tables.TARGETS)} targets met\n", said)
         # The medians count as little as one round that is faster than all others.
         rows = self.lines(2)
         for row in rows:
-            if row["case"] == "one-count" and row["engine"] == "on":
-                row["max"] /= 1.6
+            if row["case"] in ("alloc-free", "one-count") and row["engine"] == "on":
+                row["max"] /= 2.5
         said = self.tables(rows)
-        self.assertIn("two processors | 1.5 | 1.250 | 2.000 (2.000 to 2.000) | missed |", said)
+        self.assertIn("__free_page | 0.99 | 0.800 | 2.000 (2.000 to 2.000) | fastest | missed |", said)
+        # But they do where two threads want one line.
+        self.assertIn("two processors | 1.5 | 0.800 | 2.000 (2.000 to 2.000) | median | met |", said)
 
     def test_what_was_not_measured_is_said(self):
         rows = self.lines(2)
@@ -746,14 +748,15 @@ diff --git a/x b/x
 
     def test_what_is_below_is_listed_with_the_reason(self):
         said = self.tables(self.lines(1.05))
-        self.assertIn("fastest rounds: none\n", said)
+        self.assertIn("\nBelow 0.97: none\n", said)
         rows = self.lines(1.05)
         for row in rows:
             if row["case"] in ("failed-try-again", "forks-1") and row["engine"] != "baseline":
                 row["max"] /= 1.5
+                row["value"] /= 1.5
         said = self.tables(rows)
-        self.assertIn("\nBelow 0.97 by the fastest rounds: 3\n", said)
-        self.assertRegex(said, r"\| refcount \| failed-try-again, on \| 0 \| 0 \| 1 \| 0\.700 \| [^|]* \| no reason given \|")
+        self.assertIn("\nBelow 0.97: 3\n", said)
+        self.assertRegex(said, r"\| refcount \| failed-try-again, on \| 0 \| 0 \| 1 \| 0\.700 \| [^|]* \| the first of 16 tries [^|]* \|")
         self.assertRegex(said, r"\| refcount \| failed-try-again, on \| 0 \| 0 \| 2 \| 0\.700 \| [^|]* \| the first tries [^|]* \|")
         self.assertRegex(said, r"\| migrate \| forks-1, on \| .* \| no reason given \|")
         for line in tables.reasons(tables.BELOW):

@@ -5,8 +5,8 @@
 The kernels with an option off and on were booted in turn, so the n-th line of a
 case from the one is compared with the n-th from the other; and so are the two
 better ways to free ranges, with each other. Prints tables in Markdown: all cases,
-the targets, which the fastest rounds have to reach, and the cases that are below 0.97
-by these, with the reasons that below.list has. Appends the ratio lines to the file.
+the targets, and the cases that are below 0.97, with the reasons that below.list has.
+What counts are the fastest rounds, or the medians where two threads want one cache line. Appends the ratio lines to the file.
 Each mode fails unless all kernels have printed the same cases equally often.
 
     tables.py FILE             what `lab bench` measured; fails if a target was not
@@ -28,6 +28,10 @@ import sys
 BASELINE = "baseline"
 LEAST = 0.97
 BELOW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "below.list")
+
+# Two threads that want one cache line. Their fastest round is the one in which they met
+# least, so of these the medians count.
+CONTENDED = [("refcount", "one-count*"), ("refcount", "try-n"), ("refcount", "failed-try*"), ("short-read", "same-file")]
 
 # What, the least ratio, and the case: bench, case, block, bytes of the file, threads,
 # and the engine if there are several.
@@ -128,6 +132,16 @@ def medians(ratio):
     return f"{ratio['value']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})"
 
 
+def is_contended(row):
+    return row["threads"] > 1 and any(row["bench"] == bench and fnmatch.fnmatchcase(row["case"], case)
+                                      for bench, case in CONTENDED)
+
+
+def judged(ratio):
+    """The figure that counts."""
+    return ratio["value" if is_contended(ratio) else "fastest"]
+
+
 def comparisons(engines):
     """Each with the baseline, and then, if there are several, the last with the first of them."""
     others = [engine for engine in engines if engine != BASELINE]
@@ -139,15 +153,16 @@ def print_targets(ratios, is_whole):
     wanted = [target for target in TARGETS if is_whole or target[2] in ratios]
     missing = missed = 0
     if wanted:
-        print("\n| target | at least | on / off, fastest rounds | medians (low to high) | |")
-        print("|---|---|---|---|---|")
+        print("\n| target | at least | on / off, fastest rounds | medians (low to high) | what counts | |")
+        print("|---|---|---|---|---|---|")
     for what, least, where in wanted:
         if row := ratios.get(where):
-            is_met = row["fastest"] >= least
+            is_met = judged(row) >= least
             missed += not is_met
-            print(f"| {what} | {least} | {row['fastest']:.3f} | {medians(row)} | {'met' if is_met else 'missed'} |")
+            print(f"| {what} | {least} | {row['fastest']:.3f} | {medians(row)} "
+                  f"| {'median' if is_contended(row) else 'fastest'} | {'met' if is_met else 'missed'} |")
         else:
-            print(f"| {what} | {least} | | | not measured |")
+            print(f"| {what} | {least} | | | | not measured |")
             missing += 1
     if wanted:
         print(f"\n{len(wanted) - missing - missed} of {len(wanted)} targets met")
@@ -162,8 +177,8 @@ def reasons(path):
 
 def print_below(ratios, accepted):
     """No mistake by itself, since timings scatter."""
-    below = [row for row in ratios if row["fastest"] < LEAST and row["ratio"].endswith(f"/{BASELINE}")]
-    print(f"\nBelow {LEAST} by the fastest rounds: {len(below) or 'none'}")
+    below = [row for row in ratios if judged(row) < LEAST and row["ratio"].endswith(f"/{BASELINE}")]
+    print(f"\nBelow {LEAST}: {len(below) or 'none'}")
     if below:
         print("\n| bench | case | block | file | threads | on / off, fastest rounds | medians (low to high) | why |")
         print("|---|---|---|---|---|---|---|---|")

@@ -319,8 +319,9 @@ MUTANTS = {
     "thp-read-beyond-its-page": (
         READ,
         "\t\tbytes = min(PAGE_SIZE - offset_in_page(pos), count);\n",
-        "\t\tbytes = min(((size_t)folio_large_nr_pages(page_folio(page)) << PAGE_SHIFT) -\n"
-        "\t\t\t    folio_page_idx(page_folio(page), page) * PAGE_SIZE - offset_in_page(pos), count);\n",
+        "\t\tbytes = folio_test_large(page_folio(page)) ? folio_large_nr_pages(page_folio(page)) : 1;\n"
+        "\t\tbytes -= folio_page_idx(page_folio(page), page);\n"
+        "\t\tbytes = min((bytes << PAGE_SHIFT) - offset_in_page(pos), count);\n",
     ),
     "thp-read-of-poison": (
         READ,

@@ -27,7 +27,7 @@
 //! always between instructions of a program; opmask registers and the stack are not touched.
 //!
 //! Proved by: `vector_registers_survive_*` of `tests.rs`, which keep values in all vector registers
-//! across each template, also compiled for this processor (`-C target-cpu=native`, in `.ci/run`).
+//! across each template, also compiled for this processor (`-C target-cpu=native`, in `.ci/nightly`).
 
 /// Where the destination is ahead of the source by less than this, modulo 4096, it is copied
 /// backward.

@@ -5,6 +5,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`mod@alone`] | tests that need a process of their own |
 //! | [`rng`] | a small deterministic generator |
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
 //! | [`mod@content`] | bytes from a seed; words that name their place |
@@ -18,6 +19,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod alone;
 pub mod content;
 pub mod history;
 pub mod machine;
@@ -29,6 +31,7 @@ pub mod seed;
 pub mod skip;
 pub mod wait;
 
+pub use alone::alone;
 pub use content::content;
 pub use rng::Rng;
 pub use seed::Seed;

@@ -2,9 +2,32 @@
 
 #![allow(unsafe_code)] // A mapping is the only way to ask.
 
+use std::ffi::CString;
 use std::fs::File;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Whether the file is on a file system, ext4, that keeps no page of a direct transfer in the operating system's cache.
+/// Others may.
+///
+/// # Panics
+///
+/// If the system does not name the file system.
+#[must_use]
+pub fn holds_no_direct_pages(path: &Path) -> bool {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let mut answer = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: a terminated string, and room for the answer; both outlive the call.
+    assert_eq!(
+        unsafe { libc::statfs(path.as_ptr(), answer.as_mut_ptr()) },
+        0
+    );
+    // SAFETY: the call succeeded, so the system has written all of it.
+    let answer = unsafe { answer.assume_init() };
+    answer.f_type == libc::EXT4_SUPER_MAGIC
+}
 
 /// How many pages of the file the operating system has in its cache.
 ///

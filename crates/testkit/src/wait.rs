@@ -6,8 +6,44 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// A limit for everything that takes moments when all is well, on a busy machine too.
-pub const LIMIT: Duration = Duration::from_secs(30);
+/// The environment variable with the factor, a positive number, by which every limit of time is multiplied: for machines
+/// that are slow, or busy with other work.
+pub const VARIABLE: &str = "PAGEWELL_PATIENCE";
+
+/// The limit of an operation that usually takes milliseconds, before the factor of the environment.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The time limit of an operation that usually takes milliseconds.
+///
+/// # Panics
+///
+/// If the factor of the environment is not a positive number.
+#[must_use]
+pub fn limit() -> Duration {
+    scaled(LIMIT)
+}
+
+/// `limit`, multiplied by the factor of the environment.
+///
+/// # Panics
+///
+/// If the factor of the environment is not a positive number.
+#[must_use]
+pub fn scaled(limit: Duration) -> Duration {
+    match std::env::var(VARIABLE) {
+        Ok(text) => match parse(&text) {
+            Some(factor) => limit.mul_f64(factor),
+            None => panic!("{VARIABLE}={text}: not a positive number"),
+        },
+        Err(_) => limit,
+    }
+}
+
+/// A factor between a thousandth and a thousand.
+fn parse(text: &str) -> Option<f64> {
+    let factor = text.parse::<f64>().ok()?;
+    (0.001..=1000.0).contains(&factor).then_some(factor)
+}
 
 /// Unparks a thread.
 struct Unpark(Thread);
@@ -35,7 +71,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 ///
 /// # Panics
 ///
-/// When it takes longer than [`LIMIT`]; the thread is left behind then.
+/// When it takes longer than [`limit`]; the thread is left behind then.
 #[track_caller]
 pub fn bounded<T: Send + 'static>(what: &str, body: impl FnOnce() -> T + Send + 'static) -> T {
     bounded_by(LIMIT, what, body)
@@ -45,13 +81,14 @@ pub fn bounded<T: Send + 'static>(what: &str, body: impl FnOnce() -> T + Send + 
 ///
 /// # Panics
 ///
-/// When it takes longer than `limit`; the thread is left behind then.
+/// When it takes longer than `limit`, [scaled]; the thread is left behind then.
 #[track_caller]
 pub fn bounded_by<T: Send + 'static>(
     limit: Duration,
     what: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> T {
+    let limit = scaled(limit);
     let (done, is_done) = mpsc::channel();
     let worker = thread::spawn(move || {
         let result = body();
@@ -86,12 +123,12 @@ pub fn not_yet(what: &str, mut is_so: impl FnMut() -> bool) {
 ///
 /// # Panics
 ///
-/// When it still returns false after [`LIMIT`].
+/// When it still returns false after [`limit`].
 #[track_caller]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
+    let (start, limit) = (Instant::now(), limit());
     while !is_so() {
-        assert!(start.elapsed() < LIMIT, "{what}: not so after {LIMIT:?}");
+        assert!(start.elapsed() < limit, "{what}: not so after {limit:?}");
         thread::yield_now();
     }
 }
@@ -122,19 +159,20 @@ impl Gate {
 
     #[track_caller]
     fn wait_while(&self, what: &str, mut must_wait: impl FnMut(&GateState) -> bool) {
+        let limit = limit();
         let (state, timeout) = self
             .changed
-            .wait_timeout_while(self.lock(), LIMIT, |state| must_wait(state))
+            .wait_timeout_while(self.lock(), limit, |state| must_wait(state))
             .unwrap_or_else(PoisonError::into_inner);
         drop(state);
-        assert!(!timeout.timed_out(), "{what}: not so after {LIMIT:?}");
+        assert!(!timeout.timed_out(), "{what}: not so after {limit:?}");
     }
 
     /// Reaches the gate, and goes on when it is open.
     ///
     /// # Panics
     ///
-    /// When it is not opened within [`LIMIT`].
+    /// When it is not opened within [`limit`].
     #[track_caller]
     pub fn pass(&self) {
         self.lock().nr_arrived += 1;
@@ -146,7 +184,7 @@ impl Gate {
     ///
     /// # Panics
     ///
-    /// When they have not within [`LIMIT`].
+    /// When they have not within [`limit`].
     #[track_caller]
     pub fn wait_for(&self, nr: usize) {
         self.wait_while("enough threads are at the gate", |state| {
@@ -201,6 +239,14 @@ mod tests {
         });
         gate.pass();
         assert_eq!((gate.nr_arrived(), *passed.lock().unwrap()), (4, 3));
+    }
+
+    #[test]
+    fn a_factor_is_a_positive_number() {
+        assert_eq!(parse("2.5"), Some(2.5));
+        for text in ["", "0", "-1", "NaN", "inf", "1e9", "two"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
     }
 
     #[test]

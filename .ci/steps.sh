@@ -70,12 +70,19 @@ run_step() { # NAME
   "step_${1//-/_}"
 }
 
+# Sets `cpu` to the seconds of CPU time of all ended steps. Not in a subshell, which would have times of its own.
+read_cpu() {
+  times >"$log.times"
+  cpu=$(awk 'NR == 2 { gsub("s", ""); for (i = 1; i <= 2; i++) { split($i, t, "m"); s += t[1] * 60 + t[2] }
+    printf "%d", s }' "$log.times")
+}
+
 # Prints the table of seconds, then what was skipped.
 summary() {
-  local seconds cpu
-  printf '\nseconds  step\n'
+  printf '\nseconds  of CPU  step\n'
   printf '%s\n' "${table[@]}"
-  printf '%7d  all, on %d processors; load %s\n' "$SECONDS" "$(nproc)" "$(cut -d ' ' -f 1-3 /proc/loadavg)"
+  printf '%7d %7d  all, on %d processors; load %s\n' \
+    "$SECONDS" "$cpu" "$(nproc)" "$(cut -d ' ' -f 1-3 /proc/loadavg)"
   if [[ -s $log ]]; then grep -ohE '(skipped: |check: [^:]+ skipped, ).*' "$log" | sort -u; fi
 }
 
@@ -93,15 +100,16 @@ main() {
   have cargo || die 1 "cargo is missing: install Rust with rustup"
   need cc gcc libc6-dev || die 1 "a C compiler is missing, which is needed to link"
   mkdir -p target && log=$(mktemp target/steps.XXXXXX) || die 1 "cannot write to target"
-  trap 'rm -f "$log"' EXIT
+  trap 'rm -f "$log" "$log.times"' EXIT
   trap 'die 130 "interrupted in step $name"' INT TERM
-  table=()
+  table=() cpu=0
   for name; do
-    local begin=$SECONDS
+    local begin=$SECONDS cpu_before=$cpu
     printf '\n== %s (after %d s)\n' "$name" "$SECONDS"
     status=0
     bash "$0" --step "$name" 2>&1 | tee -a "$log" || status=$?
-    table+=("$(printf '%7d  %s' $((SECONDS - begin)) "$name")")
+    read_cpu
+    table+=("$(printf '%7d %7d  %s' $((SECONDS - begin)) $((cpu - cpu_before)) "$name")")
     ((status == 0)) && continue
     table[-1]+=": failed"
     failed+=("$name")

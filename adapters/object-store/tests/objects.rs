@@ -81,6 +81,7 @@ async fn read_all(wrapper: &PagewellStore<InMemory>, nr: u64, at_once: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "resident memory, which huge pages and the allocator change; .ci/nightly"]
 async fn what_objects_cost_is_bounded() {
     let nr = match std::env::var("PAGEWELL_OBJECTS") {
         Ok(nr) => nr.parse().expect("PAGEWELL_OBJECTS is a number"),

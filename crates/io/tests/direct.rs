@@ -13,7 +13,7 @@ use std::thread;
 
 use pagewell_io::engine::{Job, Request};
 use pagewell_io::{Backend, Buffered, Direct, FileBackend, FileOptions, Transfers};
-use pagewell_testkit::resident::nr_resident;
+use pagewell_testkit::resident::{holds_no_direct_pages, nr_resident};
 use pagewell_testkit::skip::skipped;
 
 use support::{Memory, Rng, assert_reads, content, engines, read_all, write};
@@ -50,8 +50,11 @@ fn nothing_is_left_in_the_cache_of_the_operating_system() {
         Transfers::Buffered(Buffered::NotAsked)
     );
     write(&buffered, 0, &bytes).unwrap();
-    // So the count would tell.
-    assert_eq!(nr_resident(&path), 768);
+    // The system may have reclaimed some. A file system without pages in its cache would make the counts below say
+    // nothing.
+    let counts = holds_no_direct_pages(&path);
+    assert!(!counts || nr_resident(&path) > 0);
+    let nr_resident = |path: &Path| if counts { nr_resident(path) } else { 0 };
     drop(buffered);
     std::fs::remove_file(&path).unwrap();
 
@@ -204,7 +207,7 @@ fn a_file_that_changes_behind_reads_gives_what_is_there() {
             let request = memory.read(0, &[4096; 32], move |result| done.send(result).unwrap());
             engine.submit(Job::new(Arc::clone(&file), request));
             let nr = is_done
-                .recv_timeout(pagewell_testkit::wait::LIMIT)
+                .recv_timeout(pagewell_testkit::wait::limit())
                 .unwrap()
                 .unwrap();
             assert_eq!(nr as u64, size, "{name}");
@@ -307,22 +310,36 @@ impl Mounted {
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(mib << 20).unwrap();
         run("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), image.as_ref()])?;
-        Self::mount(&image, dir)
-    }
-
-    /// The one that is in `image`.
-    fn again(image: &Path) -> Option<Self> {
-        Self::mount(image, pagewell_testkit::scratch::dir())
-    }
-
-    fn mount(image: &Path, dir: tempfile::TempDir) -> Option<Self> {
         let at = dir.path().join("mounted");
         std::fs::create_dir(&at).unwrap();
+        let mounted = Self { dir, at };
+        mounted.mount()?;
+        Some(mounted)
+    }
+
+    fn mount(&self) -> Option<()> {
+        let (image, at) = (self.dir.path().join("image"), self.at.as_ref());
         run(
             "mount",
-            &["-o".as_ref(), "loop".as_ref(), image.as_ref(), at.as_ref()],
-        )?;
-        Some(Self { dir, at })
+            &["-o".as_ref(), "loop".as_ref(), image.as_ref(), at],
+        )
+    }
+
+    /// Stops the file system without its last changes, and mounts it again. Its files must be closed.
+    fn lose_power(&self) -> Option<()> {
+        const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
+        const NO_LOG_FLUSH: u32 = 2;
+        let root = File::open(&self.at).unwrap();
+        // SAFETY: the descriptor is open; the request reads a number of 32 bits, which outlives the call.
+        let result =
+            unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_SHUTDOWN, &raw const NO_LOG_FLUSH) };
+        if result != 0 {
+            skipped(&io::Error::last_os_error().to_string());
+            return None;
+        }
+        drop(root);
+        run("umount", &[self.at.as_ref()])?;
+        self.mount()
     }
 }
 
@@ -333,6 +350,7 @@ impl Drop for Mounted {
 }
 
 #[test]
+#[ignore = "loop devices, for root; .ci/nightly"]
 fn a_full_disk_is_an_error_and_what_was_there_stays() {
     let Some(mounted) = Mounted::new(16) else {
         return;
@@ -382,35 +400,36 @@ fn a_full_disk_is_an_error_and_what_was_there_stays() {
 
 /// What docs say of the size: what was synced is there, and the file is at most as long as the last write under way makes it, to the end of the block.
 #[test]
+#[ignore = "loop devices, for root; .ci/nightly"]
 fn what_a_loss_of_power_leaves() {
-    let Some(mounted) = Mounted::new(16) else {
-        return;
-    };
-    let path = mounted.at.join("file");
-    let file = open(&path, Direct::Auto);
-    if !is_direct(&file) {
-        return;
-    }
     let bytes = content(200_000);
     let mut rng = Rng::new(11);
-    let (mut len, mut synced) = (0, 0);
-    for round in 0..6 {
-        for _ in 0..rng.below(20) {
-            let more = 1 + rng.below(3000);
-            write(&file, len as u64, &bytes[len..len + more]).unwrap();
-            len += more;
-        }
-        if round % 2 == 0 {
-            file.sync_data().unwrap();
-            synced = len;
-        }
-        // The power goes: what the file system has not given to its device is lost.
-        let after = mounted.dir.path().join(format!("after {round}"));
-        std::fs::copy(mounted.dir.path().join("image"), &after).unwrap();
-        let Some(after) = Mounted::again(&after) else {
+    for _ in 0..6 {
+        let Some(mounted) = Mounted::new(16) else {
             return;
         };
-        let left = std::fs::read(after.at.join("file")).unwrap_or_default();
+        let path = mounted.at.join("file");
+        let file = open(&path, Direct::Auto);
+        if !is_direct(&file) {
+            return;
+        }
+        let (mut len, mut synced) = (0, 0);
+        for is_synced in [true, false] {
+            for _ in 0..rng.below(20) {
+                let more = 1 + rng.below(3000);
+                write(&file, len as u64, &bytes[len..len + more]).unwrap();
+                len += more;
+            }
+            if is_synced {
+                file.sync_data().unwrap();
+                synced = len;
+            }
+        }
+        drop(file);
+        if mounted.lose_power().is_none() {
+            return;
+        }
+        let left = std::fs::read(mounted.at.join("file")).unwrap_or_default();
         assert!(left.len() >= synced, "{} of {synced}", left.len());
         assert!(
             left.len() <= len.next_multiple_of(4096),
@@ -458,6 +477,7 @@ impl Drop for Frozen {
 
 /// A device that hangs keeps its own file's writes, and nobody else's; nor the thread that drops the engine.
 #[test]
+#[ignore = "loop devices, for root; .ci/nightly"]
 fn a_file_system_that_hangs_keeps_its_own() {
     let Some(mounted) = Mounted::new(16) else {
         return;
@@ -503,7 +523,9 @@ fn a_file_system_that_hangs_keeps_its_own() {
                 .collect();
             engine.run(&mut lane);
             for _ in 0..1050 {
-                let result = is_read.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+                let result = is_read
+                    .recv_timeout(pagewell_testkit::wait::limit())
+                    .unwrap();
                 assert_eq!(result.unwrap(), 4096, "{name}");
             }
             assert!(
@@ -513,7 +535,9 @@ fn a_file_system_that_hangs_keeps_its_own() {
             drop(engine);
             drop(frozen);
             for _ in 0..400 {
-                let result = is_done.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+                let result = is_done
+                    .recv_timeout(pagewell_testkit::wait::limit())
+                    .unwrap();
                 assert_eq!(result.unwrap(), 4096, "{name}");
             }
             assert!(read_all(&*file) == [7; 1 << 20], "{name}");
@@ -561,6 +585,7 @@ impl Drop for Device {
 }
 
 #[test]
+#[ignore = "loop devices, for root; .ci/nightly"]
 fn a_device_is_transferred_directly_too_and_has_one_size() {
     let Some(device) = Device::new(1 << 20) else {
         return;

@@ -19,6 +19,8 @@ fn in_child(body: impl FnOnce() -> i32) -> i32 {
     let pid = unsafe { libc::fork() };
     assert_ne!(pid, -1);
     if pid == 0 {
+        // SAFETY: it touches no memory. The signal ends a child that waits for ever.
+        unsafe { libc::alarm(60) };
         let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(99);
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(code) };
@@ -90,7 +92,7 @@ fn a_child_gets_errors_and_its_parent_all_of_its_reads() {
                 let (done, is_done) = mpsc::channel();
                 let request = memory.read(4096, &[4096], move |result| done.send(result).unwrap());
                 engine.submit(Job::new(own, request));
-                let limit = pagewell_testkit::wait::LIMIT;
+                let limit = pagewell_testkit::wait::limit();
                 assert_eq!(is_done.recv_timeout(limit).unwrap().unwrap(), 4096);
                 assert!(memory.bytes() == bytes[4096..8192]);
             }
@@ -100,7 +102,7 @@ fn a_child_gets_errors_and_its_parent_all_of_its_reads() {
         drop(done);
         drop(engine);
         for _ in 0..2000 {
-            let limit = pagewell_testkit::wait::LIMIT;
+            let limit = pagewell_testkit::wait::limit();
             let (nr, result) = is_done.recv_timeout(limit).unwrap();
             assert_eq!(result.unwrap(), 4096, "{name}");
             let start = nr % 256 * 4096;
@@ -142,7 +144,7 @@ fn an_engine_that_is_dropped_in_a_child_is_left_as_it_is() {
         assert_eq!(code, 3, "{name}");
         let (job, is_done) = read(1);
         engine.submit(job);
-        let limit = pagewell_testkit::wait::LIMIT;
+        let limit = pagewell_testkit::wait::limit();
         assert_eq!(
             is_done.recv_timeout(limit).unwrap().unwrap(),
             4096,

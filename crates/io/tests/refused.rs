@@ -113,7 +113,9 @@ fn assert_works(engine: &dyn Engine, file: &Arc<dyn Backend>) {
     engine.submit_all(&mut jobs(0));
     engine.run(&mut jobs(50));
     for _ in 0..100 {
-        let result = is_done.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+        let result = is_done
+            .recv_timeout(pagewell_testkit::wait::limit())
+            .unwrap();
         assert_eq!(result.unwrap(), 4096);
     }
     for (nr, memory) in memories.iter().enumerate() {
@@ -254,7 +256,9 @@ fn a_sandbox_that_comes_while_requests_are_under_way() {
             forbid(libc::SYS_io_uring_enter, libc::EPERM);
             assert_works(&*chosen.engine, &file);
             for _ in 0..1500 {
-                let result = is_done.recv_timeout(pagewell_testkit::wait::LIMIT).unwrap();
+                let result = is_done
+                    .recv_timeout(pagewell_testkit::wait::limit())
+                    .unwrap();
                 assert_eq!(result.unwrap(), 1 << 20);
             }
             // The engine goes without waiting for a ring that is gone.

@@ -77,6 +77,7 @@ const BESIDES: u64 = 4 << 20;
 /// were the parts of the index's root, which were in the budget. Now a set's memory is charged with the leaves that may
 /// need it, and goes when they go.
 #[test]
+#[ignore = "resident memory, which huge pages and the allocator change; .ci/nightly"]
 fn a_terabyte_written_here_and_there_takes_no_more_than_the_capacity() {
     // It takes a few seconds.
     bounded_by(Duration::from_secs(300), "a terabyte", || {

@@ -210,6 +210,12 @@ struct Held<S: RefScheme> {
 }
 
 impl<S: RefScheme> World<S> {
+    /// Whether every kind of work has been done, so that a run may end.
+    fn has_done_enough(&self) -> bool {
+        let (nr_reads, stats) = (self.nr_reads.load(Ordering::Relaxed), self.cache.stats());
+        nr_reads > 100 && stats.nr_evictions > 10 && stats.nr_fills > 100
+    }
+
     /// Checks an error, which may only be one that the test itself brings about.
     fn check_error(&self, file: &TestFile, error: &Error) {
         match error.kind() {
@@ -417,7 +423,8 @@ fn run<S: RefScheme>(nr_frames: u64, specs: &[Spec]) {
             let (writers, evictors) = (seed.part(100), seed.part(101));
             threads.push(scope.spawn(move || world.run_writer(writers)));
             threads.push(scope.spawn(move || world.run_evictor(evictors, dir)));
-            while start.elapsed() < duration && !world.is_over.load(Ordering::Relaxed) {
+            let goes_on = || start.elapsed() < duration || !world.has_done_enough();
+            while goes_on() && !world.is_over.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(20));
             }
             world.is_over.store(true, Ordering::Relaxed);
@@ -432,7 +439,7 @@ fn run<S: RefScheme>(nr_frames: u64, specs: &[Spec]) {
         let nr_reads = world.nr_reads.load(Ordering::Relaxed);
         let nr_out_of_frames = world.nr_out_of_frames.load(Ordering::Relaxed);
         println!("{nr_reads} reads, {nr_out_of_frames} times out of frames, {stats:?}");
-        assert!(nr_reads > 100 && stats.nr_evictions > 10 && stats.nr_fills > 100);
+        assert!(world.has_done_enough());
         assert!(
             nr_out_of_frames <= nr_reads / 20,
             "pins and fills never have more than a part of the frames"

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagewell_testkit::wait::limit;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::pagewell;
@@ -13,7 +14,6 @@ use crate::pagewell;
 /// Far longer than a test may take: who waits for the end has failed.
 const LONG: &str =
     "bench refcount --case one-count-processes --threads 3 --seconds 300 --rounds 1 --format json";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running benchmark and its three worker processes.
 struct Running {
@@ -36,7 +36,7 @@ fn start() -> Option<Running> {
     let list = format!("/proc/{id}/task/{id}/children");
     let begin = Instant::now();
     while running.workers.len() < 3 {
-        assert!(begin.elapsed() < PATIENCE, "the workers do not start");
+        assert!(begin.elapsed() < limit(), "the workers do not start");
         thread::sleep(Duration::from_millis(10));
         let Ok(children) = fs::read_to_string(&list) else {
             running.coordinator.kill().unwrap();
@@ -60,7 +60,7 @@ fn wait_until_gone(workers: &[Pid]) {
         .iter()
         .any(|&worker| test_kill_process(worker).is_ok())
     {
-        assert!(begin.elapsed() < PATIENCE, "a worker was left behind");
+        assert!(begin.elapsed() < limit(), "a worker was left behind");
         thread::sleep(Duration::from_millis(10));
     }
 }

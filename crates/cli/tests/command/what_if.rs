@@ -262,6 +262,7 @@ fn strace(output: &Path, calls: &str, program: &[&str]) -> Option<()> {
 const CALLS: &str = "trace=pread64,read,pwrite64,write,lseek,openat";
 
 #[test]
+#[ignore = "the output of strace changes by version, and ptrace may be forbidden; .ci/nightly"]
 fn a_program_that_is_traced_reads_as_often_as_it_was_told_to() {
     let folder = pagewell_testkit::scratch::dir();
     let trace = folder.path().join("trace");
@@ -286,6 +287,7 @@ fn a_program_that_is_traced_reads_as_often_as_it_was_told_to() {
 }
 
 #[test]
+#[ignore = "the output of strace changes by version, and ptrace may be forbidden; .ci/nightly"]
 fn a_database_that_is_traced_asks_for_its_pages() {
     let folder = pagewell_testkit::scratch::dir();
     let (trace, data) = (folder.path().join("trace"), folder.path().join("t.db"));

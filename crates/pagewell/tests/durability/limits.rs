@@ -12,7 +12,7 @@ use pagewell_testkit::content;
 use pagewell_testkit::wait::bounded_by;
 
 use crate::storage::{EIO, ENOSPC, contents, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, assert_all_free, cache};
+use crate::support::{self, PAGE, assert_all_free, cache, cache_without_stalls};
 
 support::for_both_schemes! {
     writers_wait_for_a_storage_that_works
@@ -33,7 +33,7 @@ fn background() -> OpenOptions {
 fn writers_wait_for_a_storage_that_works<S: RefScheme>() {
     bounded_by(Duration::from_secs(60), "writers at the limit", || {
         const PAGES: u64 = 300;
-        let cache = cache::<S>(FRAMES);
+        let cache = cache_without_stalls::<S>(FRAMES);
         let files: Vec<_> = (0..3)
             .map(|_| open_scripted(&cache, &[], &background()))
             .collect();
@@ -137,7 +137,7 @@ fn a_storage_that_fails_is_an_error_and_loses_nothing<S: RefScheme>() {
 /// room for it, and that was an error. Now they are made clean first.
 fn large_pages_find_room_among_small_dirty_ones<S: RefScheme>() {
     bounded_by(Duration::from_secs(60), "large pages", || {
-        let cache = cache::<S>(128);
+        let cache = cache_without_stalls::<S>(128);
         let small = open_scripted(&cache, &[1; 120 * PAGE], &background()).0;
         let options = background().page_size(16 * PAGE);
         let large = open_scripted(&cache, &[2; 64 * PAGE], &options).0;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pagewell::io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, RacyBytes};
 use pagewell::refcount::RefScheme;
-use pagewell::{Cache, Nodes};
+use pagewell::{Builder, Cache, Nodes};
 
 /// The size of the smallest page, and of a frame.
 pub(crate) const PAGE: usize = 4096;
@@ -43,16 +43,29 @@ macro_rules! for_both_schemes {
 }
 pub(crate) use for_both_schemes;
 
-/// A cache of so many frames, in one node.
+/// A cache of `nr_frames` frames, in one node.
 pub(crate) fn cache<S: RefScheme>(nr_frames: u64) -> Cache<S> {
+    builder(nr_frames)
+        .build()
+        .expect("a cache of a sensible size")
+}
+
+/// As [`cache`]; no call of a backend, however late the system runs its thread, makes a writer fail as stalled.
+pub(crate) fn cache_without_stalls<S: RefScheme>(nr_frames: u64) -> Cache<S> {
+    builder(nr_frames)
+        .stall_timeout(pagewell_testkit::wait::limit())
+        .build()
+        .expect("a cache of a sensible size")
+}
+
+/// The options of the tests' caches.
+pub(crate) fn builder<S: RefScheme>(nr_frames: u64) -> Builder<S> {
     Cache::builder()
         .capacity(nr_frames * FRAME_COST)
         .nodes(Nodes::Unbound(1))
         // Many tests close files whose storage fails for good.
         .close_timeout(std::time::Duration::from_millis(10))
         .ref_scheme::<S>()
-        .build()
-        .expect("a cache of a sensible size")
 }
 
 /// Checks that nothing is lost when every handle has been dropped.

@@ -1,27 +1,21 @@
-//! Runs what checks Pagewell from outside: the litmus tests, the mutants, the order of rooms, and counts of instructions.
+//! Runs the mutants, checks the order of rooms, and counts instructions.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`litmus`] | a litmus test file: its header, and the rules that all files keep |
-//! | [`herd`] | herd7: where it is, how it is called, what it answers |
-//! | [`suite`] | all litmus tests together, and the report |
 //! | [`mutant`] | a mutant file: its format, and what it does to a source text |
 //! | [`tree`] | the scratch copy of the workspace in which mutants are built |
 //! | [`hunt`] | all mutants together, and the report |
 //! | [`instructions`] | how many instructions a hit has |
 //! | [`rooms`] | the order of rooms: which files of a crate may import which |
 //!
-//! `verify/README.md` says how to call it, describes both file formats and lists the litmus tests.
+//! `verify/README.md` describes the commands and the format of the mutants.
 
 #![forbid(unsafe_code)]
 
-pub mod herd;
 pub mod hunt;
 pub mod instructions;
-pub mod litmus;
 pub mod mutant;
 pub mod rooms;
-pub mod suite;
 pub mod tree;
 
 use std::path::{Path, PathBuf};
@@ -54,7 +48,7 @@ impl From<String> for Trouble {
 /// The `verify` folder of the workspace: the one that Cargo names for a run of this crate, or the
 /// first that is found upwards from the current folder.
 pub fn verify_folder() -> Result<PathBuf, String> {
-    let is_ours = |dir: &Path| dir.join("litmus").is_dir() && dir.join("Cargo.toml").is_file();
+    let is_ours = |dir: &Path| dir.join("mutants").is_dir() && dir.join("Cargo.toml").is_file();
     if let Some(dir) = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from)
         && is_ours(&dir)
     {
@@ -64,5 +58,5 @@ pub fn verify_folder() -> Result<PathBuf, String> {
     here.ancestors()
         .map(|dir| dir.join("verify"))
         .find(|dir| is_ours(dir))
-        .ok_or_else(|| "no verify/litmus here or above; run it inside the workspace".to_owned())
+        .ok_or_else(|| "no verify/mutants here or above; run it inside the workspace".to_owned())
 }

@@ -1,22 +1,15 @@
-//! Runs the litmus tests and the mutants, checks the order of rooms, counts instructions; `verify/README.md` says how.
+//! Runs the mutants, checks the order of rooms, counts instructions; `verify/README.md` says how.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pagewell_verify::{Ended, Trouble, herd, hunt, instructions, rooms, suite, verify_folder};
+use pagewell_verify::{Ended, Trouble, hunt, instructions, rooms, verify_folder};
 
 const USAGE: &str = "\
-usage: pagewell-verify litmus [--lkmm DIR] [--jobs N] [--require] [NAME...]
-       pagewell-verify mutants [--scratch DIR] [--jobs N] [--part NR/OF] [--check] [NAME...]
+usage: pagewell-verify mutants [--scratch DIR] [--jobs N] [--part NR/OF] [--check] [NAME...]
        pagewell-verify rooms [--arrows] [--root DIR] [CRATE...]
        pagewell-verify instructions [--base DIR] [--count N] [--format table|json] [KIND...]
-
-litmus   runs the litmus tests with herd7 and compares its answers with the files
-  --lkmm DIR     the kernel's memory model (default: $LKMM_DIR)
-  --jobs N       how many herd7 processes at a time (default: one a CPU)
-  --require      fails, where it would otherwise skip, if herd7 or the model is missing
-  herd7 is $HERD7, or the one on PATH.
 
 mutants  breaks the code in one place after the other; a test must notice each time
   --scratch DIR  where the mutants are built (default: target/mutants)
@@ -35,7 +28,7 @@ instructions  counts the instructions of hits with callgrind
   --format F     table, or json: an object a line
   KIND           a kind of hit, as crates/pagewell/examples/hit_instructions.rs names it (default: all)
 
-NAME selects tests or mutants by name; a litmus test brings its broken twins.
+NAME selects mutants by name.
 Exit code: 0 well, 1 failed, 2 bad usage.
 ";
 
@@ -61,7 +54,6 @@ fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
     }
     let mut args = args.into_iter();
     match args.next().as_deref().and_then(|arg| arg.to_str()) {
-        Some("litmus") => litmus(args),
         Some("mutants") => mutants(args),
         Some("rooms") => check_rooms(args),
         Some("instructions") => count_instructions(args),
@@ -72,36 +64,6 @@ fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
         Some(other) => Err(Trouble::Usage(format!("`{other}` is not a command"))),
         None => Err(Trouble::Usage("no command".to_owned())),
     }
-}
-
-fn litmus(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
-    let mut lkmm = std::env::var_os("LKMM_DIR");
-    let mut jobs = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let mut missing = suite::Missing::Skips;
-    let mut names = Vec::new();
-    while let Some(arg) = args.next() {
-        match text(&arg)? {
-            "--lkmm" => lkmm = Some(value("--lkmm", &mut args)?),
-            "--jobs" => {
-                let n = value("--jobs", &mut args)?;
-                let n = n.to_str().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
-                jobs = n.ok_or_else(|| Trouble::Usage("--jobs needs a number above 0".into()))?;
-            }
-            "--require" => missing = suite::Missing::Fails,
-            name => names.push(plain_name(name)?),
-        }
-    }
-    let lkmm = herd::find_lkmm(lkmm).map_err(Trouble::Usage)?;
-    let program = herd::find_herd7(std::env::var_os("HERD7"), std::env::var_os("PATH"))
-        .map_err(Trouble::Usage)?;
-    let options = suite::Options {
-        herd: program.map(|program| herd::Herd::new(program, lkmm)),
-        names,
-        jobs,
-        missing,
-    };
-    let folder = verify_folder()?.join("litmus");
-    suite::run(&folder, &options, &mut std::io::stdout())
 }
 
 fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {

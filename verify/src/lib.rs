@@ -1,4 +1,4 @@
-//! Runs the mutants, checks the order of rooms, and counts instructions.
+//! Runs the mutants, and counts instructions.
 //!
 //! | module | what |
 //! |---|---|
@@ -6,7 +6,6 @@
 //! | [`tree`] | the scratch copy of the workspace in which mutants are built |
 //! | [`hunt`] | all mutants together, and the report |
 //! | [`instructions`] | how many instructions a hit has |
-//! | [`rooms`] | the order of rooms: which files of a crate may import which |
 //!
 //! `verify/README.md` describes the commands and the format of the mutants.
 
@@ -15,7 +14,6 @@
 pub mod hunt;
 pub mod instructions;
 pub mod mutant;
-pub mod rooms;
 pub mod tree;
 
 use std::path::{Path, PathBuf};

@@ -1,14 +1,13 @@
-//! Runs the mutants, checks the order of rooms, counts instructions; `verify/README.md` says how.
+//! Runs the mutants, counts instructions; `verify/README.md` says how.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pagewell_verify::{Ended, Trouble, hunt, instructions, rooms, verify_folder};
+use pagewell_verify::{Ended, Trouble, hunt, instructions, verify_folder};
 
 const USAGE: &str = "\
 usage: pagewell-verify mutants [--scratch DIR] [--jobs N] [--part NR/OF] [--check] [NAME...]
-       pagewell-verify rooms [--arrows] [--root DIR] [CRATE...]
        pagewell-verify instructions [--base DIR] [--count N] [--format table|json] [KIND...]
 
 mutants  breaks the code in one place after the other; a test must notice each time
@@ -16,11 +15,6 @@ mutants  breaks the code in one place after the other; a test must notice each t
   --jobs N       how many mutants at a time, each with a build of its own (default: one a CPU)
   --part NR/OF   only every OF-th, from number NR on (all must apply)
   --check        only checks that the mutants apply to the code
-
-rooms    checks the imports inside the crates against the order in verify/rooms.toml
-  --arrows       lists every arrow from file to file too
-  --root DIR     checks the sources of another checkout
-  CRATE          a crate of the table; without, all whose order holds
 
 instructions  counts the instructions of hits with callgrind
   --base DIR     counts those of another git checkout too, and the difference
@@ -55,7 +49,6 @@ fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
     let mut args = args.into_iter();
     match args.next().as_deref().and_then(|arg| arg.to_str()) {
         Some("mutants") => mutants(args),
-        Some("rooms") => check_rooms(args),
         Some("instructions") => count_instructions(args),
         Some("help") => {
             print!("{USAGE}");
@@ -102,27 +95,6 @@ fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
         part,
     };
     hunt::run(&options, &mut std::io::stdout())
-}
-
-fn check_rooms(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
-    let mut detail = rooms::Detail::Faults;
-    let mut root = None;
-    let mut names = Vec::new();
-    while let Some(arg) = args.next() {
-        match text(&arg)? {
-            "--root" => root = Some(PathBuf::from(value("--root", &mut args)?)),
-            "--arrows" => detail = rooms::Detail::Arrows,
-            name => names.push(plain_name(name)?),
-        }
-    }
-    let folder = verify_folder()?;
-    let options = rooms::Options {
-        table: folder.join("rooms.toml"),
-        root: root.unwrap_or_else(|| folder.parent().unwrap_or(&folder).to_owned()),
-        names,
-        detail,
-    };
-    rooms::run(&options, &mut std::io::stdout())
 }
 
 fn count_instructions(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {

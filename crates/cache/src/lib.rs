@@ -1,8 +1,8 @@
 //! The page cache: files of any size in a fixed amount of memory.
 //!
-//! The rooms, from the bottom up. A room may call only those below it (`cargo run -p pagewell-verify -- rooms`):
+//! The modules, from the bottom up. Each imports only from modules below it (`crates/testkit/tests/layers.txt`):
 //!
-//! | room | what |
+//! | module | what |
 //! |---|---|
 //! | `base` | words, pure types, memory of the system |
 //! | `index` | from a page to its slot; leaves; the claim, the one choke point that changes a slot |
@@ -16,8 +16,8 @@
 //! | `spaces` | what memory spaces use of a cache |
 //! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`], [`Group`] |
 //!
-//! Each operation on a file or on the cache's frames is a type of its own in its room, named after what it does:
-//! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which room it goes to.
+//! Each operation on a file or on the cache's frames is a type of its own in its module, named after what it does:
+//! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which module it goes to.
 //!
 //! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
 //! `docs/ARCHITECTURE.md`.

@@ -328,11 +328,11 @@ impl Mounted {
     /// Stops the file system without its last changes, and mounts it again. Its files must be closed.
     fn lose_power(&self) -> Option<()> {
         const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
-        const NO_LOG_FLUSH: u32 = 2;
+        let no_log_flush = 2_u32;
         let root = File::open(&self.at).unwrap();
         // SAFETY: the descriptor is open; the request reads a number of 32 bits, which outlives the call.
         let result =
-            unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_SHUTDOWN, &raw const NO_LOG_FLUSH) };
+            unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_SHUTDOWN, &raw const no_log_flush) };
         if result != 0 {
             skipped(&io::Error::last_os_error().to_string());
             return None;

@@ -20,10 +20,8 @@ pub fn holds_no_direct_pages(path: &Path) -> bool {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: a terminated string, and room for the answer; both outlive the call.
-    assert_eq!(
-        unsafe { libc::statfs(path.as_ptr(), answer.as_mut_ptr()) },
-        0
-    );
+    let result = unsafe { libc::statfs(path.as_ptr(), answer.as_mut_ptr()) };
+    assert_eq!(result, 0);
     // SAFETY: the call succeeded, so the system has written all of it.
     let answer = unsafe { answer.assume_init() };
     answer.f_type == libc::EXT4_SUPER_MAGIC

@@ -451,13 +451,17 @@ fn a_cache_has_one_thread_that_writes_back() {
         std::fs::read_dir("/proc/self/task")
             .unwrap()
             .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-            .filter(|name| name.starts_with("pagewell-writeb"))
+            .filter(|name| name.starts_with("pagewell-watch"))
             .count()
     };
     let cache = cache::<LockBit>(1024);
     let files: Vec<_> = (0..100)
         .map(|_| open_scripted(&cache, &[], &OpenOptions::new().write()).0)
         .collect();
+    for file in &files {
+        file.append(&[1; PAGE]).unwrap();
+    }
+    pagewell_testkit::wait::until("the thread has started", || nr_threads() > 0);
     assert_eq!(nr_threads(), 1);
     drop(files);
 }

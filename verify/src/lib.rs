@@ -1,18 +1,16 @@
-//! Runs the mutants, and counts instructions.
+//! Runs the mutants.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`mutant`] | a mutant file: its format, and what it does to a source text |
 //! | [`tree`] | the scratch copy of the workspace in which mutants are built |
 //! | [`hunt`] | all mutants together, and the report |
-//! | [`instructions`] | how many instructions a hit has |
 //!
 //! `verify/README.md` describes the commands and the format of the mutants.
 
 #![forbid(unsafe_code)]
 
 pub mod hunt;
-pub mod instructions;
 pub mod mutant;
 pub mod tree;
 

@@ -1,26 +1,19 @@
-//! Runs the mutants, counts instructions; `verify/README.md` says how.
+//! Runs the mutants; `verify/README.md` says how.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pagewell_verify::{Ended, Trouble, hunt, instructions, verify_folder};
+use pagewell_verify::{Ended, Trouble, hunt, verify_folder};
 
 const USAGE: &str = "\
 usage: pagewell-verify mutants [--scratch DIR] [--jobs N] [--part NR/OF] [--check] [NAME...]
-       pagewell-verify instructions [--base DIR] [--count N] [--format table|json] [KIND...]
 
 mutants  breaks the code in one place after the other; a test must notice each time
   --scratch DIR  where the mutants are built (default: target/mutants)
   --jobs N       how many mutants at a time, each with a build of its own (default: one a CPU)
   --part NR/OF   only every OF-th, from number NR on (all must apply)
   --check        only checks that the mutants apply to the code
-
-instructions  counts the instructions of hits with callgrind
-  --base DIR     counts those of another git checkout too, and the difference
-  --count N      how many hits the shorter of two runs has (default: 20000)
-  --format F     table, or json: an object a line
-  KIND           a kind of hit, as crates/pagewell/examples/hit_instructions.rs names it (default: all)
 
 NAME selects mutants by name.
 Exit code: 0 well, 1 failed, 2 bad usage.
@@ -49,7 +42,6 @@ fn run(args: Vec<OsString>) -> Result<Ended, Trouble> {
     let mut args = args.into_iter();
     match args.next().as_deref().and_then(|arg| arg.to_str()) {
         Some("mutants") => mutants(args),
-        Some("instructions") => count_instructions(args),
         Some("help") => {
             print!("{USAGE}");
             Ok(Ended::Well)
@@ -95,43 +87,6 @@ fn mutants(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
         part,
     };
     hunt::run(&options, &mut std::io::stdout())
-}
-
-fn count_instructions(mut args: impl Iterator<Item = OsString>) -> Result<Ended, Trouble> {
-    let mut base = None;
-    let mut count = 20_000;
-    let mut format = instructions::report::Format::Table;
-    let mut kinds = Vec::new();
-    while let Some(arg) = args.next() {
-        match text(&arg)? {
-            "--base" => base = Some(PathBuf::from(value("--base", &mut args)?)),
-            "--count" => {
-                let n = value("--count", &mut args)?;
-                let n = n.to_str().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
-                count = n.ok_or_else(|| Trouble::Usage("--count needs a number above 0".into()))?;
-            }
-            "--format" => {
-                format = match text(&value("--format", &mut args)?)? {
-                    "table" => instructions::report::Format::Table,
-                    "json" => instructions::report::Format::Json,
-                    other => return Err(Trouble::Usage(format!("`{other}` is no format"))),
-                }
-            }
-            name => kinds.push(plain_name(name)?),
-        }
-    }
-    let folder = verify_folder()?;
-    let root = folder.parent().unwrap_or(&folder).to_owned();
-    let options = instructions::Options {
-        scratch: root.join("target").join("instructions"),
-        root,
-        base,
-        kinds,
-        count,
-        format,
-        callgrind: instructions::callgrind::Callgrind::find(std::env::var_os("PATH")),
-    };
-    instructions::run(&options, &mut std::io::stdout())
 }
 
 fn text(arg: &OsString) -> Result<&str, Trouble> {

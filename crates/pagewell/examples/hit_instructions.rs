@@ -3,12 +3,11 @@
 //!     hit_instructions KIND COUNT
 //!     hit_instructions --list
 //!
-//! `cargo run --release -p pagewell-verify -- instructions` runs it under callgrind with COUNT and with twice as many: the
-//! difference, divided by COUNT, is what one hit costs, and what is prepared falls out. It uses the public interface only, so that
-//! the same program can be built against an older checkout. Where the library chooses among variants of the copy, the program has
-//! it use one (`cfg(pagewell_variants)`, set by whoever builds it): two runs of a kind could choose differently. Where the library has no
-//! views, or no tokens, there are no such kinds (`cfg(pagewell_no_views)`, `cfg(pagewell_no_tokens)`, set likewise). No kind waits for storage or has work for another thread: files are
-//! bytes in memory, and are written back only when asked; misses read holes of a file.
+//! `verify/instructions` runs it under callgrind with COUNT and with twice as many hits: the difference, divided by COUNT, is the
+//! cost of one hit, without the preparation. The program uses the public interface only, so that it can be built against another
+//! revision of the library; of the variants of the copy, which the library measures to choose one, it forces one. No kind waits for a
+//! backend or has work for another thread: files are bytes in memory, and are written back only on request; misses read holes of a
+//! file.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -31,17 +30,11 @@ const KINDS: &[Kind] = &[
     ("read-4096-hot", read_4096_hot),
     ("read-64-referenced", read_64_referenced),
     ("read-8-hot", read_8_hot),
-    #[cfg(not(pagewell_no_views))]
     ("view-u64-hot", views::u64_hot),
-    #[cfg(not(pagewell_no_views))]
     ("view-u64s-hot", views::u64s_hot),
-    #[cfg(not(pagewell_no_views))]
     ("view-64-hot", views::copy_64_hot),
-    #[cfg(not(pagewell_no_views))]
     ("view-search", views::search),
-    #[cfg(not(pagewell_no_tokens))]
     ("view-token-hot", tokens::made),
-    #[cfg(not(pagewell_no_tokens))]
     ("token-check", tokens::checked),
     ("pin", pin),
     ("pin-owned", pin_owned),
@@ -53,7 +46,6 @@ const KINDS: &[Kind] = &[
     ("space-read-64-hot", space_read_64_hot),
     ("space-read-64-random", space_read_64_random),
     ("space-read-64-huge", space_read_64_huge),
-    #[cfg(not(pagewell_no_tokens))]
     ("space-view-u64-hot", tokens::view_of_space),
     ("space-write-64", space_write_64),
     ("space-add", space_add),
@@ -91,20 +83,25 @@ fn main() -> Result<(), Failure> {
         }
         [kind, count] => {
             let count = count.parse()?;
-            #[cfg(pagewell_variants)]
             use_one_variant()?;
             let (_, perform) = KINDS
                 .iter()
                 .find(|(name, _)| *name == kind)
                 .ok_or_else(|| format!("`{kind}` is no kind; --list names all"))?;
-            perform(count)
+            counted(*perform, count)
         }
         _ => Err("usage: hit_instructions KIND COUNT | --list".into()),
     }
 }
 
+/// Performs hits. Callgrind counts this call only, so not the other threads of a cache.
+#[inline(never)]
+fn counted(perform: fn(u64) -> Result<(), Failure>, count: u64) -> Result<(), Failure> {
+    // A call in tail position would be a jump.
+    black_box(perform(count))
+}
+
 /// Has long copies made by moves of 32 bytes; of 16, where the processor has no others.
-#[cfg(pagewell_variants)]
 fn use_one_variant() -> Result<(), Failure> {
     use pagewell_sync::bytes::variant::{Variant, force};
     force(Variant::Avx).or_else(|_| force(Variant::Sse2))?;
@@ -157,7 +154,6 @@ fn read_8_hot(count: u64) -> Result<(), Failure> {
 }
 
 /// Looks at pages where they are.
-#[cfg(not(pagewell_no_views))]
 mod views {
     use pagewell::{Torn, View};
 
@@ -226,7 +222,6 @@ mod views {
 }
 
 /// Tokens, and what came with them.
-#[cfg(not(pagewell_no_tokens))]
 mod tokens {
     use pagewell::Token;
 

@@ -727,11 +727,15 @@ impl Backend for Begins {
 #[test]
 fn what_the_program_has_flushed_is_made_durable_in_pieces() {
     bounded_by(LIMIT, "flushes and syncs", || {
-        // So large, and so patient, that the cache writes nothing back by itself: the first sync is the program's, of a
-        // backend whose speed is unknown.
+        // So large, and so patient, that no page is too many or too old.
         let builder = builder::<LockBit>(256 * FRAMES).max_dirty_age(2 * LIMIT);
         let cache = builder.build().unwrap();
-        for round in 0..5 {
+        // A thread of the cache, which looks five times a second, may sync what was flushed before the program does: it
+        // has then learnt the speed of that backend, and another one is tried.
+        let mut nr_unknown = 0;
+        let mut rounds = (0..100).cycle();
+        while nr_unknown < 5 {
+            let round = rounds.next().unwrap();
             let backend = Arc::new(Begins {
                 inner: MemoryBackend::writable(Vec::new()),
                 pages: Mutex::default(),
@@ -749,9 +753,11 @@ fn what_the_program_has_flushed_is_made_durable_in_pieces() {
             file.flush(0..u64::MAX).unwrap();
             file.sync_data().unwrap();
             assert_eq!(cache.stats().nr_unclean, 0);
-            assert_eq!(backend.nr_syncs.load(Ordering::Relaxed), 1);
-            let most = backend.most_at_sync.load(Ordering::Relaxed);
-            assert!(most < 64, "{most} pages");
+            if backend.nr_syncs.load(Ordering::Relaxed) == 1 {
+                let most = backend.most_at_sync.load(Ordering::Relaxed);
+                assert!(most < 64, "{most} pages");
+                nr_unknown += 1;
+            }
         }
     });
 }

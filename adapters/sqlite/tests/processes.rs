@@ -182,6 +182,10 @@ fn a_killed_process_leaves_every_committed_transaction_and_a_sound_database() {
         Ok(nr) => nr.parse().expect("PAGEWELL_KILLS is a number"),
         Err(_) => 5,
     };
+    assert!(
+        nr_kills >= 2,
+        "PAGEWELL_KILLS is at least 2: the first process is killed before it commits"
+    );
     for mode in MODES {
         for synchronous in ["FULL", "NORMAL", "OFF"] {
             let dir = tempfile::tempdir().unwrap();

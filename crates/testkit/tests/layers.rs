@@ -100,7 +100,7 @@ fn inside(path: &Path) -> Vec<String> {
     parts.skip_while(|part| part != "src").skip(1).collect()
 }
 
-/// What of the modules of `folder` and of their imports is not as the table says.
+/// Differences of the modules of `folder` and their imports from the table.
 fn check(folder: &Folder<'_>, sources: &[Source]) -> Vec<String> {
     let path = inside(Path::new(folder.path));
     let sources: Vec<&Source> = sources
@@ -246,7 +246,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Faults of a small crate of which the file `path` has this text.
+/// Faults of a small crate whose file `path` has the text `text`; its other files are empty.
 fn faults_of(path: &str, text: &str) -> String {
     let table = "[crates/x/src]\nbase index\nread: index\n[crates/x/src/index]\nleaf tree\n";
     let files = [

@@ -54,8 +54,10 @@ fn a_file_that_is_written_and_read_leaves_nothing_in_the_cache_of_the_operating_
         file.close().unwrap();
         let whole = std::fs::metadata(&path).unwrap().len();
         assert_eq!(whole, 5004);
-        if direct == Direct::Auto && holds_no_direct_pages(&path) {
-            assert_eq!(nr_resident(&path), 0, "{name}");
+        if holds_no_direct_pages(&path) {
+            let nr = nr_resident(&path);
+            // Those of a buffered file show that the count can fail.
+            assert_eq!(nr > 0, direct == Direct::Never, "{nr} pages of {name}");
         }
     }
 }

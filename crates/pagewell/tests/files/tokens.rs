@@ -172,22 +172,26 @@ fn a_published_page_is_seen_and_stays_locked() {
         file.write_at(&[1; PAGE], 0).expect("nobody has it");
         file.sync_all().expect("a storage in memory");
     }
-    // Another thread waits until it is unlocked.
-    let published = {
-        let mut page = file.pin_mut(0).expect("a page");
-        page.fill(5);
-        page.publish()
-    };
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| file.write_at(&[6; PAGE], 0).expect("a write"));
-        not_yet("a page that is locked is written", || {
-            assert_eq!(file.view(0, |v| v.u8(0)).expect("a page"), 5);
-            writer.is_finished()
+    // Another thread waits until it is unlocked. Other wake-ups of the same call reach it where words share a bucket of the
+    // wait table, which is not so for every page.
+    for page in 0..PAGES as u64 {
+        let start = page * PAGE as u64;
+        let published = {
+            let mut guard = file.pin_mut(page).expect("a page");
+            guard.fill(5);
+            guard.publish()
+        };
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| file.write_at(&[6; PAGE], start).expect("a write"));
+            not_yet("a page that is locked is written", || {
+                assert_eq!(file.view(page, |v| v.u8(0)).expect("a page"), 5);
+                writer.is_finished()
+            });
+            drop(published);
+            assert_eq!(writer.join().expect("no panic"), PAGE);
         });
-        drop(published);
-        assert_eq!(writer.join().expect("no panic"), PAGE);
-    });
-    assert_eq!(file.view(0, |v| v.u8(0)).expect("a page"), 6);
+        assert_eq!(file.view(page, |v| v.u8(0)).expect("a page"), 6);
+    }
     // Cut off under its guard: nothing is left to unlock.
     let published = file.pin_mut(1).expect("a page").publish();
     file.set_size(10).expect("a cut");

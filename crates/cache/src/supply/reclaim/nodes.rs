@@ -88,3 +88,19 @@ pub(crate) fn frames_at<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Rang
         _ => 0..pool.nr_frames() as u32,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::supply::transfers::Transfers;
+
+    #[test]
+    fn a_request_for_one_node_waits_for_no_transfer_to_another() {
+        let transfers = Transfers::new(2);
+        let _to_first = transfers.begin(NodeSet::only(0));
+        let [first, second] = [0, 1].map(|node| nodes_for(Place::Only(node)));
+        assert!(transfers.are_any(first) && !transfers.are_any(second));
+        // Other nodes are of use to it.
+        assert!(transfers.are_any(nodes_for(Place::Prefer(1))));
+    }
+}

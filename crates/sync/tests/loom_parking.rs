@@ -2,7 +2,7 @@
 //!
 //! `cd models && cargo test --profile loom -p pagewell-sync --test loom_parking`
 //!
-//! What breaks them is in `verify/mutants` (`waker-left-without-a-look`, `waker-not-counted`).
+//! What breaks them is in `verify/mutants` (`waker-*`, `wake-without-fence`).
 
 #![cfg(loom)]
 

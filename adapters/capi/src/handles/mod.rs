@@ -44,7 +44,7 @@
 //! - E3. The object is stored before the word (release), when a slot is filled; step 3 (acquire) loads the word before the object.
 //!
 //! Proved by: the models in `models`, one for each race: `cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the repository. Each of
-//! the edges and steps has a mutant, `verify/mutants/handle-*`, that a model rejects.
+//! the edges and steps has a mutant that a model rejects: `handle-*` in `verify/mutants/capi.mutants`.
 
 pub(crate) mod cell;
 mod hazards;

@@ -2,7 +2,7 @@
 //!
 //! `cd models && cargo test --profile loom -p pagewell-capi-handles`
 //!
-//! What breaks them is in `verify/mutants/handle-*`.
+//! What breaks them is in `verify/mutants/capi.mutants` (`handle-*`).
 
 // Not loom's: who shares the table is no part of the model.
 use std::sync::Arc;

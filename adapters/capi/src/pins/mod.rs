@@ -26,7 +26,7 @@
 //!   is a release, after the serial's).
 //!
 //! Proved by: the models in `models`, one for each race (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the repository), and the mutants
-//! `verify/mutants/pin-slot-*`, which they reject.
+//! `pin-slot-*` of `verify/mutants/capi.mutants`, which they reject.
 
 mod slots;
 

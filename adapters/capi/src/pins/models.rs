@@ -2,7 +2,7 @@
 //!
 //! `cd models && cargo test --profile loom -p pagewell-capi-handles`
 //!
-//! What breaks them is in `verify/mutants/pin-slot-*`.
+//! What breaks them is in `verify/mutants/capi.mutants` (`pin-slot-*`).
 
 // Not loom's: who shares the slots is no part of the model.
 use std::sync::Arc;

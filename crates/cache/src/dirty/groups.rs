@@ -29,7 +29,7 @@
 //!   will put into it are of no group yet, and dropping the guard cannot fail.
 //!
 //! Proved by: `crates/pagewell/tests/durability/groups.rs` (with losses of power), `loom_write_vs_barrier`,
-//! `loom_flush_vs_barrier`, `loom_write_vs_settle`; the mutants `settled-without-waking`, `settling-when-it-fails`.
+//! `loom_flush_vs_barrier`, `loom_write_vs_settle`; the mutant `settled-without-waking`.
 
 use std::collections::HashMap;
 

@@ -30,7 +30,12 @@ fn jobs() {
         Err(error) => say(code(&error)),
     };
     match &*job {
-        "unix" => tells(open_unix(path).execute_batch(&detail)),
+        "unix" => {
+            let db = open_unix(path);
+            // It is five seconds in rusqlite: a database that is kept locked is busy at once.
+            db.busy_timeout(Duration::ZERO).unwrap();
+            tells(db.execute_batch(&detail));
+        }
         "pagewell" => tells(try_open(path, "").and_then(|db| db.execute_batch(&detail))),
         "unix and stay" => {
             let db = open_unix(path);

@@ -562,7 +562,11 @@ fn reads_that_miss_are_of_a_file_that_is_large_enough_for_a_cache() {
 
 #[test]
 fn a_loop_has_no_hits_with_a_clock_and_many_with_the_policy_and_its_rival() {
-    for (line, record) in records("bench eviction --quick --case loop") {
+    let mut records = records("bench eviction --quick --case loop");
+    // What two threads find depends on who comes first.
+    records.retain(|(_, record)| record["threads"] == 1);
+    assert_eq!(records.len(), 4);
+    for (line, record) in records {
         let value = number(&record, "value");
         match text(&record, "engine") {
             "clock" => assert!(value < 0.01, "{line}"),
@@ -644,7 +648,12 @@ fn a_reader_that_leaves_early_is_no_error() {
 
 #[test]
 fn tables_are_plain_text_without_a_progress_bar_in_a_pipe() {
-    let mut command = pagewell(&format!("bench all --quick --size 64K --dir . {SHORT}"));
+    // A case or two of each benchmark: the others have the same columns.
+    let cases = "one-count,one-page,same-random,miss-buffered,append-commit-64,writeback,isolated-miss,zipf-0.99,\
+                 order-9,fragmentation,order-9-mixed,space-hot,fork,forks,second-walk,gets-cached,inserts,\
+                 commit-threads-64";
+    let arguments = format!("bench all --quick --size 64K --dir . {SHORT} --case {cases}");
+    let mut command = pagewell(&arguments);
     // The tables name the folder of the files, as it was given: here with one character, wherever it is.
     let folder = pagewell_testkit::scratch::dir();
     let finished = run(command.current_dir(folder.path())).succeeded();

@@ -61,6 +61,12 @@ with_cfg() { # CFG COMMAND...
   RUSTC_WORKSPACE_WRAPPER=$wrapper "${@:2}"
 }
 
+# Runs a command with clippy as the compiler of the packages of cargo's workspace, warnings denied: lints and tests have one
+# build, where `cargo clippy` would check all dependencies apart, and compile SQLite once more.
+linted() { # COMMAND...
+  RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ "$@"
+}
+
 # Runs cargo in an adapter's folder. The adapters share one target folder, for the library's crates below them.
 adapter() { (cd "adapters/$1" && shift && CARGO_TARGET_DIR=$root/target/adapters cargo "$@"); } # NAME ARGUMENT...
 

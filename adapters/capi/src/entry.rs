@@ -80,7 +80,7 @@ mod panics {
 
     /// Makes the next call of this thread panic. Not in the header: for tests.
     #[unsafe(no_mangle)]
-    pub extern "C" fn pw_test_panic() {
+    extern "C" fn pw_test_panic() {
         IS_DUE.set(true);
     }
 }

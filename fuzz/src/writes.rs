@@ -134,16 +134,14 @@ impl Bytes<'_> {
                 len: self.pos(),
             },
             22 => self.invalidate(),
-            23 | 24 => self.evict(),
-            25 => Step::Hold { page: self.page() },
-            26 => Step::Release,
+            23..=25 => self.evict(),
             27 | 28 => Step::Break {
                 what: self.what(),
                 way: self.way(),
                 after: self.u8() % 3,
                 nr: 1 + self.u8() % 3,
             },
-            29 => Step::FailSync,
+            26 | 29 => Step::FailSync,
             30 => Step::PowerOffAfter {
                 nr: u64::from(self.u8() % 6),
                 then: match self.u8() % 2 {

@@ -205,14 +205,6 @@ enum pw_error {
    */
   PW_ERROR_THROTTLED = 5117,
   /**
-   * A page is kept from being written: ::pw_hold.
-   */
-  PW_ERROR_HELD = 5118,
-  /**
-   * The page is not held: it was released as often as it was held.
-   */
-  PW_ERROR_NOT_HELD = 5119,
-  /**
    * A page is being edited.
    */
   PW_ERROR_LOCKED = 5120,
@@ -524,9 +516,9 @@ struct pw_file_info {
    */
   uint64_t nr_written;
   /**
-   * How many pages are held: ::pw_hold.
+   * Not used: 0.
    */
-  uint64_t nr_held;
+  uint64_t reserved;
   /**
    * Of all writes with a log sequence number that have returned and are not durable, none has a lower number: recovery may begin here.
    * `UINT64_MAX` if there is no such write.
@@ -1032,7 +1024,8 @@ int pw_open_options_set_group(struct pw_open_options *options, struct pw_group *
  *
  * `release`: null, or is called with `user` once nobody calls the hook any more: neither these options nor a file have it.
  *
- * Who calls the hook: a thread that asks for this very file (flush, sync, barrier, a new size, a close; a write to a page from before a barrier), or a thread of the
+ * Who calls the hook: a thread that asks for this very file (flush, sync, a close; with page
+ * hooks also a new size or a write past the end), or a thread of the
  * cache; several at once. No reader does. It may use other files of the cache, a log for example. Of its own file it must not ask for anything that
  * waits for writing back: that is ::PW_ERROR_DEADLOCK.
  *
@@ -1539,7 +1532,7 @@ int pw_set_size(struct pw_file *file,
                 int64_t size);
 
 /**
- * Gives dirty pages to the storage. They are not durable before a sync. Pages that are held are left out.
+ * Gives dirty pages to the storage. They are not durable before a sync.
  *
  * `offset`, `length`: of the pages with any of these bytes; a length of 0 is up to the end. `nr_pages`: null, or gets how many it were.
  *
@@ -1558,7 +1551,7 @@ int pw_flush(struct pw_file *file,
  * After an error the state of everything written since the last successful sync is unknown. All of it is dirty again, and the next sync writes it again. Every handle is told
  * once of each failure, also of those in the background.
  *
- * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk); ::PW_ERROR_HELD when a dirty page is held; ::PW_ERROR_REFUSED by
+ * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk); ::PW_ERROR_REFUSED by
  * the hook; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
  *
  * Threads: any, several with one file: they share syncs.
@@ -1575,15 +1568,6 @@ int pw_sync_data(struct pw_file *file);
 int pw_sync_all(struct pw_file *file);
 
 /**
- * As ::pw_sync_data, and waits while a dirty page is held, for so many milliseconds at the most.
- *
- * Errors: as ::pw_sync_data; ::PW_ERROR_HELD when the time is over.
- *
- * Threads: any, several with one file.
- */
-int pw_sync_data_within(struct pw_file *file, uint64_t milliseconds);
-
-/**
  * Makes durable what was written before the call to the pages that have any of these bytes.
  *
  * `offset`, `length`: the bytes; a length of 0 is up to the end.
@@ -1593,36 +1577,6 @@ int pw_sync_data_within(struct pw_file *file, uint64_t milliseconds);
  * Threads: any, several with one file.
  */
 int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
-
-/**
- * Orders earlier writes to the file before later ones: until everything written before the call is durable, the storage gets nothing that is written after it.
- *
- * It does not wait for the storage, unless writes before the last barrier are not durable yet.
- *
- * Errors: ::PW_ERROR_LOCKED while a page is being edited; else as ::pw_sync_data. After an error no barrier was made.
- *
- * Threads: any, several with one file.
- */
-int pw_barrier(struct pw_file *file);
-
-/**
- * Keeps a page from being written to the storage until ::pw_release was called as often. Syncs fail while a page is dirty and held.
- *
- * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
- *
- * Threads: any, several with one file.
- */
-int pw_hold(struct pw_file *file,
-            uint64_t page_number);
-
-/**
- * Ends one ::pw_hold of a page.
- *
- * Errors: ::PW_ERROR_NOT_HELD, ::PW_ERROR_READ_ONLY, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
- *
- * Threads: any, several with one file.
- */
-int pw_release(struct pw_file *file, uint64_t page_number);
 
 /**
  * Drops cached pages with everything written to them since their last writeback: the next read gets what the file has.

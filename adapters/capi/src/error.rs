@@ -94,10 +94,7 @@ pub enum pw_error {
     PW_ERROR_OPEN_ELSEWHERE = 5116,
     /// The file has as many dirty pages as it may have, and they cannot be written back; ::pw_last_error says why.
     PW_ERROR_THROTTLED = 5117,
-    /// A page is kept from being written: ::pw_hold.
-    PW_ERROR_HELD = 5118,
-    /// The page is not held: it was released as often as it was held.
-    PW_ERROR_NOT_HELD = 5119,
+    // 5118 and 5119 had a meaning once, and get no other.
     /// A page is being edited.
     PW_ERROR_LOCKED = 5120,
     /// The call would wait for its own thread, which is in a hook of the file, or edits the page.
@@ -146,8 +143,6 @@ errors! {
     PW_ERROR_READ_ONLY = 5115, c"the file is open for reading only";
     PW_ERROR_OPEN_ELSEWHERE = 5116, c"the file is open for writing elsewhere";
     PW_ERROR_THROTTLED = 5117, c"the file has as many dirty pages as it may have";
-    PW_ERROR_HELD = 5118, c"a page is held back from being written";
-    PW_ERROR_NOT_HELD = 5119, c"the page is not held back";
     PW_ERROR_LOCKED = 5120, c"a page is being edited";
     PW_ERROR_DEADLOCK = 5121, c"the call would wait for its own thread";
     PW_ERROR_REFUSED = 5122, c"the program's hook refused a page";
@@ -178,8 +173,6 @@ const fn code_of(kind: ErrorKind) -> pw_error {
         ErrorKind::ReadOnly => PW_ERROR_READ_ONLY,
         ErrorKind::Busy => PW_ERROR_OPEN_ELSEWHERE,
         ErrorKind::Throttled => PW_ERROR_THROTTLED,
-        ErrorKind::Held => PW_ERROR_HELD,
-        ErrorKind::NotHeld => PW_ERROR_NOT_HELD,
         ErrorKind::Locked => PW_ERROR_LOCKED,
         ErrorKind::Deadlock => PW_ERROR_DEADLOCK,
         ErrorKind::Refused => PW_ERROR_REFUSED,

@@ -219,7 +219,8 @@ pub unsafe extern "C" fn pw_open_options_set_group(
 ///
 /// `release`: null, or is called with `user` once nobody calls the hook any more: neither these options nor a file have it.
 ///
-/// Who calls the hook: a thread that asks for this very file (flush, sync, barrier, a new size, a close; a write to a page from before a barrier), or a thread of the
+/// Who calls the hook: a thread that asks for this very file (flush, sync, a close; with page
+/// hooks also a new size or a write past the end), or a thread of the
 /// cache; several at once. No reader does. It may use other files of the cache, a log for example. Of its own file it must not ask for anything that
 /// waits for writing back: that is ::PW_ERROR_DEADLOCK.
 ///
@@ -446,8 +447,8 @@ pub struct pw_file_info {
     pub nr_dirty: u64,
     /// How many pages the storage was given, and has not reported durable.
     pub nr_written: u64,
-    /// How many pages are held: ::pw_hold.
-    pub nr_held: u64,
+    /// Not used: 0.
+    pub reserved: u64,
     /// Of all writes with a log sequence number that have returned and are not durable, none has a lower number: recovery may begin here.
     /// `UINT64_MAX` if there is no such write.
     pub oldest_lsn: u64,
@@ -479,7 +480,7 @@ pub unsafe extern "C" fn pw_file_info(
             },
             nr_dirty: stats.nr_dirty as u64,
             nr_written: stats.nr_written as u64,
-            nr_held: stats.nr_held as u64,
+            reserved: 0,
             oldest_lsn: stats.oldest_lsn.unwrap_or(u64::MAX),
         };
         // SAFETY: the caller's duty: null, or good for writes of `size` bytes; seven integers of 64 bits.

@@ -14,7 +14,7 @@
 //! | `hooks` | functions of the program's that files call |
 //! | `file` | files: options, opening, closing, what is known of them |
 //! | `read` | reads, pins, views, advice |
-//! | `write` | writes, syncs, holds, barriers |
+//! | `write` | writes, syncs |
 //! | `edit` | pages that are pinned to be changed |
 //! | `queue` | requests that do not wait |
 //!

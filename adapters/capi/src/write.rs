@@ -5,7 +5,6 @@
 //! - Promises: calls that may call a hook are counted.
 
 use std::ffi::{c_int, c_void};
-use std::time::Duration;
 
 use library::File;
 
@@ -125,7 +124,7 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
     with(file, |file| Ok(file.set_size(checked_offset(size)?)?))
 }
 
-/// Gives dirty pages to the storage. They are not durable before a sync. Pages that are held are left out.
+/// Gives dirty pages to the storage. They are not durable before a sync.
 ///
 /// `offset`, `length`: of the pages with any of these bytes; a length of 0 is up to the end. `nr_pages`: null, or gets how many it were.
 ///
@@ -154,7 +153,7 @@ pub unsafe extern "C" fn pw_flush(
 /// After an error the state of everything written since the last successful sync is unknown. All of it is dirty again, and the next sync writes it again. Every handle is told
 /// once of each failure, also of those in the background.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk); ::PW_ERROR_HELD when a dirty page is held; ::PW_ERROR_REFUSED by
+/// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk); ::PW_ERROR_REFUSED by
 /// the hook; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
 ///
 /// Threads: any, several with one file: they share syncs.
@@ -173,18 +172,6 @@ pub unsafe extern "C" fn pw_sync_all(file: *mut pw_file) -> c_int {
     with(file, |file| Ok(file.sync_all()?))
 }
 
-/// As ::pw_sync_data, and waits while a dirty page is held, for so many milliseconds at the most.
-///
-/// Errors: as ::pw_sync_data; ::PW_ERROR_HELD when the time is over.
-///
-/// Threads: any, several with one file.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_sync_data_within(file: *mut pw_file, milliseconds: u64) -> c_int {
-    with(file, |file| {
-        Ok(file.sync_data_within(Duration::from_millis(milliseconds))?)
-    })
-}
-
 /// Makes durable what was written before the call to the pages that have any of these bytes.
 ///
 /// `offset`, `length`: the bytes; a length of 0 is up to the end.
@@ -195,38 +182,6 @@ pub unsafe extern "C" fn pw_sync_data_within(file: *mut pw_file, milliseconds: u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_sync_range(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     with(file, |file| Ok(file.sync_range(range(offset, length)?)?))
-}
-
-/// Orders earlier writes to the file before later ones: until everything written before the call is durable, the storage gets nothing that is written after it.
-///
-/// It does not wait for the storage, unless writes before the last barrier are not durable yet.
-///
-/// Errors: ::PW_ERROR_LOCKED while a page is being edited; else as ::pw_sync_data. After an error no barrier was made.
-///
-/// Threads: any, several with one file.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_barrier(file: *mut pw_file) -> c_int {
-    with(file, |file| Ok(file.barrier()?))
-}
-
-/// Keeps a page from being written to the storage until ::pw_release was called as often. Syncs fail while a page is dirty and held.
-///
-/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
-///
-/// Threads: any, several with one file.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_hold(file: *mut pw_file, page_number: u64) -> c_int {
-    with(file, |file| Ok(file.hold(page_number)?))
-}
-
-/// Ends one ::pw_hold of a page.
-///
-/// Errors: ::PW_ERROR_NOT_HELD, ::PW_ERROR_READ_ONLY, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
-///
-/// Threads: any, several with one file.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_release(file: *mut pw_file, page_number: u64) -> c_int {
-    with(file, |file| Ok(file.release(page_number)?))
 }
 
 /// Drops cached pages with everything written to them since their last writeback: the next read gets what the file has.

@@ -13,7 +13,6 @@ mod blocks;
 mod calls;
 mod closing;
 mod commits;
-mod groups;
 mod growth;
 mod leaves;
 mod locked_pages;

@@ -127,26 +127,6 @@ impl Model {
         self.changed(lsn);
     }
 
-    /// How many versions there are.
-    #[must_use]
-    pub fn nr_versions(&self) -> usize {
-        self.since.len()
-    }
-
-    /// Whether the storage may have `bytes` from `pos` on, if it was given nothing there since there were
-    /// `nr_versions` versions, but may have cut the file and made it longer by zeros. Contents without zeros make
-    /// this check sharp.
-    #[must_use]
-    pub fn may_have_kept(&self, pos: usize, bytes: &[u8], nr_versions: usize) -> bool {
-        let kept = &self.since[..nr_versions.min(self.since.len())];
-        bytes.iter().zip(pos..).all(|(byte, pos)| {
-            *byte == 0
-                || kept
-                    .iter()
-                    .any(|version| version.bytes.get(pos) == Some(byte))
-        })
-    }
-
     fn changed(&mut self, lsn: u64) {
         let lsn = lsn.max(self.last_lsn());
         self.since.push(Version {
@@ -259,18 +239,6 @@ mod tests {
         assert!(model.may_have(0, &[1], 0));
         model.synced();
         assert!(!model.may_have(0, &[2], 6));
-    }
-
-    #[test]
-    fn bytes_that_were_kept_are_zeros_or_those_of_the_versions_until_then() {
-        let mut model = Model::new(vec![1; 4]);
-        let nr = model.nr_versions();
-        model.write(0, &[2; 2], 0);
-        assert!(model.may_have_kept(0, &[1, 1, 0, 0], nr));
-        assert!(!model.may_have_kept(0, &[2, 1], nr));
-        assert!(model.may_have_kept(0, &[2, 1], model.nr_versions()));
-        model.synced();
-        assert!(model.may_have_kept(0, &[2, 2, 1], nr));
     }
 
     #[test]

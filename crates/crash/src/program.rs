@@ -40,19 +40,10 @@ pub(crate) struct Pin<S: RefScheme> {
     pub(crate) copy: Vec<u8>,
 }
 
-/// A page that must not be given to the storage.
-#[derive(Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) page: u64,
-    /// The number of versions of the file at that time.
-    pub(crate) nr_versions: usize,
-}
-
 /// A program that has the file open: its parts until it dies.
 pub(crate) struct Program<S: RefScheme> {
     // Dropped in this order: the pins, the file, its log, the cache.
     pub(crate) pins: Vec<Pin<S>>,
-    pub(crate) held: Vec<Held>,
     pub(crate) file: File<S>,
     pub(crate) log: Option<Arc<Log<S>>>,
     pub(crate) cache: Cache<S>,
@@ -96,7 +87,6 @@ impl<S: RefScheme> Program<S> {
         let file = cache.open_backend_with(Arc::clone(&backend), "file", &options)?;
         let program = Self {
             pins: Vec::new(),
-            held: Vec::new(),
             file,
             log,
             cache,
@@ -107,9 +97,8 @@ impl<S: RefScheme> Program<S> {
     }
 
     /// Dies: none of its calls reaches the device any more. Its cache must still be in order.
-    pub(crate) fn die(mut self) -> Result<(), String> {
+    pub(crate) fn die(self) -> Result<(), String> {
         self.plug.pull();
-        self.release()?;
         let Self {
             pins,
             file,
@@ -125,14 +114,6 @@ impl<S: RefScheme> Program<S> {
             stats.nr_free == stats.nr_frames,
             "frames are lost: {stats:?}"
         );
-        Ok(())
-    }
-
-    /// Ends all holds.
-    pub(crate) fn release(&mut self) -> Result<(), String> {
-        for Held { page, .. } in std::mem::take(&mut self.held) {
-            self.file.release(page).map_err(text)?;
-        }
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 //! The checks. While the power is on, a read gives the bytes written last, whatever failed in
 //! between; errors come only from calls that were made to fail. After a loss of power the file is
 //! opened through another cache, as by a program that starts anew. Each byte is then as at the last
-//! successful sync, or as at any moment since; for a page that was held, only moments before the hold count. The
-//! size is one that the file had since, or one on the way to it; where the device takes blocks only, and something was written since, also the end of the block in which
+//! successful sync, or as at any moment since. The size is one that the file had since, or one on the
+//! way to it; where the device takes blocks only, and something was written since, also the end of the block in which
 //! it ends (`docs/durability.md`). The log has every record that it was
 //! synced with, and the file has nothing without a record in the log.
 
@@ -23,7 +23,7 @@ use crate::history::{
 };
 use crate::log::Hook;
 use crate::model::{Model, Sizes};
-use crate::program::{Held, Pin, Program, Setup, check, stored, text};
+use crate::program::{Pin, Program, Setup, check, stored, text};
 use crate::script::{Script, Way};
 
 /// The most pins at a time.
@@ -217,12 +217,6 @@ impl<S: RefScheme> Run<S> {
                 self.program.cache.reclaim(nr);
                 Ok(())
             }
-            Step::Hold { page } => {
-                let nr_versions = self.model.nr_versions();
-                self.program.held.push(Held { page, nr_versions });
-                self.file().hold(page).map_err(text)
-            }
-            Step::Release => self.program.release(),
             Step::Break {
                 what,
                 way,
@@ -454,19 +448,9 @@ impl<S: RefScheme> Run<S> {
             Sync::Data => self.file().sync_data(),
             Sync::All => self.file().sync_all(),
         };
-        if let Err(error) = &result
-            && error.kind() == ErrorKind::Held
-        {
-            check!(!self.program.held.is_empty(), "nothing is held");
-            return Ok(());
-        }
         self.has_sync_failed = result.is_err();
         if self.allow(result)?.is_some() {
             self.model.synced();
-            // So the held page was not dirty.
-            for held in &mut self.program.held {
-                held.nr_versions = self.model.nr_versions();
-            }
             self.tally.nr_syncs += 1;
         }
         Ok(())
@@ -515,7 +499,6 @@ impl<S: RefScheme> Run<S> {
         let durable = self.program.log.as_ref().map_or(0, |log| log.durable());
         let (program, logged) = Program::start(&after, &self.setup).map_err(text)?;
         let dead = std::mem::replace(&mut self.program, program);
-        let held = dead.held.clone();
         dead.die()?;
         self.device = after;
         check!(
@@ -535,21 +518,12 @@ impl<S: RefScheme> Run<S> {
             self.model.may_have(0, &now, logged),
             "bytes survived that the log has no record of"
         );
-        for Held { page, nr_versions } in held {
-            let pos = (page as usize * self.setup.page_size).min(size);
-            let of_page = &now[pos..(pos + self.setup.page_size).min(size)];
-            check!(
-                self.model.may_have_kept(pos, of_page, nr_versions),
-                "page {page} was written though it was held"
-            );
-        }
         self.model = Model::new(now).in_blocks(self.unit);
         Ok(())
     }
 
     fn end(&mut self, seed: u64) -> Result<(), String> {
         self.setup.script.heal();
-        self.program.release()?;
         if self.may_fail {
             // The power may be off.
             self.crash(seed)?;

@@ -82,10 +82,8 @@ fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
         is_forked(file.set_size(0));
         is_forked(file.discard(0..u64::MAX));
         is_forked(file.flush(0..u64::MAX));
-        is_forked(file.barrier());
         is_forked(file.sync_data());
         is_forked(file.sync_all());
-        is_forked(file.hold(0));
         is_forked(file.refresh());
         file.invalidate(0..u64::MAX);
         is_forked(cache.open(&path));

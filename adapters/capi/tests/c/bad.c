@@ -94,11 +94,7 @@ static void no_handle(void *nothing) {
   REFUSED(code, pw_flush(file, 0, 0, &nr));
   REFUSED(code, pw_sync_data(file));
   REFUSED(code, pw_sync_all(file));
-  REFUSED(code, pw_sync_data_within(file, 1));
   REFUSED(code, pw_sync_range(file, 0, 1));
-  REFUSED(code, pw_barrier(file));
-  REFUSED(code, pw_hold(file, 1));
-  REFUSED(code, pw_release(file, 1));
   REFUSED(code, pw_discard(file, 0, 1));
   REFUSED(code, pw_edit_begin(file, 0, 0, &edit));
   REFUSED(code, pw_queue_close(queue));
@@ -311,8 +307,6 @@ static void read_only(struct pw_cache *cache, const char *folder) {
   REFUSED(PW_ERROR_READ_ONLY, pw_append(file, buf, 1, NULL));
   REFUSED(PW_ERROR_READ_ONLY, pw_set_size(file, 1));
   REFUSED(PW_ERROR_READ_ONLY, pw_sync_data(file));
-  REFUSED(PW_ERROR_READ_ONLY, pw_hold(file, 0));
-  REFUSED(PW_ERROR_READ_ONLY, pw_barrier(file));
   REFUSED(PW_ERROR_READ_ONLY, pw_edit_begin(file, 0, 0, &edit));
   OK(pw_close(file));
 }

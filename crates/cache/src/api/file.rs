@@ -32,7 +32,6 @@ use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 use crate::write::page_lock::IfLocked;
 use crate::write::pin_mut::PageGuardMut;
-use crate::writeback::barrier::Barriers;
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
@@ -85,8 +84,6 @@ pub struct FileStats {
     pub nr_dirty: usize,
     /// How many pages the storage was given, and has not reported durable.
     pub nr_written: usize,
-    /// How many pages are [held](File::hold), dirty or not.
-    pub nr_held: usize,
     /// Of all writes with a log sequence number ([`File::write_at_lsn`]) that have returned and are not durable, none has a lower number: recovery may begin
     /// there. None if there is no such write. It rises with each sync of all of the file that succeeds, and may be lower than it need be: until
     /// the next sync after the one that has made the write durable, if that was under way when the write was made, and after
@@ -515,8 +512,8 @@ impl<S: RefScheme> File<S> {
     /// As [`pin_mut`](Self::pin_mut), but does not wait for another guard of the page, so that a thread that has some pages
     /// pinned may go for others in any order.
     ///
-    /// The storage is waited for, as by `pin_mut`: a page that is not cached is read, and one with bytes from before a
-    /// [`barrier`](Self::barrier) is made durable first. So are others if the file has its share of dirty pages.
+    /// The storage is waited for, as by `pin_mut`: a page that is not cached is read. If the file
+    /// has its share of dirty pages, some are made durable first.
     ///
     /// # Errors
     ///
@@ -544,7 +541,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages it
-    /// gave. They are not durable before [`sync_data`](Self::sync_data). Pages that are held are left out.
+    /// gave. They are not durable before [`sync_data`](Self::sync_data).
     ///
     /// # Errors
     ///
@@ -565,7 +562,8 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) when the storage fails,
-    /// [`Held`](crate::ErrorKind::Held) when a dirty page is held.
+    /// [`Refused`](crate::ErrorKind::Refused) when the hook refuses a page; the others are made
+    /// durable all the same.
     pub fn sync_data(&self) -> Result<(), Error> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync(Sync::Data);
@@ -583,28 +581,13 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
-    /// As [`sync_data`](Self::sync_data), and waits while a dirty page is held, until it is [released](Self::release), but no longer than `patience`.
-    /// Meanwhile all others are durable. A thread that holds the page itself waits in vain.
-    ///
-    /// # Errors
-    ///
-    /// As [`sync_data`](Self::sync_data): [`Held`](crate::ErrorKind::Held) when the time is over.
-    #[cfg(not(loom))]
-    pub fn sync_data_within(&self, patience: std::time::Duration) -> Result<(), Error> {
-        self.writes(Op::Sync)?;
-        let until = pagewell_sync::time::Instant::now().checked_add(patience);
-        let result = Flusher(&self.mapping).sync_when_released(Sync::Data, until);
-        self.told(result, Op::Sync)
-    }
-
     /// Makes durable what was written before the call to the pages that have any of the bytes in `range`, and the size that reading them
-    /// takes. Other dirty pages are not given to the storage, with one exception: if there was a [barrier](Self::barrier), what
-    /// was written before it goes first. (The storage makes everything durable that it was given, as by
-    /// [`flush`](Self::flush).)
+    /// takes. Other dirty pages are not given to the storage. (The storage makes everything durable
+    /// that it was given, as by [`flush`](Self::flush).)
     ///
     /// # Errors
     ///
-    /// As [`sync_data`](Self::sync_data), with [`Held`](crate::ErrorKind::Held) for pages in `range`.
+    /// As [`sync_data`](Self::sync_data).
     pub fn sync_range(&self, range: Range<u64>) -> Result<(), Error> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync_range(self.pages_of(range));
@@ -619,34 +602,12 @@ impl<S: RefScheme> File<S> {
         };
         // First: a page that becomes clean meanwhile may take its number with it, but not the other way round.
         let oldest_lsn = writes.oldest.get();
-        let (nr_dirty, nr_written, nr_held) = writes.nr_pages(mapping.nr_pages());
+        let (nr_dirty, nr_written) = writes.nr_pages(mapping.nr_pages());
         FileStats {
             nr_dirty,
             nr_written,
-            nr_held,
             oldest_lsn,
         }
-    }
-
-    /// Orders earlier writes to the file before later ones: until everything written before the call is durable, the
-    /// storage gets nothing that is written after the call has returned, and no new size. Writes during the call
-    /// are on either side.
-    ///
-    /// The call does not wait for the storage, unless writes before the *last* barrier are not durable yet: those are
-    /// made durable first. Later writes do not wait either, with one exception: a write to a page that was written to
-    /// before the barrier and is not durable yet first makes everything before the barrier durable. So a program that
-    /// ends groups often should write each group to other pages.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Locked`](crate::ErrorKind::Locked) while a page is pinned to be
-    /// changed ([`pin_mut`](Self::pin_mut)), [`Io`](crate::ErrorKind::Io) when the storage fails, and
-    /// [`Held`](crate::ErrorKind::Held) when a page is held that was written to before the last barrier. After an error
-    /// no barrier was made.
-    pub fn barrier(&self) -> Result<(), Error> {
-        self.writes(Op::Barrier)?;
-        let result = Barriers(&self.mapping).barrier();
-        self.told(result, Op::Barrier)
     }
 
     /// `result`. If it tells of a failure that every handle is told of once, this handle counts as told.
@@ -729,32 +690,6 @@ impl<S: RefScheme> File<S> {
                 Ok(())
             }
             Err(error) => Err((self, error)),
-        }
-    }
-
-    /// Keeps page number `page` from being written to the storage until [`release`](Self::release) has been called as
-    /// often. Syncs fail while a page is dirty and held.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
-    pub fn hold(&self, page: u64) -> Result<(), Error> {
-        self.writes(Op::Hold)?.hold(page);
-        Ok(())
-    }
-
-    /// Ends one [`hold`](Self::hold) of a page.
-    ///
-    /// # Errors
-    ///
-    /// [`NotHeld`](crate::ErrorKind::NotHeld) when the page is not held: it was released as often as it was held.
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly).
-    pub fn release(&self, page: u64) -> Result<(), Error> {
-        if self.writes(Op::Hold)?.release(page) {
-            Ok(())
-        } else {
-            let not_held = self.mapping.error(ErrorKind::NotHeld, Op::Hold);
-            Err(not_held.with_page(page))
         }
     }
 

@@ -169,13 +169,14 @@ impl OpenOptions {
     /// number from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If the hook fails, the page
     /// is not given to the storage, and stays dirty.
     ///
-    /// Which thread calls it: one that asks for this very file (flush, sync, barrier, a new size, a close; a write to a page from
-    /// before a barrier), or a thread of the cache. No reader does, and no thread that uses another file. So the hook may take a
+    /// Which thread calls it: one that asks for this very file (flush, sync, a close; with
+    /// [`page_hooks`](Self::page_hooks) also a new size or a write past the end), or a thread of the
+    /// cache. No reader does, and no thread that uses another file. So the hook may take a
     /// lock of the program's under which the program uses *other* files of the cache, a log for example: nobody who has that lock
     /// waits for this hook. A hook that blocks or panics stops this file alone.
     ///
     /// The hook is called with the file's writeback lock held. So it cannot flush or sync this file, make it longer or shorter,
-    /// discard pages of it, or make a barrier: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to other
+    /// or discard pages of it: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to other
     /// files, a log for example, and sync them. Keep a handle of such a file outside of the hook, or close the file: a file that
     /// only the hook holds is dropped when this file is closed.
     ///

@@ -50,10 +50,6 @@ pub enum ErrorKind {
     Busy,
     /// The file has as many dirty pages as it may have, and they cannot be written back; the message says why.
     Throttled,
-    /// A page is kept from being written; the message says which.
-    Held,
-    /// The page is not held back from being written.
-    NotHeld,
     /// A page is pinned to be changed; the message may say which.
     Locked,
     /// The call would wait for its own thread, which is in a hook of the file, or has the page pinned to be changed; the message
@@ -79,8 +75,7 @@ impl ErrorKind {
             Self::InvalidConfig
             | Self::InvalidPageSize
             | Self::PageSizeMismatch
-            | Self::OptionsMismatch
-            | Self::NotHeld => libc::EINVAL,
+            | Self::OptionsMismatch => libc::EINVAL,
             Self::OutOfRange => libc::ENXIO,
             Self::FileTooLarge => libc::EFBIG,
             Self::Truncated | Self::Io => libc::EIO,
@@ -93,7 +88,7 @@ impl ErrorKind {
             Self::Throttled => libc::EAGAIN,
             Self::Deadlock => libc::EDEADLK,
             Self::Refused => libc::ECANCELED,
-            Self::Busy | Self::Held | Self::Locked => libc::EBUSY,
+            Self::Busy | Self::Locked => libc::EBUSY,
         }
     }
 
@@ -117,8 +112,6 @@ impl ErrorKind {
             Self::ReadOnly => "the file is open for reading only",
             Self::Busy => "the file is open for writing elsewhere",
             Self::Throttled => "the file has as many dirty pages as it may have",
-            Self::Held => "a page is held back from being written",
-            Self::NotHeld => "the page is not held back",
             Self::Locked => "a page is pinned to be changed",
             Self::Deadlock => "the call would wait for its own thread",
             Self::Refused => "the program's hook refused a page",
@@ -149,10 +142,6 @@ pub enum Op {
     Write,
     /// Giving dirty pages to the storage.
     Flush,
-    /// Keeping a page from being given to the storage, or ending that.
-    Hold,
-    /// Ordering earlier writes before later ones.
-    Barrier,
     /// Making writes durable.
     Sync,
     /// Changing a file's size.
@@ -172,8 +161,6 @@ impl Op {
             Self::Invalidate => "cannot invalidate pages of",
             Self::Write => "cannot write",
             Self::Flush => "cannot write back",
-            Self::Hold => "cannot hold, or release, a page of",
-            Self::Barrier => "cannot make a barrier in",
             Self::Sync => "cannot make durable",
             Self::Resize => "cannot change the size of",
             Self::Quiesce => "cannot stop the background work of a cache",
@@ -468,12 +455,9 @@ impl From<Error> for io::Error {
             (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
             (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,
             (ErrorKind::ReadOnly, None) => io::ErrorKind::PermissionDenied,
-            (ErrorKind::Busy | ErrorKind::Held | ErrorKind::Locked, None) => {
-                io::ErrorKind::ResourceBusy
-            }
+            (ErrorKind::Busy | ErrorKind::Locked, None) => io::ErrorKind::ResourceBusy,
             (ErrorKind::Throttled, None) => io::ErrorKind::WouldBlock,
             (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
-            (ErrorKind::NotHeld, None) => io::ErrorKind::InvalidInput,
             (ErrorKind::Unavailable, None) => io::ErrorKind::Unsupported,
             (
                 ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io | ErrorKind::Refused,

@@ -1,8 +1,8 @@
 //! The state of a page's bytes: whether the storage has them. Pure.
 //!
 //! ```text
-//! 63      4     3       2         1        0
-//! [ holder ][ group ][ locked ][ written ][ dirty ]
+//! 63      3      2         1        0
+//! [ holder ][ locked ][ written ][ dirty ]
 //! ```
 //!
 //! | state | the storage | may be evicted |
@@ -15,9 +15,6 @@
 //! The state is in the record of the page's frame, and only the holder of the slot's claim changes it. A page
 //! that moves to another frame takes its state along.
 //!
-//! `group` says which of two groups, written in order, the bytes belong to ([`crate::dirty::groups`]). For a clean page it
-//! has no meaning.
-//!
 //! `locked` is no state of the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace the page. `holder` is the number
 //! of that lock: a page that was cut off, and is there again, may have been locked by another guard.
 
@@ -28,25 +25,8 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 const DIRTY: u64 = 1 << 0;
 const WRITTEN: u64 = 1 << 1;
 const LOCKED: u64 = 1 << 2;
-const GROUP_SHIFT: u32 = 3;
-const GROUP: u64 = 1 << GROUP_SHIFT;
-const HOLDER_SHIFT: u32 = 4;
-const OF_BYTES: u64 = DIRTY | WRITTEN | GROUP;
-
-/// Which of two groups a page is in: the parity of the number of barriers before it was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group(u64);
-
-impl Group {
-    /// The group of a write after so many barriers.
-    pub(crate) const fn after(nr_barriers: u64) -> Self {
-        Self(nr_barriers & 1)
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+const HOLDER_SHIFT: u32 = 3;
+const OF_BYTES: u64 = DIRTY | WRITTEN;
 
 /// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,20 +86,9 @@ impl PageState {
         self.0 & (DIRTY | WRITTEN) != 0
     }
 
-    /// The group of the bytes that the storage is not known to have.
-    pub(crate) const fn group(self) -> Group {
-        Group((self.0 & GROUP) >> GROUP_SHIFT)
-    }
-
-    /// Whether the page has bytes of another group than `group` that the storage is not known to have. These are made
-    /// durable before the page is written to.
-    pub(crate) fn is_unclean_of_other(self, group: Group) -> bool {
-        self.is_unclean() && self.group() != group
-    }
-
     /// After a write to the page.
-    pub(crate) const fn dirtied(self, group: Group) -> Self {
-        Self(self.0 & !GROUP | DIRTY | group.0 << GROUP_SHIFT)
+    pub(crate) const fn dirtied(self) -> Self {
+        Self(self.0 | DIRTY)
     }
 
     /// When the page is being given to the storage.
@@ -142,7 +111,7 @@ impl PageState {
         }
     }
 
-    /// When `holder`, whose low 60 bits count, is about to replace the page.
+    /// When `holder`, whose low 61 bits count, is about to replace the page.
     pub(crate) const fn locked_by(self, holder: u64) -> Self {
         Self(self.0 & OF_BYTES | LOCKED | holder << HOLDER_SHIFT)
     }
@@ -166,8 +135,8 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = PageState> {
-        (0..8).flat_map(|bits| {
-            let state = PageState(bits & (DIRTY | WRITTEN) | (bits >> 2) << GROUP_SHIFT);
+        (0..=OF_BYTES).flat_map(|bits| {
+            let state = PageState(bits);
             [
                 state,
                 state.locked_by(0),
@@ -186,9 +155,8 @@ mod tests {
 
     #[test]
     fn a_write_makes_dirty_whatever_happens_to_older_bytes() {
-        let groups = [Group::after(0), Group::after(1)];
-        for (state, group) in all().flat_map(|state| groups.map(|group| (state, group))) {
-            let dirtied = state.dirtied(group);
+        for state in all() {
+            let dirtied = state.dirtied();
             assert!(dirtied.is_dirty());
             // Written while older bytes are on their way: the sync did not cover the last write.
             assert!(dirtied.synced().is_dirty());
@@ -203,8 +171,7 @@ mod tests {
     fn the_lock_is_no_state_of_the_bytes() {
         for state in all() {
             for after in [
-                state.dirtied(Group::after(0)),
-                state.dirtied(Group::after(1)),
+                state.dirtied(),
                 state.written(),
                 state.synced(),
                 state.failed(),
@@ -215,32 +182,9 @@ mod tests {
             assert_eq!(locked.unlocked(), state.unlocked());
             assert_eq!(locked.is_unclean(), state.is_unclean());
             assert!(locked.is_locked_by(9) && !locked.is_locked_by(8));
-            assert!(locked.dirtied(Group::after(1)).is_locked_by(9));
+            assert!(locked.dirtied().is_locked_by(9));
             assert!(state.locked_by(u64::MAX).is_locked_by(u64::MAX));
             assert!(!state.unlocked().is_locked());
-        }
-    }
-
-    #[test]
-    fn the_group_is_that_of_the_last_write_until_the_storage_has_it() {
-        for state in all() {
-            for nr in 0..4 {
-                let group = Group::after(nr);
-                let dirtied = state.dirtied(group);
-                for after in [
-                    dirtied,
-                    dirtied.written(),
-                    dirtied.written().failed(),
-                    dirtied.locked_by(u64::MAX),
-                    dirtied.locked_by(0).unlocked(),
-                ] {
-                    assert_eq!(after.group(), group);
-                    assert!(!after.is_unclean_of_other(group));
-                    assert!(after.is_unclean_of_other(Group::after(nr + 1)));
-                }
-                let clean = dirtied.written().synced();
-                assert!(!clean.is_unclean_of_other(Group::after(nr + 1)));
-            }
         }
     }
 }

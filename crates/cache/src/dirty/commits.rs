@@ -231,11 +231,11 @@ mod tests {
         assert!(told.into_iter().all(|told| matches!(told, Ok(Ok(())))));
         let told = followers(8, |mut lead| {
             lead.close();
-            lead.end(&Err(Error::new(ErrorKind::Held, Op::Sync).with_page(7)));
+            lead.end(&Err(Error::new(ErrorKind::Refused, Op::Sync).with_page(7)));
         });
         for told in told {
             let error = told.expect("an outcome").expect_err("a failure");
-            assert_eq!((error.kind(), error.page()), (ErrorKind::Held, Some(7)));
+            assert_eq!((error.kind(), error.page()), (ErrorKind::Refused, Some(7)));
         }
     }
 

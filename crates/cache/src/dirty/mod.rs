@@ -1,6 +1,7 @@
-//! What the storage does not have yet: which pages, how many, in which order; and the errors that handles are told.
+//! What the storage does not have yet: which pages, how many; and the errors that handles are told.
 //!
-//! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]), groups ([`groups`]),
+//! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]),
+//! owners of page locks ([`groups`]),
 //! the known state of its storage ([`storage`]), how much that is given between syncs ([`pace`]), errors ([`errors`]), syncs that
 //! several threads share ([`commits`]), the oldest log sequence number ([`oldest`]), options ([`options`]), memory for pages on their way ([`reserve`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
 //! frames ([`pressure`]), and the calls for the threads of the cache ([`calls`]). And which thread is in a hook ([`hook`]), or

@@ -1,10 +1,10 @@
 //! Sets of pages of one file: a bit for each page and set, and for each extent how many of its pages are in each set.
 //!
-//! Place. A mapping that is written to has three sets: dirty pages of two groups, and pages that are written and not known to be
-//! durable.
+//! Place. A mapping that is written to has two sets: dirty pages, and pages that are written and
+//! not known to be durable.
 //!
 //! Layout. The bits of an extent ([`crate::base::extent`]) for all sets are in one page of the system's memory, set by set. The
-//! three counts of an extent are in one word. So a walk over a set skips an empty extent by one load, and a file of a terabyte has
+//! two counts of an extent are in one word. So a walk over a set skips an empty extent by one load, and a file of a terabyte has
 //! 256 KiB of counts.
 //!
 //! Protocol. The holder of a page's claim puts the page in and takes it out, so no two threads change one bit. What pages share, a
@@ -34,8 +34,8 @@ use crate::base::reserved::Reserved;
 /// One of the sets of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The pages that the storage does not have, of the group with this index.
-    Dirty(usize),
+    /// The pages that the storage does not have.
+    Dirty,
     /// The pages that the storage was given, and has not reported durable.
     Written,
 }
@@ -43,8 +43,8 @@ pub(crate) enum Which {
 impl Which {
     const fn nr(self) -> usize {
         match self {
-            Self::Dirty(group) => group,
-            Self::Written => 2,
+            Self::Dirty => 0,
+            Self::Written => 1,
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) struct PageSets {
 }
 
 /// How many bits of a word of counts belong to one set.
-const COUNT_BITS: usize = 21;
+const COUNT_BITS: usize = 32;
 
 const _: () = assert!(EXTENT_PAGES < 1 << (COUNT_BITS - 1));
 
@@ -203,7 +203,7 @@ mod tests {
     fn what_was_put_in_is_found_in_order_until_it_is_taken_out() {
         let sets = PageSets::new(1 << 20).unwrap();
         let pages = [0, 1, 63, 64, 4095, 4096, 8191, 8192, 70_000, (1 << 20) - 1];
-        for which in [Which::Dirty(0), Which::Dirty(1), Which::Written] {
+        for which in [Which::Dirty, Which::Written] {
             let set = sets.set(which);
             for page in pages.iter().rev() {
                 assert!(set.insert(*page));
@@ -231,22 +231,19 @@ mod tests {
     #[test]
     fn sets_of_one_extent_do_not_mix() {
         let sets = PageSets::new(EXTENT_PAGES).unwrap();
-        let [first, second, written] =
-            [Which::Dirty(0), Which::Dirty(1), Which::Written].map(|which| sets.set(which));
+        let [dirty, written] = [Which::Dirty, Which::Written].map(|which| sets.set(which));
         for page in 0..EXTENT_PAGES {
-            assert!(first.insert(page));
-            assert!(page % 2 == 0 || second.insert(page));
+            assert!(dirty.insert(page));
             assert!(page % 3 == 0 || written.insert(page));
         }
         let every = |keep: fn(&u64) -> bool| (0..EXTENT_PAGES).filter(keep).collect::<Vec<_>>();
-        assert_eq!(all(first, 0, u64::MAX), every(|_| true));
-        assert_eq!(all(second, 0, u64::MAX), every(|page| page % 2 != 0));
+        assert_eq!(all(dirty, 0, u64::MAX), every(|_| true));
         assert_eq!(all(written, 0, u64::MAX), every(|page| page % 3 != 0));
         for page in 0..EXTENT_PAGES {
-            assert!(first.remove(page));
+            assert!(dirty.remove(page));
         }
-        assert_eq!(first.next(0, u64::MAX), None);
-        assert_eq!(all(second, 0, u64::MAX), every(|page| page % 2 != 0));
+        assert_eq!(dirty.next(0, u64::MAX), None);
+        assert_eq!(all(written, 0, u64::MAX), every(|page| page % 3 != 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! All files together may have so many frames that are not clean (*the limit*). One file may have as many as the limit leaves
 //! free, so a file alone gets half of it, and the other half stays for others; a second one gets a half of that. A file that cannot
-//! be cleaned (its storage hangs, its hook blocks, its pages are held) keeps its share, and no other file comes to a stop: what is
+//! be cleaned (its storage hangs, its hook blocks or refuses) keeps its share, and no other file comes to a stop: what is
 //! free is divided among the rest.
 //!
 //! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998),

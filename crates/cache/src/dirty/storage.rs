@@ -1,6 +1,5 @@
 //! The known state of a file's storage, guarded by the writeback lock.
 
-use crate::base::page::PageNr;
 use crate::dirty::pace::Pace;
 
 /// The known state of a file's storage.
@@ -16,14 +15,10 @@ pub(crate) struct Storage {
     /// Whether a write has failed since the last successful sync. Then the storage may have pages that are dirty, and not
     /// durable.
     pub(crate) may_have_dirty: bool,
-    /// Whether a barrier has ended a group that is not known to be durable: G2 of [`crate::dirty::groups`].
-    pub(crate) is_split: bool,
     /// Of a file in whole pages: where the pages end that the storage was made long enough for since, if that is after those of the file.
     pub(crate) pages_end: u64,
     /// Of a file in whole pages: whether it was cut since the last successful sync ([`crate::writeback::size`], P2).
     pub(crate) is_cut: bool,
-    /// A dirty page that was passed over since the last sync began, because it was held.
-    pub(crate) passed_over: Option<PageNr>,
     /// How much it was given since the last sync.
     pub(crate) pace: Pace,
 }
@@ -37,10 +32,8 @@ impl Storage {
             is_synced: false,
             is_doubtful: false,
             may_have_dirty: false,
-            is_split: false,
             pages_end: 0,
             is_cut: false,
-            passed_over: None,
             pace: Pace::default(),
         }
     }

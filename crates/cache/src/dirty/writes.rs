@@ -1,24 +1,19 @@
 //! The additional state of a file that is written to: its dirty pages, its written pages, the errors that handles
-//! are told, the pages that are held.
+//! are told.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-#[cfg(not(loom))]
-use std::time::Duration;
 
 use pagewell_frame::Order;
+use pagewell_sync::Mutex;
 use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
-#[cfg(not(loom))]
-use pagewell_sync::time::Instant;
-use pagewell_sync::{Condvar, Mutex, lock};
 
 use crate::base::accounts::Member;
 use crate::base::page::PageNr;
-use crate::base::page_state::{Group, PageState};
+use crate::base::page_state::PageState;
 use crate::base::reserved::Reserved;
 use crate::dirty::calls::Call;
 use crate::dirty::commits::Commits;
@@ -35,8 +30,8 @@ use crate::dirty::storage::Storage;
 
 /// The additional state of a file that is written to.
 ///
-/// A write to a page that is dirty already loads the number of errors and of barriers, which have lines of their own, and fields
-/// that are not written after the file was opened; the others are padded.
+/// A write to a page that is dirty already loads the number of errors, which has a line of its own,
+/// and fields that are not written after the file was opened; the others are padded.
 pub(crate) struct Writes {
     /// Which pages are dirty, and which are written.
     sets: PageSets,
@@ -59,10 +54,6 @@ pub(crate) struct Writes {
     pub(crate) in_hook: Padded<ThreadMark>,
     /// Whether the storage is being cut, as set by the holder of its lock: a transfer may fall short, which is no error then.
     is_cutting: Padded<AtomicBool>,
-    /// As many as the program holds: it bounds them, and pays for their memory besides the cache's.
-    holds: Padded<Mutex<HashMap<PageNr, usize>>>,
-    /// A page is held no more.
-    released: Condvar,
     nr_handles: Padded<AtomicUsize>,
     /// The file's number among those of the cache.
     number: u64,
@@ -138,8 +129,6 @@ impl Writes {
             groups: Groups::default(),
             in_hook: Padded::default(),
             is_cutting: Padded(AtomicBool::new(false)),
-            holds: Padded(Mutex::new(HashMap::new())),
-            released: Condvar::new(),
             number,
             share: Share::of(group),
             since: Padded::default(),
@@ -220,9 +209,9 @@ impl Writes {
         self.is_cutting.load(Ordering::Acquire)
     }
 
-    /// The pages of `group` that the storage does not have.
-    pub(crate) fn dirty(&self, group: Group) -> PageSet<'_> {
-        self.sets.set(Which::Dirty(group.index()))
+    /// The pages that the storage does not have.
+    pub(crate) fn dirty(&self) -> PageSet<'_> {
+        self.sets.set(Which::Dirty)
     }
 
     /// The pages that the storage was given, and has not reported durable.
@@ -237,8 +226,7 @@ impl Writes {
 
     /// A dirty page in `pages`, if there is one.
     pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
-        let set = |group| self.sets.set(Which::Dirty(group));
-        (0..2).find_map(|group| set(group).next(pages.start, pages.end))
+        self.dirty().next(pages.start, pages.end)
     }
 
     /// Brings the sets, and the number of unclean frames, into line with a change of the state of a page of `order`. The
@@ -266,14 +254,10 @@ impl Writes {
         before: PageState,
         after: PageState,
     ) {
-        let sets = [before, after].map(|state| state.is_dirty().then(|| state.group()));
-        match sets {
-            [before, after] if before == after => {}
-            [before, after] => {
-                // In before out: a dirty page is always found in one of the two.
-                _ = after.map(|group| self.dirty(group).insert(page));
-                _ = before.map(|group| self.dirty(group).remove(page));
-            }
+        match (before.is_dirty(), after.is_dirty()) {
+            (false, true) => _ = self.dirty().insert(page),
+            (true, false) => _ = self.dirty().remove(page),
+            _ => {}
         }
         match (before.is_written(), after.is_written()) {
             (false, true) => _ = self.written().insert(page),
@@ -307,7 +291,7 @@ impl Writes {
         let _ = (pressure, self.number, Call::Close);
     }
 
-    /// Has a thread of the cache make the file durable now, as far as it is not held; the number of the last attempt that does
+    /// Has a thread of the cache make the file durable now; the number of the last attempt that does
     /// not know of this call.
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
@@ -320,58 +304,11 @@ impl Writes {
         nr
     }
 
-    /// Keeps `page` from being written until [`release`](Self::release) has been called as often.
-    pub(crate) fn hold(&self, page: PageNr) {
-        *lock(&self.holds).entry(page).or_insert(0) += 1;
-    }
-
-    /// Ends one [`hold`](Self::hold) of `page`; whether there was one.
-    #[must_use]
-    pub(crate) fn release(&self, page: PageNr) -> bool {
-        let mut holds = lock(&self.holds);
-        let Some(nr) = holds.get_mut(&page) else {
-            return false;
-        };
-        *nr -= 1;
-        if *nr == 0 {
-            holds.remove(&page);
-            drop(holds);
-            self.released.notify_all();
-        }
-        true
-    }
-
-    /// Sleeps until `page` is not held, but not beyond `until`; whether it is not held.
-    #[cfg(not(loom))]
-    pub(crate) fn wait_while_held(&self, page: PageNr, until: Option<Instant>) -> bool {
-        let mut holds = lock(&self.holds);
-        while holds.contains_key(&page) {
-            // None is for ever: an hour at a time.
-            let rest = until.map_or(Duration::from_secs(3600), |until| {
-                until.saturating_duration_since(Instant::now())
-            });
-            if rest.is_zero() {
-                return false;
-            }
-            holds = self
-                .released
-                .wait_timeout(holds, rest)
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .0;
-        }
-        true
-    }
-
-    /// How many pages below `end` the storage does not have, how many it was given and has not reported durable, and how many are
-    /// held: each of them at some moment of the call.
-    pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize, usize) {
+    /// How many pages below `end` the storage does not have, and how many it was given and has not
+    /// reported durable: each of them at some moment of the call.
+    pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize) {
         let nr = |which| self.sets.set(which).nr(end);
-        let nr_dirty = nr(Which::Dirty(0)) + nr(Which::Dirty(1));
-        (nr_dirty, nr(Which::Written), lock(&self.holds).len())
-    }
-
-    pub(crate) fn is_held(&self, page: PageNr) -> bool {
-        lock(&self.holds).contains_key(&page)
+        (nr(Which::Dirty), nr(Which::Written))
     }
 }
 

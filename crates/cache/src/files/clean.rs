@@ -130,7 +130,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let writes = mapping.writes(Op::Write)?;
         let cleaned = Flusher(mapping).sync_unless(Sync::Data, || !pressure.is_over(&writes.share));
         match cleaned {
-            // What is held may be the rest.
+            // What the hook refuses may be the rest.
             Err(error) if pressure.is_over(&writes.share) => {
                 let noted = error.noted_cause();
                 let throttled = throttled(mapping, "it cannot be written back").with_source(error);
@@ -188,7 +188,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let nr_cleaned = || self.0.shared.pressure.nr_cleaned();
         let before = nr_cleaned();
         let numbers = self.unclean_files(simplest(self.pool(), place));
-        // An error is kept for the handles of its file. Some pages may be clean all the same, if others are held.
+        // An error is kept for the handles of its file. Some pages may be clean all the same, if the
+        // hook refuses others.
         let _ = self.clean_any(numbers, (&nr_cleaned, before), order);
         nr_cleaned() != before
     }

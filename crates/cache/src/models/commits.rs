@@ -39,7 +39,7 @@ impl Cut {
 
     /// Makes `page` dirty, and the file durable.
     fn commit(&self, page: u64) -> Result<(), Error> {
-        assert!(self.dirty.set(Which::Dirty(0)).insert(page));
+        assert!(self.dirty.set(Which::Dirty).insert(page));
         let mut lead = match self.commits.join(What::Data) {
             Role::Lead(lead) => lead,
             Role::Follow(commit) => return commit.wait().expect("nobody unwinds"),
@@ -54,7 +54,7 @@ impl Cut {
     }
 
     fn sync(&self, nr: usize) -> Result<(), Error> {
-        let dirty = self.dirty.set(Which::Dirty(0));
+        let dirty = self.dirty.set(Which::Dirty);
         let mut found = 0;
         let mut from = 0;
         while let Some(page) = dirty.next(from, 2) {
@@ -128,14 +128,14 @@ fn loom_lsn_vs_sync() {
             let file = Arc::clone(&file);
             thread::spawn(move || {
                 let (sets, oldest) = &*file;
-                assert!(sets.set(Which::Dirty(0)).insert(0));
+                assert!(sets.set(Which::Dirty).insert(0));
                 oldest.note(5);
                 oldest.note(9);
             })
         };
         let (sets, oldest) = &*file;
         oldest.begin();
-        let dirty = sets.set(Which::Dirty(0));
+        let dirty = sets.set(Which::Dirty);
         if dirty.next(0, 1).is_some() {
             assert!(dirty.remove(0));
         }

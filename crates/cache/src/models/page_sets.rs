@@ -36,9 +36,9 @@ fn loom_insert_vs_insert() {
         let sets = Arc::new(PageSets::new(2).expect("small sets"));
         let other = {
             let sets = Arc::clone(&sets);
-            thread::spawn(move || assert!(sets.set(Which::Dirty(0)).insert(0)))
+            thread::spawn(move || assert!(sets.set(Which::Dirty).insert(0)))
         };
-        let set = sets.set(Which::Dirty(0));
+        let set = sets.set(Which::Dirty);
         assert!(set.insert(1));
         assert!(set.next(0, 2).is_some(), "a page of the set is not found");
         other.join().unwrap();
@@ -51,12 +51,12 @@ fn loom_insert_vs_insert() {
 fn loom_insert_vs_remove() {
     explore(3, || {
         let sets = Arc::new(PageSets::new(2).expect("small sets"));
-        let set = sets.set(Which::Dirty(1));
+        let set = sets.set(Which::Dirty);
         assert!(set.insert(0) && set.insert(1) && sets.set(Which::Written).insert(0));
         let other = {
             let sets = Arc::clone(&sets);
             thread::spawn(move || {
-                assert!(sets.set(Which::Dirty(1)).remove(0));
+                assert!(sets.set(Which::Dirty).remove(0));
                 assert!(sets.set(Which::Written).remove(0));
             })
         };

@@ -189,32 +189,6 @@ fn loom_sync_fails_vs_evict() {
     });
 }
 
-/// A page is held and then written while dirty pages are given to the storage: the bytes written after the hold
-/// are not among those given.
-#[test]
-fn loom_hold_vs_flush() {
-    explore(3, || {
-        let files = pool::<LockBit>(4);
-        let (mapping, backend) = writable(&files);
-        write(&mapping, 0, 1);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
-        };
-        let writes = mapping.writes_if_any().expect("a file that is written to");
-        writes.hold(0);
-        write(&mapping, 0, 2);
-        flusher.join().unwrap();
-        let byte = only_byte(&stored(&backend));
-        assert!(byte == OURS || byte == 1, "a held page was given: {byte}");
-        assert!(is_dirty(&mapping));
-        assert!(writes.release(0));
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&files, mapping);
-    });
-}
-
 /// A page is discarded while it is given to the storage: later reads give the bytes that the storage has, and
 /// goes on to have.
 #[test]

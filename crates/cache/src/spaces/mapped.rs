@@ -40,7 +40,6 @@ use crate::read::reader::{FastRead, Reader};
 use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::moves::{self, PageMove};
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
-use crate::writeback::barrier::Barriers;
 
 /// The outcome of a try.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,8 +67,6 @@ enum Why {
     Locked(SeenLock),
     /// The page is held by others, so it has to be written to another frame.
     NeedsFrame,
-    /// The page has bytes from before a barrier, which have to be durable first.
-    OfEarlierGroup,
     /// The file has its share of the frames that may be not clean.
     TooManyUnclean,
 }
@@ -307,7 +304,6 @@ impl<S: RefScheme> MappedFile<S> {
             Attempt::Raced => Why::Raced,
             Attempt::NeedsFrame => Why::NeedsFrame,
             Attempt::Locked(lock) => Why::Locked(lock),
-            Attempt::OfEarlierGroup => Why::OfEarlierGroup,
             Attempt::Throttled => Why::TooManyUnclean,
         };
         not_now(why)
@@ -346,7 +342,6 @@ impl<S: RefScheme> MappedFile<S> {
                 });
                 spare.frame = Some(frame?);
             }
-            Why::OfEarlierGroup => Barriers(mapping).settle_groups(mapping.writes(Op::Write)?)?,
             Why::TooManyUnclean => {
                 mapping.throttle(mapping.writes(Op::Write)?)?;
                 spare.has_made_clean = true;

@@ -40,7 +40,6 @@ use crate::mapping::remove::Remover;
 use crate::read::lookup::Lookup;
 use crate::write::lock_wait::wait_after;
 use crate::write::page::{Bound, PageWriter};
-use crate::writeback::barrier::Barriers;
 use crate::writeback::size::StorageSize;
 use crate::writeback::tail::{Tail, TailKeeper};
 
@@ -299,12 +298,6 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         // With this lock no page is on its way to the storage, where it would make the file longer again.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
-        if storage.is_split {
-            // The storage is told the size now, so everything that must be durable before is made durable now.
-            Barriers(self.0)
-                .settle_earlier(writes, &mut storage)
-                .map_err(|error| error.with_op(Op::Resize))?;
-        }
         // A cut is told only if the storage has the bytes; growth is told now, so that it fails now.
         let is_right = storage.is_size_known
             && if new < old {

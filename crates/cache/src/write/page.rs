@@ -52,7 +52,6 @@ use crate::supply::groups::{Charge, Charger};
 use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
-use crate::writeback::barrier::Barriers;
 
 /// Whether a write may make the file longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +104,6 @@ pub(crate) enum Attempt {
     NeedsFrame,
     /// The page is locked.
     Locked(SeenLock),
-    /// The page is of the earlier group, which has to be durable first.
-    OfEarlierGroup,
     /// The page is clean, and the file has its share of the frames that may be not clean.
     Throttled,
     /// The page is not cached.
@@ -191,7 +188,6 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                     check_not_ours(self.0, writes, page, lock)?;
                     return Err(self.0.error(ErrorKind::Locked, Op::Write).with_page(page));
                 }
-                Attempt::OfEarlierGroup => Barriers(self.0).settle_groups(writes)?,
                 Attempt::Throttled => {
                     // Once: others may dirty as much again at once, and this is to come to an end.
                     self.0.throttle(writes)?;
@@ -295,14 +291,10 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if let Some(lock) = SeenLock::of(frame, state) {
             return Ok(Attempt::Locked(lock));
         }
-        let group = writes.groups.current();
-        if state.is_unclean_of_other(group) {
-            return Ok(Attempt::OfEarlierGroup);
-        }
         if throttle == Throttle::AtShare && !state.is_unclean() && self.0.is_at_share(writes) {
             return Ok(Attempt::Throttled);
         }
-        let after = state.dirtied(group);
+        let after = state.dirtied();
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             let panicked = edit.change.apply_caught(edit.bytes_of(&unique));
@@ -369,7 +361,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         bytes.zero(0, hole.start);
         bytes.zero(hole.end, bytes.len() - hole.end);
         edit.apply(&unique);
-        let state = PageState::CLEAN.dirtied(writes.groups.current());
+        let state = PageState::CLEAN.dirtied();
         self.0.note_state(writes, page, PageState::CLEAN, state);
         writes.oldest.note(edit.lsn);
         let private = [state.bits(), edit.lsn];

@@ -16,7 +16,6 @@ use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::page::PageWriter;
-use crate::writeback::barrier::Barriers;
 
 /// What to do about a page that is locked already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageLocks<'m, S> {
     /// Locks a page of the file for [`replace_locked`](Self::replace_locked); returns a copy of its bytes, and a frame. The
-    /// caller keeps barriers from being made until the page is unlocked.
+    /// caller keeps the owner of the lock noted until the page is unlocked.
     ///
     /// # Errors
     ///
@@ -71,11 +70,6 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
                         return Err(self.0.error(ErrorKind::Locked, Op::Pin).with_page(page));
                     }
                 }
-                continue;
-            }
-            if state.is_unclean_of_other(writes.groups.current()) {
-                drop(claim);
-                Barriers(self.0).settle_groups(writes)?;
                 continue;
             }
             let len = self.0.len_of(page, self.0.size().max(end));
@@ -140,7 +134,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             ThenLock::Ends => before.unlocked(),
             ThenLock::Stays => before,
         };
-        let after = after.dirtied(writes.groups.current());
+        let after = after.dirtied();
         let lsn = edit.lsn_after(record);
         if let Some(unique) = claim.freeze() {
             edit.apply(&unique);

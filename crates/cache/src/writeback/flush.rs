@@ -13,7 +13,6 @@ use crate::dirty::order::InOrder;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::barrier::Barriers;
 use crate::writeback::durable::Durable;
 use crate::writeback::give::{Giver, Next};
 use crate::writeback::size::StorageSize;
@@ -23,29 +22,30 @@ use crate::writeback::size::StorageSize;
 pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Flusher<'_, S> {
-    /// Gives the dirty pages in `pages` to the storage, except those that are held; returns how many
-    /// pages it took. It may not have made them durable.
+    /// Gives the dirty pages in `pages` to the storage; returns how many pages it took. It may not
+    /// have made them durable.
     pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;
-        self.flush_locked(writes, &mut storage, pages, Next::Nothing)
+        Giver(self.0).give_dirty(writes, &mut storage, pages, Next::Nothing)
     }
 
-    /// Gives `page` to the storage, if it is dirty and not held.
+    /// Gives `page` to the storage, if it is dirty.
     pub(super) fn flush_page(
         self,
         writes: &Writes,
         storage: &mut Storage,
         page: PageNr,
     ) -> Result<usize, Error> {
-        self.flush_locked(writes, storage, page..page + 1, Next::Nothing)
+        Giver(self.0).give_dirty(writes, storage, page..page + 1, Next::Nothing)
     }
 
-    /// Gives the dirty pages to the storage, except those that are held, for a sync that will come some time.
+    /// Gives the dirty pages to the storage, for a sync that will come some time.
     pub(crate) fn flush_in_background(self) -> Result<(), Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;
-        self.flush_locked(writes, &mut storage, 0..PageNr::MAX, Next::SyncLater)
+        Giver(self.0)
+            .give_dirty(writes, &mut storage, 0..PageNr::MAX, Next::SyncLater)
             .map(drop)
     }
 
@@ -137,27 +137,6 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// As [`sync`](Self::sync), and waits for pages that are held, until this moment; for ever, if there is none.
-    #[cfg(not(loom))]
-    pub(crate) fn sync_when_released(
-        self,
-        what: Sync,
-        until: Option<pagewell_sync::time::Instant>,
-    ) -> Result<(), Error> {
-        let writes = self.0.writes(Op::Sync)?;
-        loop {
-            match self.sync(what) {
-                Err(error) if error.kind() == ErrorKind::Held => {
-                    let is_free = |page| writes.wait_while_held(page, until);
-                    if !error.page().is_some_and(is_free) {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
-        }
-    }
-
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
@@ -173,13 +152,9 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
         writes.oldest.begin();
         let mut ending = Ending(writes, false);
-        let result = self.sync_pages(writes, storage, 0..PageNr::MAX, what);
+        self.sync_pages(writes, storage, 0..PageNr::MAX, what)?;
         #[cfg(not(loom))]
-        match &result {
-            Err(error) if error.kind() != ErrorKind::Held => {}
-            _ => writes.since.renew(began),
-        }
-        result?;
+        writes.since.renew(began);
         ending.1 = true;
         // Everything for which a sync has failed was written again.
         storage.is_doubtful = false;
@@ -197,60 +172,17 @@ impl<S: RefScheme> Flusher<'_, S> {
         let end = pages.end.saturating_mul(self.0.page_size() as u64);
         // The size of before: pages that make the file longer from now on are not waited for.
         let size = self.0.size().min(end);
-        storage.passed_over = None;
-        let refused = match self.flush_locked(writes, storage, pages, Next::Sync) {
+        let refused = match Giver(self.0).give_dirty(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
-            // The hook keeps its pages, as a hold does. What the storage was given can be made durable all the same.
+            // The hook keeps its pages. What the storage was given is made durable all the same.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
             Err(error) => return Err(error),
         };
-        // A page that was held when the flush came by: it may have been released since.
-        let held = storage.passed_over;
-        if let Some(error) = refused {
-            if !storage.is_split {
-                StorageSize(self.0)
-                    .tell_size(storage, size)
-                    .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
-                    .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
-            }
-            return Err(error);
-        }
-        let fill_size = self.0.fill_size();
-        if storage.is_split && (fill_size < size || fill_size > self.0.size()) {
-            // The size is that of the current group.
-            Barriers(self.0).settle_earlier(writes, storage)?;
-        }
         StorageSize(self.0)
             .tell_size(storage, size)
             .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
             .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
-        match held {
-            None => Ok(()),
-            Some(page) => Err(self.0.error(ErrorKind::Held, Op::Sync).with_page(page)),
-        }
-    }
-
-    /// Gives the dirty pages in `pages` to the storage, group by group; returns how many of them it took.
-    fn flush_locked(
-        self,
-        writes: &Writes,
-        storage: &mut Storage,
-        pages: Range<PageNr>,
-        next: Next,
-    ) -> Result<usize, Error> {
-        // The groups stay the same while the writeback lock is held.
-        let (earlier, current) = (writes.groups.earlier(), writes.groups.current());
-        let nr_earlier = if storage.is_split {
-            let end = self.0.nr_pages().min(pages.end);
-            if writes.dirty(current).next(pages.start, end).is_none() {
-                // Later writes may be of the current group, and are not for this flush.
-                return Giver(self.0).give_dirty(writes, storage, pages, (earlier, next));
-            }
-            Barriers(self.0).settle_earlier(writes, storage)?
-        } else {
-            Giver(self.0).give_dirty(writes, storage, pages.clone(), (earlier, next))?
-        };
-        Ok(nr_earlier + Giver(self.0).give_dirty(writes, storage, pages, (current, next))?)
+        refused.map_or(Ok(()), Err)
     }
 }
 

@@ -9,7 +9,7 @@ use pagewell_frame::refcount::RefScheme;
 use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::Hooks;
-use crate::base::page_state::{Group, PageState};
+use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
@@ -96,14 +96,14 @@ impl Changes {
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Giver<'m, S> {
-    /// Gives the dirty pages of `group` in `pages` to the storage, except those that are held; returns how many it
-    /// took. After a failure it goes on with the others, and returns the first; all are noted.
+    /// Gives the dirty pages in `pages` to the storage; returns how many it took. After a failure it
+    /// goes on with the others, and returns the first; all are noted.
     pub(super) fn give_dirty(
         self,
         writes: &'m Writes,
         storage: &mut Storage,
         pages: Range<PageNr>,
-        (group, next): (Group, Next),
+        next: Next,
     ) -> Result<usize, Error> {
         let mut nr_taken = 0;
         let mut from = pages.start;
@@ -115,7 +115,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         let mut end = self.0.nr_pages().min(pages.end);
         // Before anything is on its way: a change of size waits for that.
         if self.0.hooks().is_some()
-            && writes.dirty(group).next(from, end).is_some()
+            && writes.dirty().next(from, end).is_some()
             && failures
                 .note(StorageSize(self.0).reach_pages(storage, end))
                 .is_none()
@@ -129,18 +129,14 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         // What the storage was given last, and has not begun with.
         let mut last: Option<Range<u64>> = None;
         let mut changes = Changes::default();
-        while let Some(first) = writes.dirty(group).next(from, end) {
+        while let Some(first) = writes.dirty().next(from, end) {
             let most = changes.most_pages(self.0, writes, first);
-            let (mut run, gathered) =
-                self.gather(writes, storage, (first..end, most), group, is_deep);
+            let (mut run, gathered) = self.gather(writes, (first..end, most), is_deep);
             let asked = run.ask_hook();
             // Go on after the last page that is given, or after the one that is refused.
             let nr_given = run.nr_pages() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
-            // G3, whatever the storage answers. A write that was under way during the barrier may have stored its state after
-            // the earlier group was made durable.
-            storage.is_split |= nr_given != 0 && group == writes.groups.earlier();
             failures.note(gathered);
             failures.note(asked);
             if nr_given == 0 {
@@ -164,7 +160,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 }
             }
             // One run alone is given by this thread: nothing is faster.
-            let has_more = || writes.dirty(group).next(from, end).is_some();
+            let has_more = || writes.dirty().next(from, end).is_some();
             if is_deep && flight.is_none() && has_more() {
                 flight = failures.note(Flight::begin(self.0, storage));
             }
@@ -212,13 +208,11 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
     }
 
-    /// Step 1 of the protocol, for dirty pages of `group` from the first of `pages` on without a gap.
+    /// Step 1 of the protocol, for dirty pages from the first of `pages` on without a gap.
     fn gather(
         self,
         writes: &'m Writes,
-        storage: &mut Storage,
         (pages, most): (Range<PageNr>, usize),
-        group: Group,
         is_deep: bool,
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
@@ -229,7 +223,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
                 break;
             }
-            match self.take_dirty(writes, storage, page, group) {
+            match self.take_dirty(writes, page) {
                 Ok(Some(outgoing)) => run.push(outgoing),
                 Ok(None) => break,
                 Err(error) => return (run, Err(error)),
@@ -238,14 +232,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         (run, Ok(()))
     }
 
-    /// A page on its way to the storage, if it is a dirty one of `group`, and not held.
-    fn take_dirty(
-        self,
-        writes: &Writes,
-        storage: &mut Storage,
-        page: PageNr,
-        group: Group,
-    ) -> Result<Option<Outgoing<'m, S>>, Failure> {
+    /// A page on its way to the storage, if it is dirty.
+    fn take_dirty(self, writes: &Writes, page: PageNr) -> Result<Option<Outgoing<'m, S>>, Failure> {
         let Some(claim) = self.0.claim_present(page) else {
             return Ok(None);
         };
@@ -256,12 +244,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         let before = PageState::of(record);
         // A page past the end is in a file that is just growing, or being cut.
         let len = self.0.len_of(page, self.0.size());
-        if !before.is_dirty() || before.group() != group || len == 0 {
-            return Ok(None);
-        }
-        // With the claim in hand, which keeps writers out: no write that follows a later hold is in the page.
-        if writes.is_held(page) {
-            storage.passed_over = Some(page);
+        if !before.is_dirty() || len == 0 {
             return Ok(None);
         }
         // The slot's reference keeps the frame. The count is full only if a program pins the page without end.

@@ -1,7 +1,7 @@
 //! Writing back: giving dirty pages to the storage, and making sure that it keeps them.
 //!
 //! Owns. The protocol of one file's writeback: the states of pages on their way ([`states`]), giving them to the storage
-//! ([`give`], [`run`]), several at once ([`flight`]), making durable ([`durable`]), the size that the storage has ([`size`]), the order of groups ([`barrier`]),
+//! ([`give`], [`run`]), several at once ([`flight`]), making durable ([`durable`]), the size that the storage has ([`size`]),
 //! the end of a file in whole pages ([`tail`]), flushes and syncs ([`flush`]), and dropping unwritten bytes ([`discard`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the program's hook. The room above (`files`) decides when to write back, and on which
@@ -35,10 +35,9 @@
 //!    fails, all of them are *dirty* again: the storage may have dropped any of them and forgotten that it did, so
 //!    the next sync writes them again.
 //!
-//! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_*`, `loom_sync_vs_write`, `loom_sync_fails_vs_*`, `loom_hold_vs_flush`,
+//! Proved by `loom_write_vs_flush`, `loom_flush_fails_vs_*`, `loom_sync_vs_write`, `loom_sync_fails_vs_*`,
 //! `loom_discard_vs_*`, `loom_flush_vs_truncate`; `crates/pagewell/tests/durability`; `pagewell crash-test`.
 
-pub(crate) mod barrier;
 pub(crate) mod discard;
 pub(crate) mod durable;
 mod flight;

@@ -58,7 +58,8 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         let page = at >> self.0.page_shift();
         let mut storage = self.0.lock_storage(writes, op)?;
         if writes.any_dirty(page..page + 1).is_some() {
-            // If it does not go out, because it is held for example, the rest is done all the same.
+            // If it does not go out, because the hook refuses it for example, the rest is done all
+            // the same.
             let _ = Flusher(self.0).flush_page(writes, &mut storage, page);
         }
         if writes.loose_end() != Some(at) {
@@ -84,7 +85,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
                 if !before.is_dirty() {
                     let after = match before.is_unclean() {
                         true => before.failed(),
-                        false => before.dirtied(writes.groups.current()),
+                        false => before.dirtied(),
                     };
                     self.0.note_state(writes, page, before, after);
                     after.store(record);

@@ -1,7 +1,9 @@
-//! What a checkpoint needs: how much of a file is dirty, written and held, from which log sequence number on; syncs of a part, and syncs
-//! that wait for holds.
+//! What a checkpoint needs: how much of a file is dirty and written, from which log sequence number
+//! on; syncs of a part.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pagewell::io::{Fault, Operation};
@@ -13,12 +15,11 @@ use crate::storage::{EIO, errno, manual, open_scripted, stored};
 use crate::support::{self, PAGE, cache};
 
 support::for_both_schemes! {
-    stats_tell_what_is_dirty_written_and_held
+    stats_tell_what_is_dirty_and_written
     the_oldest_number_is_there_until_its_write_is_durable
     the_oldest_number_of_a_write_during_a_sync_is_kept
     a_sync_of_a_range_leaves_other_pages_alone
     a_sync_of_a_range_tells_the_size_that_reading_it_takes
-    a_sync_waits_for_pages_that_are_held
 }
 
 fn write<S: RefScheme>(file: &File<S>, page: u64, lsn: u64) {
@@ -31,40 +32,48 @@ fn open<S: RefScheme>(cache: &Cache<S>) -> File<S> {
     open_scripted(cache, &[0; 8 * PAGE], &manual()).0
 }
 
-fn numbers<S: RefScheme>(file: &File<S>) -> (usize, usize, usize) {
+fn numbers<S: RefScheme>(file: &File<S>) -> (usize, usize) {
     let stats = file.stats();
-    (stats.nr_dirty, stats.nr_written, stats.nr_held)
+    (stats.nr_dirty, stats.nr_written)
 }
 
-fn stats_tell_what_is_dirty_written_and_held<S: RefScheme>() {
+/// A hook that refuses this page as long as the flag says so.
+fn refusing(
+    refused: u64,
+    is_refusing: &Arc<AtomicBool>,
+) -> impl Fn(u64, u64) -> io::Result<()> + Send + Sync + 'static {
+    let is_refusing = Arc::clone(is_refusing);
+    move |page, _| match page == refused && is_refusing.load(Ordering::Relaxed) {
+        true => Err(io::Error::other("not yet")),
+        false => Ok(()),
+    }
+}
+
+fn stats_tell_what_is_dirty_and_written<S: RefScheme>() {
     let cache = cache::<S>(64);
     let file = open(&cache);
-    assert_eq!(numbers(&file), (0, 0, 0));
+    assert_eq!(numbers(&file), (0, 0));
     for page in [1, 2, 5] {
         write(&file, page, 0);
     }
-    file.hold(5).unwrap();
-    file.hold(6).unwrap();
-    assert_eq!(numbers(&file), (3, 0, 2));
-    file.flush(0..u64::MAX).unwrap();
-    assert_eq!(numbers(&file), (1, 2, 2));
+    assert_eq!(numbers(&file), (3, 0));
+    file.flush(0..3 * PAGE as u64).unwrap();
+    assert_eq!(numbers(&file), (1, 2));
     write(&file, 1, 0);
-    assert_eq!(numbers(&file), (2, 2, 2));
-    // Of two groups.
-    file.barrier().unwrap();
+    assert_eq!(numbers(&file), (2, 2));
     write(&file, 7, 0);
-    assert_eq!(numbers(&file), (3, 2, 2));
-    file.release(5).unwrap();
-    file.release(6).unwrap();
+    assert_eq!(numbers(&file), (3, 2));
     file.sync_data().unwrap();
-    assert_eq!(numbers(&file), (0, 0, 0));
+    assert_eq!(numbers(&file), (0, 0));
     assert_eq!(file.stats().oldest_lsn, None);
 }
 
 /// The number of a page is that of its last write; a recovery that began there would leave out the first ones.
 fn the_oldest_number_is_there_until_its_write_is_durable<S: RefScheme>() {
     let cache = cache::<S>(64);
-    let (file, _, script) = open_scripted(&cache, &[0; 8 * PAGE], &manual());
+    let is_refusing = Arc::new(AtomicBool::new(false));
+    let options = manual().before_write(refusing(3, &is_refusing));
+    let (file, _, script) = open_scripted(&cache, &[0; 8 * PAGE], &options);
     let oldest = || file.stats().oldest_lsn;
     write(&file, 3, 20);
     write(&file, 1, 10);
@@ -79,10 +88,10 @@ fn the_oldest_number_is_there_until_its_write_is_durable<S: RefScheme>() {
     file.sync_data().unwrap_err();
     assert_eq!(oldest(), Some(10));
     script.set(|_| Fault::None);
-    file.hold(3).unwrap();
-    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Held);
+    is_refusing.store(true, Ordering::Relaxed);
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Refused);
     assert!(oldest().unwrap() <= 20);
-    file.release(3).unwrap();
+    is_refusing.store(false, Ordering::Relaxed);
     file.sync_range(0..PAGE as u64).unwrap();
     assert!(oldest().unwrap() <= 20);
     file.sync_data().unwrap();
@@ -130,23 +139,24 @@ fn the_oldest_number_of_a_write_during_a_sync_is_kept<S: RefScheme>() {
 
 fn a_sync_of_a_range_leaves_other_pages_alone<S: RefScheme>() {
     let cache = cache::<S>(64);
-    let (file, backend, script) = open_scripted(&cache, &[0; 8 * PAGE], &manual());
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    let options = manual().before_write(refusing(0, &is_refusing));
+    let (file, backend, script) = open_scripted(&cache, &[0; 8 * PAGE], &options);
     for page in 0..8 {
         write(&file, page, page + 1);
     }
-    file.hold(0).unwrap();
     file.sync_range(2 * PAGE as u64 + 1..4 * PAGE as u64)
         .unwrap();
     assert_eq!(backend.nr_sync_datas(), 1);
-    assert_eq!(numbers(&file), (6, 0, 1));
+    assert_eq!(numbers(&file), (6, 0));
     let bytes = stored(Arc::clone(&backend));
     let is_stored = |page: usize| bytes[page * PAGE] != 0;
     let pages: Vec<_> = (0..8).filter(|page| is_stored(*page)).collect();
     assert_eq!(pages, [2, 3]);
-    // A page that is held is in the way only if it is asked for.
+    // A page that is refused is in the way only if it is asked for.
     let error = file.sync_range(0..1).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Held);
-    file.release(0).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Refused);
+    is_refusing.store(false, Ordering::Relaxed);
     // A sync of a part does not make good what another has lost.
     script.set(|operation| match operation {
         Operation::SyncData => Fault::Fail(errno(EIO)),
@@ -158,7 +168,7 @@ fn a_sync_of_a_range_leaves_other_pages_alone<S: RefScheme>() {
     let error = file.discard(7 * PAGE as u64..u64::MAX).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     file.sync_data().unwrap();
-    assert_eq!(numbers(&file), (0, 0, 0));
+    assert_eq!(numbers(&file), (0, 0));
 }
 
 fn a_sync_of_a_range_tells_the_size_that_reading_it_takes<S: RefScheme>() {
@@ -170,28 +180,4 @@ fn a_sync_of_a_range_tells_the_size_that_reading_it_takes<S: RefScheme>() {
     assert_eq!(stored(Arc::clone(&backend)), [0; 2 * PAGE]);
     file.sync_range(0..u64::MAX).unwrap();
     assert_eq!(stored(backend).len(), 6 * PAGE);
-}
-
-fn a_sync_waits_for_pages_that_are_held<S: RefScheme>() {
-    bounded_by(Duration::from_secs(60), "holds", || {
-        let cache = cache::<S>(64);
-        let (file, backend, _) = open_scripted(&cache, &[0; 8 * PAGE], &manual());
-        write(&file, 1, 7);
-        write(&file, 2, 8);
-        file.hold(1).unwrap();
-        file.hold(1).unwrap();
-        let error = file.sync_data_within(Duration::from_millis(1)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Held);
-        std::thread::scope(|scope| {
-            let sync = scope.spawn(|| file.sync_data_within(Duration::MAX));
-            until("all others are durable", || numbers(&file) == (1, 0, 1));
-            file.release(1).unwrap();
-            assert!(!sync.is_finished());
-            file.release(1).unwrap();
-            sync.join().unwrap().unwrap();
-        });
-        assert_eq!(numbers(&file), (0, 0, 0));
-        let bytes = stored(backend);
-        assert_eq!((bytes[PAGE], bytes[2 * PAGE]), (7, 8));
-    });
 }

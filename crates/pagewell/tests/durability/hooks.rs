@@ -23,7 +23,6 @@ support::for_both_schemes! {
     a_refusal_in_the_background_is_told_as_what_it_is
     a_refusal_hides_no_failure_of_the_storage
     a_discard_that_tells_of_an_earlier_failure_drops_nothing
-    a_page_that_is_not_held_is_not_released
     the_last_handle_may_go_in_a_hook
 }
 
@@ -125,11 +124,10 @@ fn is_refusal<T>(result: Result<T, pagewell::Error>, op: Op) {
 fn a_refusal_is_told_as_what_it_is<S: RefScheme>() {
     let is_refusing = Arc::new(AtomicBool::new(true));
     type Call<S> = fn(&File<S>) -> Result<(), pagewell::Error>;
-    let calls: [(Call<S>, Op); 4] = [
+    let calls: [(Call<S>, Op); 3] = [
         (|file| file.flush(0..u64::MAX).map(drop), Op::Flush),
         (|file| file.sync_data(), Op::Sync),
         (|file| file.sync_all(), Op::Sync),
-        (|file| file.barrier(), Op::Barrier),
     ];
     for (call, op) in calls {
         let cache = cache::<S>(64);
@@ -139,12 +137,7 @@ fn a_refusal_is_told_as_what_it_is<S: RefScheme>() {
         let other = file.clone();
         is_refusing.store(true, Ordering::Relaxed);
         file.write_at(&[1; PAGE], 0).unwrap();
-        // The first barrier has nothing to wait for.
-        file.barrier().unwrap();
         is_refusal(call(&file), op);
-        // A write to a page of the earlier group.
-        is_refusal(file.write_at(&[2], 0), Op::Write);
-        is_refusal(file.pin_mut(0), Op::Pin);
         assert_eq!(stored(Arc::clone(&backend)), [0; 3 * PAGE]);
 
         is_refusing.store(false, Ordering::Relaxed);
@@ -245,26 +238,6 @@ fn a_discard_that_tells_of_an_earlier_failure_drops_nothing<S: RefScheme>() {
     file.sync_data().unwrap();
 }
 
-fn a_page_that_is_not_held_is_not_released<S: RefScheme>() {
-    let cache = cache::<S>(64);
-    let (file, _, _) = open_scripted(&cache, &[0; 3 * PAGE], &manual());
-    let is_not_held = |page| {
-        let error = file.release(page).unwrap_err();
-        assert_eq!((error.kind(), error.op()), (ErrorKind::NotHeld, Op::Hold));
-        assert!(
-            error.to_string().contains(&format!("page {page}")),
-            "{error}"
-        );
-    };
-    is_not_held(1);
-    file.hold(1).unwrap();
-    file.clone().hold(1).unwrap();
-    is_not_held(0);
-    file.release(1).unwrap();
-    file.release(1).unwrap();
-    is_not_held(1);
-}
-
 fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
     let own: Arc<OnceLock<File<S>>> = Arc::default();
     let hook = {
@@ -279,7 +252,6 @@ fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
                 file.flush(0..u64::MAX).map(drop),
                 file.set_size(0),
                 file.discard(0..1),
-                file.barrier(),
                 file.append(&[1]).map(drop),
                 file.write_at(&[1], PAGE as u64).map(drop),
             ] {

@@ -10,12 +10,11 @@
 //! | `panics` | hooks and storages that panic |
 //! | `commits` | syncs that threads share |
 //! | `depth` | many requests on their way at once |
-//! | `checkpoints` | what is not durable; syncs of a part, and syncs that wait |
+//! | `checkpoints` | what is not durable; syncs of a part |
 //! | `regressions` | what was once wrong |
 //! | `hooks` | log sequence numbers, and hooks that refuse |
 //! | `guards` | pages that are pinned to be changed: who waits for them, and who would wait for itself |
 //! | `limits` | everything dirty at the memory limit |
-//! | `groups` | barriers: groups of pages that reach the storage in order |
 //! | `histories` | random histories with losses of power, of `pagewell_crash` |
 //! | `stress` | writers, readers, a flusher and a truncater on real files |
 
@@ -24,7 +23,6 @@ mod checkpoints;
 mod commits;
 mod depth;
 mod faults;
-mod groups;
 mod guards;
 mod histories;
 mod hooks;

@@ -1,7 +1,7 @@
 //! What was once wrong. Each test begins with its story.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pagewell::io::{Backend, Fault, MemoryBackend, Operation, VolatileDevice};
@@ -26,12 +26,22 @@ support::for_both_schemes! {
     what_the_storage_has_after_a_failed_sync_is_not_believed
     a_hook_may_write_more_to_a_log_than_may_be_dirty
     a_hook_may_append_to_a_log_that_others_append_to
-    a_page_that_is_held_keeps_no_other_from_being_synced
+    a_page_that_is_refused_keeps_no_other_from_being_synced
     a_sync_ends_though_the_file_grows_all_the_time
     a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage
     an_append_to_a_last_page_that_is_being_flushed_is_not_lost
     pages_of_one_word_are_synced_though_others_are_just_made_dirty
-    a_page_that_is_released_during_a_sync_is_not_taken_for_durable
+}
+
+/// Options with a hook that refuses this page, until the flag says otherwise.
+fn refusing_page(refused: u64) -> (Arc<AtomicBool>, OpenOptions) {
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    let flag = Arc::clone(&is_refusing);
+    let hook = move |page, _| match page == refused && flag.load(Ordering::Relaxed) {
+        true => Err(std::io::Error::other("not yet")),
+        false => Ok(()),
+    };
+    (is_refusing, manual().before_write(hook))
 }
 
 /// A write of ten pages failed when the storage had some of them. The file was then cut to two pages, which nobody told
@@ -315,16 +325,17 @@ fn a_hook_may_append_to_a_log_that_others_append_to<S: RefScheme>() {
     });
 }
 
-/// A sync of a file with a page that was held made nothing durable, also not at the end of the program. Now
-/// it makes durable all the others before it says so.
-fn a_page_that_is_held_keeps_no_other_from_being_synced<S: RefScheme>() {
+/// A sync of a file with a page that was kept from being written made nothing durable, also not at
+/// the end of the program. Now it makes durable all the others before it says so.
+fn a_page_that_is_refused_keeps_no_other_from_being_synced<S: RefScheme>() {
     let device = pagewell::io::VolatileDevice::new(1);
     let cache = cache::<S>(64);
     let backend = device.create("file").unwrap();
-    let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
+    let (is_refusing, options) = refusing_page(1);
+    let file = cache.open_backend_with(backend, "file", &options).unwrap();
     file.append(&[1; 3 * PAGE]).unwrap();
-    file.hold(1).unwrap();
-    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Held);
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Refused);
+    is_refusing.store(false, Ordering::Relaxed);
     let mut expected = vec![1; 3 * PAGE];
     expected[PAGE..2 * PAGE].fill(0);
     assert_eq!(stored(device.crash(1).open("file").unwrap()), expected);
@@ -424,7 +435,9 @@ fn a_new_file_may_become_large() {
 #[test]
 fn a_failure_in_the_background_is_told_beside_other_errors() {
     let cache = cache::<LockBit>(64);
-    let (file, _, script) = open_scripted(&cache, &[], &manual());
+    let (is_refusing, options) = refusing_page(0);
+    is_refusing.store(false, Ordering::Relaxed);
+    let (file, _, script) = open_scripted(&cache, &[], &options);
     let other = file.clone();
     file.append(&[1; PAGE]).unwrap();
     script.set(|operation| match operation {
@@ -433,10 +446,10 @@ fn a_failure_in_the_background_is_told_beside_other_errors() {
     });
     other.flush(0..u64::MAX).unwrap_err();
     script.heal();
-    file.hold(0).unwrap();
+    is_refusing.store(true, Ordering::Relaxed);
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Refused);
+    is_refusing.store(false, Ordering::Relaxed);
     assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Held);
-    file.release(0).unwrap();
     file.sync_data().unwrap();
 }
 
@@ -533,37 +546,6 @@ fn opening_that_fails_does_not_empty_the_file() {
     assert_eq!(std::fs::read(&path).unwrap(), b"all");
 }
 
-/// A page was found not to be held, then held and written to, and then taken to be written all the same. Now whether
-/// it is held is asked when nobody can write to it any more.
-#[test]
-fn what_is_written_after_a_page_was_held_is_not_given_to_the_storage() {
-    let cache = cache::<LockBit>(64);
-    let highest = Arc::new(AtomicUsize::new(0));
-    let hook = {
-        let highest = Arc::clone(&highest);
-        move |_, lsn| {
-            highest.fetch_max(lsn as usize, Ordering::Relaxed);
-            Ok(())
-        }
-    };
-    let (file, _, _) = open_scripted(&cache, &[1; PAGE], &manual().before_write(hook));
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                file.flush(0..u64::MAX).unwrap();
-            }
-        });
-        for lsn in 1..3000_u64 {
-            file.hold(0).unwrap();
-            file.write_at_lsn(b"x", 0, lsn).unwrap();
-            assert!(highest.load(Ordering::Relaxed) < lsn as usize);
-            file.release(0).unwrap();
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-}
-
 /// The last page was given to the storage after an append had written to it, and before the file was as long: it was
 /// taken for written, and the bytes past the old end were never given to the storage.
 fn an_append_to_a_last_page_that_is_being_flushed_is_not_lost<S: RefScheme>() {
@@ -635,81 +617,28 @@ fn pages_of_one_word_are_synced_though_others_are_just_made_dirty<S: RefScheme>(
     });
 }
 
-/// A page was held when a sync came by it, and released before the sync looked for pages that are held: it was neither
-/// written nor told of.
-fn a_page_that_is_released_during_a_sync_is_not_taken_for_durable<S: RefScheme>() {
-    let cache = cache::<S>(64);
-    let slot = Arc::new(std::sync::OnceLock::<std::sync::Weak<pagewell::File<S>>>::new());
-    let hook = {
-        let slot = Arc::clone(&slot);
-        move |page, _| {
-            if page == 1 {
-                slot.get().unwrap().upgrade().unwrap().release(0).unwrap();
-            }
-            Ok(())
-        }
-    };
-    let (file, backend, _) = open_scripted(&cache, &[0; 2 * PAGE], &manual().before_write(hook));
-    let file = Arc::new(file);
-    slot.set(Arc::downgrade(&file)).unwrap();
-    file.write_at(&[1; 2 * PAGE], 0).unwrap();
-    file.hold(0).unwrap();
-    if file.sync_data().is_ok() {
-        assert!(stored(backend) == [1; 2 * PAGE], "the sync has said Ok");
-    }
-}
-
-/// What was written before a barrier was not durable when the storage was given the size of after it.
+/// A failure that a discard has told of was told by the next sync again, which had succeeded.
 #[test]
-fn a_size_of_after_a_barrier_comes_after_what_was_written_before() {
-    let cache = cache::<LockBit>(64);
-    let (file, _, script) = open_scripted(&cache, &[0; PAGE], &manual());
-    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let noted = Arc::clone(&log);
-    script.set(move |operation| {
-        noted.lock().unwrap().push(*operation);
-        Fault::None
-    });
-    file.write_at(&[1; PAGE], 0).unwrap();
-    file.barrier().unwrap();
-    file.write_at(&[2; PAGE], 5 * PAGE as u64).unwrap();
-    file.discard(5 * PAGE as u64..6 * PAGE as u64).unwrap();
-    file.sync_data().unwrap();
-    let log = log.lock().unwrap();
-    let size = log
-        .iter()
-        .position(|op| matches!(op, Operation::SetSize { .. }));
-    let sync = log.iter().position(|op| *op == Operation::SyncData);
-    assert!(sync < size, "{log:?}");
-}
-
-/// A failure that a write has told of was told by the next sync again, which had succeeded.
-#[test]
-fn an_error_that_a_write_has_told_of_is_not_told_again() {
+fn an_error_that_a_discard_has_told_of_is_not_told_again() {
     let cache = cache::<LockBit>(64);
     let (file, _, script) = open_scripted(&cache, &[0; PAGE], &manual());
     file.write_at(&[1; PAGE], 0).unwrap();
-    file.barrier().unwrap();
+    file.flush(0..u64::MAX).unwrap();
     script.set(|operation| match operation {
         Operation::SyncData => Fault::Fail(errno(EIO)),
         _ => Fault::None,
     });
-    assert_eq!(
-        file.write_at(&[2; PAGE], 0).unwrap_err().kind(),
-        ErrorKind::Io
-    );
+    assert_eq!(file.discard(0..u64::MAX).unwrap_err().kind(), ErrorKind::Io);
     script.heal();
     file.sync_data().unwrap();
 }
 
-/// The truncation by opening is before a barrier, and was not durable before what was written after it.
+/// The truncation by opening was taken for durable, as the cache had given nothing to the storage.
 #[test]
-fn a_truncation_by_opening_is_durable_before_what_is_written_after_a_barrier() {
+fn a_truncation_by_opening_is_durable_after_a_close() {
     let cache = cache::<LockBit>(64);
-    let (file, backend, _) = open_scripted(&cache, &[1; 2 * PAGE], &manual());
     // As `FileBackend::open_writable` does before the mapping is made: a size that is not durable.
-    file.barrier().unwrap();
-    file.write_at(&[2; PAGE], 0).unwrap();
-    file.flush(0..u64::MAX).unwrap();
-    assert_eq!(backend.nr_sync_datas(), 1);
+    let (file, backend, _) = open_scripted(&cache, &[1; 2 * PAGE], &manual());
+    file.close().map_err(|(_, error)| error).unwrap();
+    assert_eq!(backend.nr_sync_alls(), 1);
 }

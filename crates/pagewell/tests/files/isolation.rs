@@ -219,10 +219,6 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
         let cache = cache::<LockBit>(FRAMES);
         let manual = OpenOptions::new().writeback(Writeback::Manual);
         let (by_hand, _, _) = open(&cache, &manual);
-        let (held, _, _) = open(&cache, &background());
-        for page in 0..2 * FRAMES {
-            held.hold(page).unwrap();
-        }
         let refusing = background().before_write(|_, _| Err(io::Error::other("not now")));
         let (refused, _, _) = open(&cache, &refusing);
         let (broken, _, script) = open(&cache, &background());
@@ -236,7 +232,6 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
         let (panics, _, _) = open(&cache, &panicking);
         for (file, why) in [
             (&by_hand, "by the program alone"),
-            (&held, "a page is held back from being written (page "),
             (&refused, "not now"),
             (&broken, "os error 5"),
             (&panics, "panicked"),
@@ -255,10 +250,6 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
         // What the program does about it helps.
         by_hand.sync_data().unwrap();
         by_hand.append(&[1]).unwrap();
-        for page in 0..2 * FRAMES {
-            held.release(page).unwrap();
-        }
-        until("it is released", || held.append(&[1]).is_ok());
         script.heal();
         until("it works again", || broken.append(&[1]).is_ok());
     });

@@ -134,9 +134,8 @@ fn a_page_that_is_given_up_keeps_its_tokens() {
     detached.cancel();
     assert!(file.is_unchanged(&before));
     assert_eq!(file.flush(0..u64::MAX).expect("a storage in memory"), 0);
-    // The page is free to be written, and a barrier to be made.
+    // The page is free to be written.
     drop(file.try_pin_mut(0).expect("nobody has it"));
-    file.barrier().expect("no guard");
     assert!(!file.is_unchanged(&before));
     drop(file);
     assert_all_free(&cache);
@@ -160,15 +159,10 @@ fn a_published_page_is_seen_and_stays_locked() {
         assert_eq!(refused.kind(), ErrorKind::Locked);
         let refused = file.write_at(b"x", 0).expect_err("it is our own");
         assert_eq!(refused.kind(), ErrorKind::Deadlock);
-        assert_eq!(
-            file.barrier().expect_err("a guard").kind(),
-            ErrorKind::Locked
-        );
         file.sync_data().expect("a storage in memory");
         assert_eq!(cache.reclaim(100), 0, "the page stays, durable as it is");
         drop((published, pin));
         assert!(file.is_unchanged(&of_published), "to unlock is no change");
-        file.barrier().expect("no guard");
         file.write_at(&[1; PAGE], 0).expect("nobody has it");
         file.sync_all().expect("a storage in memory");
     }

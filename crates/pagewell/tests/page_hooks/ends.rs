@@ -1,6 +1,8 @@
 //! What comes after the end of a file, and does not come back.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell::{ErrorKind, OutgoingPage, PageHooks};
 use pagewell_testkit::content;
@@ -42,7 +44,15 @@ fn what_was_cut_off_does_not_come_back_if_the_page_was_not_written_since() {
         for growth in 0..4 {
             let (storage, hooks) = (memory(), Arc::new(Keyed::default()));
             let cache = cache(64);
-            let file = open(&cache, &storage, &manual(&hooks));
+            let is_refusing = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&is_refusing);
+            let options = manual(&hooks).before_write(move |page, _| {
+                match page == 1 && flag.load(Ordering::Relaxed) {
+                    true => Err(io::Error::other("not yet")),
+                    false => Ok(()),
+                }
+            });
+            let file = open(&cache, &storage, &options);
             let mut model = content(5, PAGE + 3000);
             file.write_at(&model, 0).unwrap();
             file.sync_data().unwrap();
@@ -52,7 +62,7 @@ fn what_was_cut_off_does_not_come_back_if_the_page_was_not_written_since() {
                 file.discard(0..u64::MAX).unwrap();
             } else {
                 // It stays dirty, and is not given.
-                file.hold(1).unwrap();
+                is_refusing.store(true, Ordering::Relaxed);
             }
             match growth {
                 0 => {
@@ -75,12 +85,16 @@ fn what_was_cut_off_does_not_come_back_if_the_page_was_not_written_since() {
             }
             assert!(contents(&file) == model, "{growth}");
             // Not by a sync of other pages either.
-            file.sync_range(2 * PAGE as u64..u64::MAX).unwrap();
+            let others = 2 * PAGE as u64..u64::MAX;
+            if !is_discarded {
+                // The growth has met the refusal, and this tells of it.
+                let error = file.sync_range(others.clone()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Refused, "{growth}");
+            }
+            file.sync_range(others).unwrap();
             let after = page_of(&storage, 1);
             assert_eq!(after[1010..], [0; PAGE - 1010]);
-            if !is_discarded {
-                file.release(1).unwrap();
-            }
+            is_refusing.store(false, Ordering::Relaxed);
             file.sync_data().unwrap();
             file.invalidate(0..u64::MAX);
             assert!(contents(&file) == model, "{growth}");

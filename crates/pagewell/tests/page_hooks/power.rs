@@ -147,10 +147,9 @@ fn step(file: &File, versions: &mut Versions, rng: &mut Rng) -> Result<(), pagew
             versions.change(|now| now.resize(at, 0));
             file.set_size(at as u64)?;
         }
-        7 => _ = file.flush(0..u64::MAX)?,
+        7 | 10 => _ = file.flush(0..u64::MAX)?,
         8 => _ = file.flush(at as u64..at as u64 + 9000)?,
         9 => file.invalidate(0..u64::MAX),
-        10 => file.barrier()?,
         _ => {
             file.sync_data()?;
             versions.synced();

@@ -172,17 +172,13 @@ impl History {
                 self.file().set_size(at as u64).unwrap();
                 self.model.resize(at, 0);
             }
-            11 => self.file().sync_data().unwrap(),
+            11 | 14 => self.file().sync_data().unwrap(),
             12 => _ = self.file().flush(pages).unwrap(),
             13 => self.file().sync_range(pages).unwrap(),
-            14 => self.file().barrier().unwrap(),
             15 => self.file().invalidate(pages),
             16 => {
-                let page = rng.below(MOST / page);
-                self.file().hold(page).unwrap();
-                // Behind a barrier it is in the way of others.
-                _ = self.file().flush(0..u64::MAX);
-                self.file().release(page).unwrap();
+                let at = rng.below(MOST / page) * page;
+                _ = self.file().flush(at..at + page).unwrap();
             }
             17 if rng.one_in(2) => {
                 self.file.take().unwrap().close().unwrap();

@@ -14,7 +14,7 @@
  *
  * @section handles Handles
  *
- * Caches, files, options, groups and queues are *handles*: pointers that point to no memory, and that only this library can do anything with. A handle that is null,
+ * Caches, files, options and queues are *handles*: pointers that point to no memory, and that only this library can do anything with. A handle that is null,
  * was closed, or never was one, in whatever thread, is ::PW_ERROR_HANDLE; it is never taken for another one that is open, and nothing is done. A handle that another thread is
  * using is not closed: ::PW_ERROR_BUSY. After ::PW_ERROR_PANIC, a fault of the library, the handle of the call is dead: all other calls with it are ::PW_ERROR_PANIC too, and it
  * can be closed.
@@ -324,11 +324,6 @@ struct pw_cache_options;
 struct pw_file;
 
 /**
- * A group of files, which together have so much of the cache at the least, or at the most. A handle; what it points to is not an address.
- */
-struct pw_group;
-
-/**
  * How a file is opened, beside the flags. A handle; what it points to is not an address.
  */
 struct pw_open_options;
@@ -366,28 +361,6 @@ struct pw_cache_stats {
    * How many frames have bytes that are not known to be durable.
    */
   uint64_t nr_unclean;
-};
-
-/**
- * What a group has, and may have, in bytes: ::pw_group_stats.
- */
-struct pw_group_stats {
-  /**
-   * How much of the cache it has.
-   */
-  uint64_t used;
-  /**
-   * How much of that is not known to be durable.
-   */
-  uint64_t unclean;
-  /**
-   * How much it is guaranteed.
-   */
-  uint64_t min;
-  /**
-   * How much it may have; `UINT64_MAX` for no limit.
-   */
-  uint64_t max;
 };
 
 /**
@@ -835,46 +808,6 @@ int pw_cache_engine(struct pw_cache *cache, int *engine, char *why, size_t size)
 int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted);
 
 /**
- * Finds the group of a cache with this name, or makes it, and gives it these limits. What the files of a group have is never more than its maximum; up
- * to its minimum nobody else evicts it. A cache has up to 127 groups.
- *
- * `name`: in UTF-8. `min`: in bytes, 0 for none. `max`: in bytes, at least 65536; `UINT64_MAX` for no limit.
- *
- * `group`: gets a handle, to be given back with ::pw_group_close; ::pw_open_options_set_group opens files in it. A group exists as long as a handle of it, or
- * an open file in it.
- *
- * Errors: ::PW_ERROR_CONFIG when a limit is out of its range, or there are too many groups; ::PW_ERROR_OUT_OF_FRAMES when the group has more than the new
- * maximum, and its pages cannot be evicted; ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_FORKED.
- *
- * Threads: any.
- */
-int pw_cache_group(struct pw_cache *cache,
-                   const char *name,
-                   uint64_t min,
-                   uint64_t max,
-                   struct pw_group **group);
-
-/**
- * Gives a handle of a group back.
- *
- * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
- *
- * Threads: any.
- */
-int pw_group_close(struct pw_group *group);
-
-/**
- * What the group has, and may have.
- *
- * `stats`: is filled in. `size`: `sizeof(struct pw_group_stats)`.
- *
- * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
- *
- * Threads: any.
- */
-int pw_group_stats(struct pw_group *group, struct pw_group_stats *stats, size_t size);
-
-/**
  * Begins to edit a page: gives a copy of its bytes, which ::pw_edit_commit puts in its place. Until then readers see the old page, and other threads that want to write to
  * it wait. The thread itself gets ::PW_ERROR_DEADLOCK where it would wait for its own edit.
  *
@@ -1006,15 +939,6 @@ int pw_open_options_set_page_size(struct pw_open_options *options,
  */
 int pw_open_options_set_mode(struct pw_open_options *options,
                              uint32_t bits);
-
-/**
- * The group that the file's pages are charged to; null for that of the open file, or else none, which is the default.
- *
- * Errors: ::PW_ERROR_HANDLE.
- *
- * Threads: any.
- */
-int pw_open_options_set_group(struct pw_open_options *options, struct pw_group *group);
 
 /**
  * A hook that is called before a page of the file is given to the storage, for write-ahead logs: it makes the log durable up to the page's log

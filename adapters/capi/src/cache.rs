@@ -1,6 +1,6 @@
-//! Caches, their options, and groups of files.
+//! Caches, and their options.
 //!
-//! - Owns: `pw_cache`, `pw_cache_options`, `pw_group`.
+//! - Owns: `pw_cache`, `pw_cache_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`.
 //! - Promises: what is set is checked when the cache is made, all at once.
 
@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use library::io::engine::{Choice, Settings};
-use library::{Builder, Cache, Group, HugePages};
+use library::{Builder, Cache, HugePages};
 
-use crate::arguments::{answer, answer_sized, needed, text};
+use crate::arguments::{answer, answer_sized, needed};
 use crate::entry::{call, call_with};
 use crate::error::{Failure, Result};
 use crate::handles::{Counted, add, tables, take, used_counted};
@@ -28,20 +28,12 @@ pub struct pw_cache_options {
     _opaque: (),
 }
 
-/// A group of files, which together have so much of the cache at the least, or at the most. A handle; what it points to is not an address.
-#[allow(non_camel_case_types)]
-pub struct pw_group {
-    _opaque: (),
-}
-
 pub(crate) struct OpenCache(pub(crate) Cache);
 pub(crate) struct CacheOptions(Mutex<Builder>);
-pub(crate) struct OpenGroup(pub(crate) Group);
 
 tables! {
     OpenCache: 1, "cache", 1024;
     CacheOptions: 2, "cache options", 1024;
-    OpenGroup: 3, "group", 4096;
 }
 
 /// Whether the cache asks for huge pages for its memory: ::pw_cache_options_set_huge_pages.
@@ -89,21 +81,6 @@ pub struct pw_cache_stats {
     pub nr_evictions: u64,
     /// How many frames have bytes that are not known to be durable.
     pub nr_unclean: u64,
-}
-
-/// What a group has, and may have, in bytes: ::pw_group_stats.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(non_camel_case_types)]
-pub struct pw_group_stats {
-    /// How much of the cache it has.
-    pub used: u64,
-    /// How much of that is not known to be durable.
-    pub unclean: u64,
-    /// How much it is guaranteed.
-    pub min: u64,
-    /// How much it may have; `UINT64_MAX` for no limit.
-    pub max: u64,
 }
 
 fn options_used(options: *const pw_cache_options) -> Result<Counted<CacheOptions>> {
@@ -411,79 +388,5 @@ pub unsafe extern "C" fn pw_cache_reclaim(
         }
         // SAFETY: the caller's duty: good for writes.
         unsafe { answer(nr_evicted, nr) }
-    })
-}
-
-/// Finds the group of a cache with this name, or makes it, and gives it these limits. What the files of a group have is never more than its maximum; up
-/// to its minimum nobody else evicts it. A cache has up to 127 groups.
-///
-/// `name`: in UTF-8. `min`: in bytes, 0 for none. `max`: in bytes, at least 65536; `UINT64_MAX` for no limit.
-///
-/// `group`: gets a handle, to be given back with ::pw_group_close; ::pw_open_options_set_group opens files in it. A group exists as long as a handle of it, or
-/// an open file in it.
-///
-/// Errors: ::PW_ERROR_CONFIG when a limit is out of its range, or there are too many groups; ::PW_ERROR_OUT_OF_FRAMES when the group has more than the new
-/// maximum, and its pages cannot be evicted; ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_FORKED.
-///
-/// Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_cache_group(
-    cache: *mut pw_cache,
-    name: *const c_char,
-    min: u64,
-    max: u64,
-    group: *mut *mut pw_group,
-) -> c_int {
-    call_with::<OpenCache>(cache as u64, || {
-        needed(group)?;
-        let cache = used_counted::<OpenCache>(cache as u64)?;
-        // SAFETY: the caller's duty: null, or a text.
-        let name = unsafe { text(name) }?;
-        let name = name
-            .to_str()
-            .map_err(|_| Failure::argument("the name of a group is not UTF-8"))?;
-        let made = cache.0.group(name).min(min).max(max).build()?;
-        let handle = add(OpenGroup(made))?;
-        // SAFETY: the caller's duty: null, or good for writes.
-        unsafe { answer(group, handle as *mut _) }
-    })
-}
-
-/// Gives a handle of a group back.
-///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
-///
-/// Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_group_close(group: *mut pw_group) -> c_int {
-    call(|| {
-        drop(take::<OpenGroup>(group as u64)?.end());
-        Ok(())
-    })
-}
-
-/// What the group has, and may have.
-///
-/// `stats`: is filled in. `size`: `sizeof(struct pw_group_stats)`.
-///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
-///
-/// Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_group_stats(
-    group: *mut pw_group,
-    stats: *mut pw_group_stats,
-    size: usize,
-) -> c_int {
-    call_with::<OpenGroup>(group as u64, || {
-        let group = used_counted::<OpenGroup>(group as u64)?;
-        let value = pw_group_stats {
-            used: group.0.used(),
-            unclean: group.0.unclean(),
-            min: group.0.min(),
-            max: group.0.max().unwrap_or(u64::MAX),
-        };
-        // SAFETY: the caller's duty: null, or good for writes of `size` bytes; four integers of 64 bits.
-        unsafe { answer_sized(stats, size, value) }
     })
 }

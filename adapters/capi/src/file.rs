@@ -12,7 +12,7 @@ use library::io::{Direct, Transfers};
 use library::{BeforeWrite, File, OpenOptions, PageHooks, Writeback};
 
 use crate::arguments::{answer, answer_sized, needed, path as checked_path, signed};
-use crate::cache::{OpenCache, OpenGroup, pw_cache, pw_group};
+use crate::cache::{OpenCache, pw_cache};
 use crate::entry::{call, call_with};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
@@ -87,7 +87,6 @@ struct Opening {
     mode: Option<u32>,
     hook: Option<Arc<BeforeWrite>>,
     page_hooks: Option<Arc<dyn PageHooks>>,
-    group: Option<library::Group>,
 }
 
 pub(crate) struct OpenFileOptions(Mutex<Opening>);
@@ -189,25 +188,6 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
 ) -> c_int {
     set(options, |opening| {
         opening.mode = Some(bits);
-        Ok(())
-    })
-}
-
-/// The group that the file's pages are charged to; null for that of the open file, or else none, which is the default.
-///
-/// Errors: ::PW_ERROR_HANDLE.
-///
-/// Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_open_options_set_group(
-    options: *mut pw_open_options,
-    group: *mut pw_group,
-) -> c_int {
-    set(options, |opening| {
-        opening.group = match group.is_null() {
-            true => None,
-            false => Some(used_counted::<OpenGroup>(group as u64)?.0.clone()),
-        };
         Ok(())
     })
 }
@@ -335,9 +315,6 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     }
     if let Some(bits) = opening.mode {
         options = options.mode(bits);
-    }
-    if let Some(group) = &opening.group {
-        options = options.group(group);
     }
     if let Some(hook) = opening.hook {
         options = options.before_write_shared(hook);

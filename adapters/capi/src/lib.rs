@@ -10,7 +10,7 @@
 //! | `arguments` | pointers, sizes and offsets, checked |
 //! | `entry` | what every call goes through: panics become errors |
 //! | `pins` | where pins are kept |
-//! | `cache` | caches, their options, groups |
+//! | `cache` | caches, their options |
 //! | `hooks` | functions of the program's that files call |
 //! | `file` | files: options, opening, closing, what is known of them |
 //! | `read` | reads, pins, views, advice |

@@ -14,7 +14,7 @@
 //! | `write` | writes, growth, page locks, moves |
 //! | `files` | the open files of a cache: opening, closing, the threads that write back |
 //! | `spaces` | what memory spaces use of a cache |
-//! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`], [`Group`] |
+//! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`] |
 //!
 //! Each operation on a file or on the cache's frames is a type of its own in its module, named after what it does:
 //! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which module it goes to.
@@ -53,10 +53,6 @@ pub use api::companion::companion_or_else;
 pub use api::file::{File, FileStats};
 #[cfg(not(loom))]
 pub use api::futures::{Append, PinPage, ReadAt, ReadMany, SyncData, WriteAt};
-#[cfg(not(loom))]
-pub use api::group::Group;
-#[cfg(not(loom))]
-pub use api::group_builder::GroupBuilder;
 #[cfg(not(loom))]
 pub use api::options::OpenOptions;
 #[cfg(not(loom))]

@@ -39,10 +39,10 @@
 
 pub use pagewell_cache::{
     Advice, Append, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error,
-    ErrorKind, File, FileStats, Group, GroupBuilder, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions,
-    OutgoingPage, OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PinPage, PublishedPage,
-    Quiet, ReadAt, ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch,
-    WriteAt, Writeback,
+    ErrorKind, File, FileStats, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OutgoingPage,
+    OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PinPage, PublishedPage, Quiet, ReadAt,
+    ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch, WriteAt,
+    Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
 

@@ -6,19 +6,17 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `words` | pure words: ghosts, groups, notes, entries, and what is known of a frame |
+//! | `words` | plain values: ghosts, notes, entries, and the state of a frame |
 //! | `notes` | what those who fill frames say, without a lock |
-//! | `rings` | queues of entries, in chunks, for each group |
+//! | `rings` | queues of entries, in chunks |
 //! | `places` | where each frame is, also when its page came from elsewhere |
 //! | `rules` | what becomes of a page: pure decisions |
 //! | `pages` | what a cache tells the policy, and does for it: the trait |
-//! | `domain` | groups whose pages have one order |
 //! | `run` | the hands: a run, from arrivals to evictions |
-//! | `policy` | what lasts from run to run, and which runs there are |
+//! | `policy` | what lasts from run to run |
 
 #![forbid(unsafe_code)]
 
-mod domain;
 mod notes;
 mod pages;
 mod places;
@@ -29,9 +27,9 @@ mod run;
 mod words;
 
 pub use notes::Notes;
-pub use pages::{Content, Pages, Quota, Scope, Stays};
+pub use pages::{Content, Pages, Stays};
 pub use policy::Policy;
-pub use words::{Ghost, Group};
+pub use words::Ghost;
 
 #[cfg(test)]
 mod tests;

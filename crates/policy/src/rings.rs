@@ -1,6 +1,6 @@
 //! Queues of frame numbers, first in, first out, in chunks of one store.
 
-use crate::words::{Entry, Epoch, Group, Queue};
+use crate::words::{Entry, Epoch, Queue};
 
 /// How many entries a chunk has: a cache line.
 const CHUNK: usize = 16;
@@ -8,21 +8,7 @@ const CHUNK: usize = 16;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
-/// A queue of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RingNr(usize);
-
-impl RingNr {
-    /// Frames without a page are of no group, for all that is known.
-    pub(crate) const fn new(queue: Queue, group: Group) -> Self {
-        match queue {
-            Queue::Others => Self(queue as usize),
-            _ => Self(group.index() * Queue::ALL.len() + queue as usize),
-        }
-    }
-}
-
-/// The queues, of all groups. Together they hold one entry for each frame, or two ([`Rings::double`]).
+/// The queues. Together they hold one entry for each frame.
 #[derive(Debug)]
 pub(crate) struct Rings {
     entries: Vec<Entry>,
@@ -33,7 +19,7 @@ pub(crate) struct Rings {
     free: u32,
     /// The first chunk that was never used.
     unused: u32,
-    rings: Vec<Ring>,
+    rings: [Ring; Queue::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,16 +44,9 @@ impl Ring {
 }
 
 impl Rings {
-    /// The first and the last chunk of each ring may have a single entry.
-    const CHUNKS_OF_GROUP: usize = 2 * Queue::ALL.len();
-
     const fn nr_chunks(nr_frames: usize) -> usize {
-        nr_frames / CHUNK + 1 + Self::CHUNKS_OF_GROUP
-    }
-
-    /// What [`Rings::double`] takes.
-    pub(crate) const fn bytes_of_double(nr_frames: usize) -> usize {
-        (nr_frames / CHUNK + 1) * Self::BYTES_OF_CHUNK
+        // The first and the last chunk of each ring may have a single entry.
+        nr_frames / CHUNK + 1 + 2 * Queue::ALL.len()
     }
 
     const BYTES_OF_CHUNK: usize =
@@ -86,52 +65,19 @@ impl Rings {
             since: vec![Epoch::default(); nr_chunks],
             free: NONE,
             unused: 0,
-            rings: vec![Ring::EMPTY; Queue::ALL.len()],
+            rings: [Ring::EMPTY; Queue::ALL.len()],
         }
     }
 
-    /// The queues of one group more.
-    pub(crate) fn add_group(&mut self) {
-        self.rings
-            .resize(self.rings.len() + Queue::ALL.len(), Ring::EMPTY);
-        self.add_chunks(Self::CHUNKS_OF_GROUP);
-    }
-
-    /// From now on there may be two entries for each of so many frames.
-    pub(crate) fn double(&mut self, nr_frames: usize) {
-        self.add_chunks(nr_frames / CHUNK + 1);
-    }
-
-    fn add_chunks(&mut self, nr: usize) {
-        self.entries
-            .resize(self.entries.len() + nr * CHUNK, Entry::default());
-        self.next.resize(self.next.len() + nr, 0);
-        self.since.resize(self.since.len() + nr, Epoch::default());
-    }
-
-    pub(crate) fn len(&self, ring: RingNr) -> u32 {
-        self.rings[ring.0].len
-    }
-
-    /// Everything in a ring is there since now.
-    pub(crate) fn set_since(&mut self, ring: RingNr, now: Epoch) {
-        let Ring { head, tail, .. } = self.rings[ring.0];
-        let mut chunk = head;
-        while chunk != NONE {
-            self.since[chunk as usize] = now;
-            chunk = if chunk == tail {
-                NONE
-            } else {
-                self.next[chunk as usize]
-            };
-        }
+    pub(crate) fn len(&self, ring: Queue) -> u32 {
+        self.rings[ring as usize].len
     }
 
     /// # Panics
     ///
     /// When there are more entries than frames.
-    pub(crate) fn push(&mut self, into: RingNr, entry: Entry, now: Epoch) {
-        let mut ring = self.rings[into.0];
+    pub(crate) fn push(&mut self, into: Queue, entry: Entry, now: Epoch) {
+        let mut ring = self.rings[into as usize];
         if ring.tail == NONE || ring.end as usize == CHUNK {
             let chunk = self.take_chunk();
             if ring.tail == NONE {
@@ -147,11 +93,11 @@ impl Rings {
         self.entries[ring.tail as usize * CHUNK + ring.end as usize] = entry;
         ring.end += 1;
         ring.len += 1;
-        self.rings[into.0] = ring;
+        self.rings[into as usize] = ring;
     }
 
-    pub(crate) fn pop(&mut self, from: RingNr) -> Option<Entry> {
-        let mut ring = self.rings[from.0];
+    pub(crate) fn pop(&mut self, from: Queue) -> Option<Entry> {
+        let mut ring = self.rings[from as usize];
         if ring.len == 0 {
             return None;
         }
@@ -167,13 +113,13 @@ impl Rings {
             ring.head = next;
             ring.first = 0;
         }
-        self.rings[from.0] = ring;
+        self.rings[from as usize] = ring;
         Some(entry)
     }
 
     /// For how long the first entry is there, about: between the first entries of two chunks, time is taken to be even.
-    pub(crate) fn waited(&self, ring: RingNr, now: Epoch) -> u32 {
-        let ring = self.rings[ring.0];
+    pub(crate) fn waited(&self, ring: Queue, now: Epoch) -> u32 {
+        let ring = self.rings[ring as usize];
         if ring.len == 0 {
             return 0;
         }
@@ -189,8 +135,8 @@ impl Rings {
     }
 
     /// Up to `nr` entries that will be popped next. Fewer, if a chunk ends.
-    pub(crate) fn ahead(&self, ring: RingNr, nr: usize) -> &[Entry] {
-        let ring = self.rings[ring.0];
+    pub(crate) fn ahead(&self, ring: Queue, nr: usize) -> &[Entry] {
+        let ring = self.rings[ring as usize];
         if ring.len == 0 {
             return &[];
         }
@@ -220,8 +166,9 @@ impl Rings {
     }
 
     /// All entries of a ring, first to last.
-    pub(crate) fn iter(&self, ring: RingNr) -> impl Iterator<Item = Entry> {
-        let ring = self.rings[ring.0];
+    #[cfg(test)]
+    pub(crate) fn iter(&self, ring: Queue) -> impl Iterator<Item = Entry> {
+        let ring = self.rings[ring as usize];
         let mut chunk = ring.head;
         let mut at = ring.first as usize;
         (0..ring.len).map(move |_| {
@@ -245,22 +192,17 @@ mod tests {
     proptest! {
         /// As many entries as there are frames always have room, however they are spread.
         #[test]
-        fn rings_are_queues(nr_frames in 1..400_usize, is_double: bool, steps in prop::collection::vec((0..7_usize, 0..7_usize, 1..100_u32), 1..60)) {
-            let all: Vec<RingNr> = [Group::NONE, Group::new(1).unwrap()].iter().flat_map(|&group| Queue::ALL.map(|queue| RingNr::new(queue, group))).take(7).collect();
+        fn rings_are_queues(nr_frames in 1..400_usize, is_other: bool, steps in prop::collection::vec((0..4_usize, 0..4_usize, 1..100_u32), 1..60)) {
+            let all = Queue::ALL;
             let mut rings = Rings::new(nr_frames);
-            rings.add_group();
-            let mut twins: [VecDeque<Entry>; 7] = Default::default();
-            let turns = [Turn::default(), Turn::default().other()];
-            for turn in &turns[..1 + usize::from(is_double)] {
-                if *turn != Turn::default() {
-                    rings.double(nr_frames);
-                }
-                for frame in 0..nr_frames as u32 {
-                    let entry = Entry::new(frame, *turn);
-                    prop_assert_eq!((entry.frame(), entry.turn()), (frame, *turn));
-                    rings.push(all[0], entry, Epoch::default());
-                    twins[0].push_back(entry);
-                }
+            let mut twins: [VecDeque<Entry>; 4] = Default::default();
+            let turn = if is_other { Turn::default().other() } else { Turn::default() };
+            for frame in 0..nr_frames as u32 {
+                let entry = Entry::new(frame, turn);
+                prop_assert_eq!(entry.frame(), frame);
+                prop_assert_ne!(entry, Entry::new(frame, turn.other()));
+                rings.push(all[0], entry, Epoch::default());
+                twins[0].push_back(entry);
             }
             for (from, to, nr) in steps {
                 for _ in 0..nr {

@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use proptest::prelude::*;
 
-use crate::pages::{Content, Pages, Quota, Scope, Stays};
+use crate::pages::{Content, Pages, Stays};
 use crate::policy::Policy;
-use crate::words::{Group, Queue};
+use crate::words::Queue;
 use crate::{Ghost, Notes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,6 @@ struct Cache {
     ghosts: HashMap<u32, Ghost>,
     evicted: Vec<u32>,
     nr_calls: usize,
-    /// The pages are spread over so many groups by their numbers.
-    nr_groups: u32,
-    /// How many frames the first group but [`Group::NONE`] is guaranteed.
-    min: u64,
-    /// Whether the groups are said to be growing.
-    is_growing: bool,
-    /// Frames in which pages have arrived, not told yet.
-    arrived: Vec<u32>,
 }
 
 impl Cache {
@@ -49,27 +41,7 @@ impl Cache {
             ghosts: HashMap::new(),
             evicted: Vec::new(),
             nr_calls: 0,
-            nr_groups: 1,
-            min: 0,
-            is_growing: false,
-            arrived: Vec::new(),
         }
-    }
-
-    fn group_of(&self, id: u32) -> Group {
-        Group::new((id % self.nr_groups) as usize).unwrap()
-    }
-
-    fn nr_frames_of(&self, group: Group) -> u64 {
-        let nrs = self.frames.iter().map(|frame| match *frame {
-            Frame::Head { id, nr_frames, .. } if self.group_of(id) == group => u64::from(nr_frames),
-            _ => 0,
-        });
-        nrs.sum()
-    }
-
-    fn min_of(&self, group: Group) -> u64 {
-        if group.index() == 1 { self.min } else { 0 }
     }
 
     fn heads(&self) -> Vec<u32> {
@@ -104,7 +76,6 @@ impl Cache {
             stays: false,
         };
         notes.arrived(head, self.ghosts.remove(&id));
-        self.arrived.push(head);
         Some(head)
     }
 
@@ -134,19 +105,10 @@ impl Cache {
 }
 
 impl Pages for Cache {
-    fn quota(&mut self, group: Group) -> Quota {
-        let nr_frames = self.nr_frames_of(group);
-        Quota {
-            nr_frames,
-            nr_spare: nr_frames.saturating_sub(self.min_of(group)),
-            is_growing: self.is_growing,
-        }
-    }
-
     fn content(&mut self, frame: u32) -> Content {
         self.nr_calls += 1;
         match self.frames[frame as usize] {
-            Frame::Head { id, nr_frames, .. } => Content::Page(nr_frames, self.group_of(id)),
+            Frame::Head { nr_frames, .. } => Content::Page(nr_frames),
             Frame::Free => Content::Nothing,
             Frame::Tail | Frame::Leaf => Content::Other,
         }
@@ -195,11 +157,6 @@ enum Step {
     LeafGone,
     LoseGhosts,
     Evict(usize),
-    EvictOnly(usize),
-    Tell,
-    SetApart(u32, bool),
-    SetMin(u64),
-    Grow(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -212,48 +169,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LeafGone),
         1 => Just(Step::LoseGhosts),
         3 => (0..20_usize).prop_map(Step::Evict),
-        2 => (0..20_usize).prop_map(Step::EvictOnly),
-        2 => Just(Step::Tell),
-        1 => (0..4_u32, any::<bool>()).prop_map(|(group, is_apart)| Step::SetApart(group, is_apart)),
-        1 => (0..40_u64).prop_map(Step::SetMin),
-        1 => any::<bool>().prop_map(Step::Grow),
     ]
 }
 
 fn evict(policy: &mut Policy, cache: &mut Cache, notes: &Notes, nr: usize) -> usize {
-    evict_of(policy, cache, notes, nr, Scope::All)
-}
-
-fn evict_of(
-    policy: &mut Policy,
-    cache: &mut Cache,
-    notes: &Notes,
-    nr: usize,
-    scope: Scope,
-) -> usize {
     let (before, calls) = (cache.free.len(), cache.nr_calls);
     let pages = cache.heads().len();
-    let sizes = |cache: &Cache| {
-        let groups = (0..Group::MOST).filter_map(Group::new);
-        groups
-            .map(|group| cache.nr_frames_of(group))
-            .collect::<Vec<_>>()
-    };
-    let sizes_before = sizes(cache);
-    let evicted = policy.evict(nr, scope, notes, cache);
+    let evicted = policy.evict(nr, notes, cache);
     assert_eq!(cache.free.len() - before, evicted);
     assert!(evicted < nr + 4, "more than the last page was too many");
     assert!(cache.nr_calls - calls <= most_calls(nr));
     assert!(cache.heads().len() <= pages);
-    let changes = sizes_before.into_iter().zip(sizes(cache)).enumerate();
-    for (nr, (before, after)) in changes.filter(|(_, (before, after))| before != after) {
-        let group = Group::new(nr).unwrap();
-        match scope {
-            // The last page may be of several frames.
-            Scope::All => assert!(before > cache.min_of(group) && after + 3 >= cache.min_of(group)),
-            Scope::Only(only) => assert_eq!(group, only),
-        }
-    }
     policy.check();
     evicted
 }
@@ -262,14 +188,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn every_frame_is_in_one_queue_and_pages_go_once(nr_frames in 1..80_u32, nr_groups in 1..5_u32, steps in prop::collection::vec(step(), 1..300)) {
+    fn every_frame_is_in_one_queue_and_pages_go_once(nr_frames in 1..80_u32, steps in prop::collection::vec(step(), 1..300)) {
         let notes = Notes::new(nr_frames as usize);
         let mut policy = Policy::new(nr_frames as usize);
         let mut cache = Cache::new(nr_frames);
-        cache.nr_groups = nr_groups;
-        for group in 1..nr_groups {
-            policy.add_group(Group::new(group as usize).unwrap());
-        }
         for step in steps {
             let heads = cache.heads();
             let pick = |nr: usize| (!heads.is_empty()).then(|| heads[nr % heads.len()]);
@@ -317,25 +239,8 @@ proptest! {
                 Step::Evict(nr) => {
                     evict(&mut policy, &mut cache, &notes, nr);
                 }
-                Step::EvictOnly(nr) => {
-                    let group = Group::new(nr_groups as usize - 1).unwrap();
-                    evict_of(&mut policy, &mut cache, &notes, nr, Scope::Only(group));
-                }
-                Step::Tell => {
-                    let group = Group::new(nr_groups as usize - 1).unwrap();
-                    let arrived = std::mem::take(&mut cache.arrived);
-                    policy.sort_in(group, &arrived, &notes, &mut cache);
-                    policy.check();
-                }
-                Step::SetApart(nr, is_apart) => {
-                    policy.set_apart(Group::new((nr % nr_groups) as usize).unwrap(), is_apart);
-                    policy.check();
-                }
-                Step::SetMin(min) => cache.min = min,
-                Step::Grow(is_growing) => cache.is_growing = is_growing,
             }
         }
-        cache.min = 0;
         // Whatever has happened: all pages that can go do, and each run ends.
         for frame in &mut cache.frames {
             if let Frame::Head { stays, .. } = frame {
@@ -462,7 +367,7 @@ fn tails_and_leaves_end_up_among_the_others_and_come_back() {
 fn no_frames_need_no_policy() {
     let notes = Notes::new(0);
     let mut policy = Policy::new(0);
-    assert_eq!(policy.evict(10, Scope::All, &notes, &mut Cache::new(0)), 0);
+    assert_eq!(policy.evict(10, &notes, &mut Cache::new(0)), 0);
 }
 
 #[test]
@@ -480,8 +385,7 @@ impl Policy {
 
     /// How many frames are in limbo, how many pages are in the window or the main queue, and how many others there are.
     fn lens(&self) -> [u32; 3] {
-        let [limbo, window, main, others] =
-            Queue::ALL.map(|queue| self.places().len(queue, Group::NONE));
+        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places().len(queue));
         [limbo, window + main, others]
     }
 }

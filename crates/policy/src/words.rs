@@ -72,34 +72,6 @@ impl Epoch {
     }
 }
 
-/// Whose pages: a group that may have a limit, or a guarantee, of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Group(u8);
-
-impl Group {
-    /// The pages of no group.
-    pub const NONE: Self = Self(0);
-
-    /// The most groups, with [`Group::NONE`].
-    pub const MOST: usize = 128;
-
-    /// Group number `nr`, if there can be one.
-    #[must_use]
-    pub const fn new(nr: usize) -> Option<Self> {
-        if nr < Self::MOST {
-            Some(Self(nr as u8))
-        } else {
-            None
-        }
-    }
-
-    /// Its number.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// What has happened in a frame since the policy looked at it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
@@ -214,33 +186,7 @@ impl Standing {
     }
 }
 
-/// The group that the place of a frame belongs to, and whether there is an empty entry of the frame elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Home(u8);
-
-impl Home {
-    const HAS_EMPTY: u8 = 1 << 7;
-
-    pub(crate) const fn group(self) -> Group {
-        Group(self.0 & !Self::HAS_EMPTY)
-    }
-
-    #[must_use]
-    pub(crate) const fn in_group(self, group: Group) -> Self {
-        Self(self.0 & Self::HAS_EMPTY | group.0)
-    }
-
-    pub(crate) const fn has_empty(self) -> bool {
-        self.0 & Self::HAS_EMPTY != 0
-    }
-
-    #[must_use]
-    pub(crate) const fn with_empty(self, has_empty: bool) -> Self {
-        Self(self.0 & !Self::HAS_EMPTY | (has_empty as u8) << 7)
-    }
-}
-
-/// Tells two entries of one frame apart, when a page has taken an older one with it, or was taken out of it.
+/// Tells two entries of one frame apart, when a page has taken an older one with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Turn(u8);
 
@@ -265,10 +211,6 @@ impl Entry {
     pub(crate) const fn frame(self) -> u32 {
         self.0 & !Self::TURN
     }
-
-    pub(crate) const fn turn(self) -> Turn {
-        Turn((self.0 >> 31) as u8)
-    }
 }
 
 #[cfg(test)]
@@ -289,20 +231,6 @@ mod tests {
             assert_eq!(Note::from_bits(note.bits()), note);
         }
         assert_eq!(Note::from_bits(0), Note::Nothing);
-    }
-
-    #[test]
-    fn the_parts_of_a_home_do_not_touch_each_other() {
-        assert_eq!(Group::new(Group::MOST), None);
-        for nr in 0..Group::MOST {
-            let group = Group::new(nr).unwrap();
-            assert_eq!(group.index(), nr);
-            for has_empty in [false, true] {
-                let home = Home::default().with_empty(has_empty).in_group(group);
-                assert_eq!((home.group(), home.has_empty()), (group, has_empty));
-                assert_eq!(home.with_empty(!has_empty).group(), group);
-            }
-        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pagewell_policy::{Content, Ghost, Group, Notes, Pages, Policy, Quota, Scope, Stays};
+use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 
 use crate::cache::Cache;
 
@@ -27,22 +27,6 @@ struct Slots {
     page_of: Vec<u32>,
     slots: Vec<Slot>,
     free: VecDeque<u32>,
-    /// The pages are spread over so many groups.
-    nr_groups: usize,
-    /// All are in this group, which may have so many frames.
-    all_in: Option<(Group, usize)>,
-}
-
-impl Slots {
-    const fn group_of(&self, page: u32) -> Group {
-        if let Some((group, _)) = self.all_in {
-            return group;
-        }
-        match Group::new(page as usize % self.nr_groups) {
-            Some(group) => group,
-            None => Group::NONE,
-        }
-    }
 }
 
 /// Where a page is found, as the cache has it in one word.
@@ -71,8 +55,6 @@ impl Pagewell {
                 page_of: vec![NONE; nr_frames],
                 slots: vec![EMPTY; nr_pages],
                 free: (0..nr_frames as u32).collect(),
-                nr_groups: 1,
-                all_in: None,
             },
             batch: (nr_frames / 64).clamp(1, MOST_AT_ONCE),
         }
@@ -88,7 +70,7 @@ impl Cache for Pagewell {
         }
         if self.pages.free.is_empty() {
             let Self { policy, notes, .. } = self;
-            policy.evict(self.batch, Scope::All, notes, &mut self.pages);
+            policy.evict(self.batch, notes, &mut self.pages);
         }
         let Some(frame) = self.pages.free.pop_front() else {
             return false;
@@ -103,21 +85,10 @@ impl Cache for Pagewell {
 }
 
 impl Pages for Slots {
-    fn quota(&mut self, _group: Group) -> Quota {
-        let nr_frames = self.page_of.len() - self.free.len();
-        Quota {
-            nr_frames: nr_frames as u64,
-            nr_spare: u64::MAX,
-            is_growing: self
-                .all_in
-                .is_some_and(|(_, max)| nr_frames < max - max / 32),
-        }
-    }
-
     fn content(&mut self, frame: u32) -> Content {
         match self.page_of[frame as usize] {
             NONE => Content::Nothing,
-            page => Content::Page(1, self.group_of(page)),
+            _ => Content::Page(1),
         }
     }
 
@@ -138,85 +109,4 @@ impl Pages for Slots {
     }
 
     fn prefetch(&mut self, _frame: u32, _level: u8) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::Workload;
-
-    /// The ratio of hits with the pages spread over so many groups.
-    fn hit_ratio(workload: Workload, nr_groups: usize) -> f64 {
-        let (nr_pages, nr_frames) = (40_000, 2000);
-        let requests = workload.requests(400_000, nr_pages, nr_frames, 1);
-        let nr_pages = requests.iter().max().map_or(0, |most| most + 1);
-        let mut cache = Pagewell::new(nr_frames, nr_pages as usize);
-        cache.pages.nr_groups = nr_groups;
-        for group in (1..nr_groups).filter_map(Group::new) {
-            cache.policy.add_group(group);
-        }
-        let hits = requests.iter().filter(|&&page| cache.request(page));
-        hits.count() as f64 / requests.len() as f64
-    }
-
-    /// The ratio of hits of a group that may have so many frames of a cache that has many more.
-    fn hit_ratio_of_limited(workload: Workload, nr_pages: u32, max: usize) -> f64 {
-        const MANY: usize = 20_000;
-        let requests = workload.requests(400_000, nr_pages, max, 1);
-        let nr_pages = requests.iter().max().map_or(0, |most| most + 1);
-        let mut cache = Pagewell::new(MANY, nr_pages as usize);
-        let group = Group::new(1).unwrap();
-        cache.policy.set_apart(group, true);
-        cache.pages.all_in = Some((group, max));
-        let mut arrived = Vec::new();
-        let hits = requests.iter().filter(|&&page| {
-            let Pagewell {
-                policy,
-                notes,
-                pages,
-                ..
-            } = &mut cache;
-            let is_full = MANY - pages.free.len() >= max;
-            if is_full && pages.slots[page as usize].frame == NONE {
-                policy.sort_in(group, &arrived, notes, pages);
-                arrived.clear();
-                assert!(
-                    policy.evict((max / 128).clamp(1, 32), Scope::Only(group), notes, pages) != 0
-                );
-            }
-            let is_hit = cache.request(page);
-            if !is_hit {
-                arrived.push(cache.pages.slots[page as usize].frame);
-            }
-            is_hit
-        });
-        hits.count() as f64 / requests.len() as f64
-    }
-
-    #[test]
-    fn a_group_with_a_limit_is_as_a_cache_of_that_size() {
-        for workload in Workload::ALL {
-            let (nr_pages, nr_frames) = (40_000, 2000);
-            let requests = workload.requests(400_000, nr_pages, nr_frames, 1);
-            let all = requests.iter().max().map_or(0, |most| most + 1);
-            let mut cache = Pagewell::new(nr_frames, all as usize);
-            let hits = requests.iter().filter(|&&page| cache.request(page)).count();
-            let alone = hits as f64 / requests.len() as f64;
-            let limited = hit_ratio_of_limited(workload, nr_pages, nr_frames);
-            assert!(
-                (alone - limited).abs() < 0.01,
-                "{workload:?}: {alone}, {limited}"
-            );
-        }
-    }
-
-    #[test]
-    fn groups_without_limits_are_one() {
-        for workload in Workload::ALL {
-            let [one, some, many] = [1, 3, 100].map(|nr| hit_ratio(workload, nr));
-            for other in [some, many] {
-                assert!((one - other).abs() < 0.01, "{workload:?}: {one}, {other}");
-            }
-        }
-    }
 }

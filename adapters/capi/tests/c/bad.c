@@ -33,11 +33,9 @@ static void no_handle(void *nothing) {
   struct pw_cache_options *cache_options = (struct pw_cache_options *)nothing;
   struct pw_cache *cache = (struct pw_cache *)nothing, *new_cache;
   struct pw_open_options *open_options = (struct pw_open_options *)nothing;
-  struct pw_group *group = (struct pw_group *)nothing, *new_group;
   struct pw_file *file = (struct pw_file *)nothing, *new_file;
   struct pw_queue *queue = (struct pw_queue *)nothing;
   struct pw_cache_stats cache_stats;
-  struct pw_group_stats group_stats;
   struct pw_file_info info;
   struct pw_page page;
   struct pw_view view;
@@ -64,13 +62,9 @@ static void no_handle(void *nothing) {
   REFUSED(code, pw_cache_stats(cache, &cache_stats, sizeof cache_stats));
   REFUSED(code, pw_cache_engine(cache, &number, NULL, 0));
   REFUSED(code, pw_cache_reclaim(cache, 1, NULL));
-  REFUSED(code, pw_cache_group(cache, "name", 0, 1 << 20, &new_group));
-  REFUSED(code, pw_group_close(group));
-  REFUSED(code, pw_group_stats(group, &group_stats, sizeof group_stats));
   REFUSED(code, pw_open_options_free(open_options));
   REFUSED(code, pw_open_options_set_page_size(open_options, 4096));
   REFUSED(code, pw_open_options_set_mode(open_options, 0600));
-  REFUSED(code, pw_open_options_set_group(open_options, NULL));
   REFUSED(code, pw_open_options_set_before_write(open_options, never_called, NULL, NULL));
   REFUSED(code, pw_open_options_set_page_hooks(open_options, NULL, NULL, NULL, NULL, NULL));
   REFUSED(code, pw_open(cache, "path", 0, NULL, &new_file));
@@ -163,7 +157,6 @@ static void arguments(struct pw_cache *cache, struct pw_file *file) {
   struct pw_cache_options *options;
   struct pw_open_options *how;
   struct pw_cache *other;
-  struct pw_group *group;
   struct pw_file *opened;
   struct pw_queue *queue;
   struct pw_view view;
@@ -176,9 +169,6 @@ static void arguments(struct pw_cache *cache, struct pw_file *file) {
   REFUSED(code, pw_cache_new(NULL, NULL));
   REFUSED(code, pw_cache_stats(cache, NULL, sizeof(struct pw_cache_stats)));
   REFUSED(code, pw_cache_engine(cache, NULL, NULL, 0));
-  REFUSED(code, pw_cache_group(cache, NULL, 0, 1 << 20, &group));
-  REFUSED(code, pw_cache_group(cache, "\xff", 0, 1 << 20, &group));
-  REFUSED(code, pw_cache_group(cache, "name", 0, 1 << 20, NULL));
   REFUSED(code, pw_open_options_new(NULL));
   OK(pw_open_options_new(&how));
   /* One function of two, or none of them and one that goes with them. */
@@ -261,7 +251,6 @@ static void arguments(struct pw_cache *cache, struct pw_file *file) {
   OK(pw_cache_options_set_page_size(options, 5000));
   REFUSED(PW_ERROR_PAGE_SIZE, pw_cache_new(options, &other));
   OK(pw_cache_options_free(options));
-  REFUSED(PW_ERROR_CONFIG, pw_cache_group(cache, "name", 0, 1, &group));
 
   OK(pw_open_options_new(&how));
   OK(pw_open_options_set_page_size(how, 5000));

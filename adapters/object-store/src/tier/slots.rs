@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pagewell_policy::{Content, Ghost, Group, Notes, Pages, Policy, Quota, Scope, Stays};
+use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 
 use super::files::Entry;
 use super::{Key, Sum};
@@ -87,8 +87,7 @@ impl Slots {
     /// A place for a page, which nobody finds before [`Self::fill`]; none if the policy finds nothing that goes.
     pub(super) fn make_room(&mut self) -> Option<u32> {
         if self.table.free.is_empty() {
-            self.policy
-                .evict(BATCH, Scope::All, &self.notes, &mut self.table);
+            self.policy.evict(BATCH, &self.notes, &mut self.table);
         }
         self.table.free.pop()
     }
@@ -139,18 +138,9 @@ impl Slots {
 }
 
 impl Pages for Table {
-    fn quota(&mut self, _: Group) -> Quota {
-        // There is no group but the one that is not asked for.
-        Quota {
-            nr_frames: u64::MAX,
-            nr_spare: u64::MAX,
-            is_growing: false,
-        }
-    }
-
     fn content(&mut self, frame: u32) -> Content {
         match self.places.get(frame as usize) {
-            Some(Some(_)) => Content::Page(1, Group::NONE),
+            Some(Some(_)) => Content::Page(1),
             _ => Content::Nothing,
         }
     }

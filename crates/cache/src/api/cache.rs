@@ -9,7 +9,6 @@ use pagewell_io::engine::{Chosen, Limits, Reason};
 use pagewell_io::{Backend, Buffered, Direct, FileBackend, FileId, Transfers, UnlockedFile};
 
 use crate::api::file::File;
-use crate::api::group::Group;
 use crate::api::options::OpenOptions;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
@@ -135,7 +134,6 @@ impl<S: RefScheme> Cache<S> {
             .map_err(|error| error.with_path(path))?;
         // Before the file is created, or emptied.
         self.page_size_of(options, path)?;
-        self.check_group(options, path)?;
         let failed = |error: std::io::Error| {
             let is_refused = options.direct == Some(Direct::Always)
                 && error.kind() == std::io::ErrorKind::Unsupported;
@@ -222,22 +220,8 @@ impl<S: RefScheme> Cache<S> {
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }
-        self.check_group(options, &path)?;
         let registered = self.register(backend, &path, options)?;
         self.file_of(registered, &path, options)
-    }
-
-    /// Whether the group is one of this cache.
-    fn check_group(&self, options: &OpenOptions, path: &Path) -> Result<(), Error> {
-        let accounts = &self.files.supply().claims.accounts;
-        match &options.group {
-            Some(Group(member)) if !member.is_of(accounts) => {
-                Err(Error::new(ErrorKind::InvalidConfig, Op::Open)
-                    .with_path(path)
-                    .with_detail(format!("group '{}' is of another cache", member.name())))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The mapping of the file that a backend holds, made as `options` say if there is none, and whether it was open already.
@@ -253,13 +237,8 @@ impl<S: RefScheme> Cache<S> {
             Some(options) => Access::Write(options.clone()),
         };
         let backend = Arc::new(backend);
-        let group = options
-            .group
-            .as_ref()
-            .map(|Group(member)| Arc::clone(member));
         let how = How {
             access,
-            group,
             hooks: options.hooks.clone(),
         };
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
@@ -329,18 +308,6 @@ impl<S: RefScheme> Cache<S> {
         {
             let detail = format!("{} bytes, not {named}", mapping.page_size());
             return mismatch(ErrorKind::PageSizeMismatch, detail);
-        }
-        if let Some(Group(named)) = &options.group
-            && !mapping
-                .group()
-                .is_some_and(|group| Arc::ptr_eq(group, named))
-        {
-            let of = match mapping.group() {
-                Some(group) => format!("it is open in group '{}'", group.name()),
-                None => "it is open in no group".into(),
-            };
-            let detail = format!("{of}, not in '{}'", named.name());
-            return mismatch(ErrorKind::OptionsMismatch, detail);
         }
         if let Some(named) = &options.hooks
             && !mapping.hooks().is_some_and(|hooks| hooks.are(named))

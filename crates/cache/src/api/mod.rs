@@ -1,8 +1,8 @@
 //! What users hold: caches and files.
 //!
 //! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion ([`companion`]), the options of a file
-//! ([`options`]), groups of files ([`group`], [`group_builder`]), the file ([`mod@file`]) and what it does at many places ([`many`]), and a cache without
-//! background work ([`quiet`]).
+//! ([`options`]), the file ([`mod@file`]) and what it does at many places ([`many`]), and a cache
+//! without background work ([`quiet`]).
 //!
 //! Calls every room. It checks the arguments of users, and turns outcomes into errors; the rooms below do the work.
 
@@ -12,8 +12,6 @@ pub(crate) mod cache;
 pub(crate) mod companion;
 pub(crate) mod file;
 pub(crate) mod futures;
-pub(crate) mod group;
-pub(crate) mod group_builder;
 pub(crate) mod many;
 pub(crate) mod options;
 pub(crate) mod quiet;

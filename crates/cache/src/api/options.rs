@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pagewell_io::{Direct, FileOptions};
 
-use crate::api::group::Group;
 use crate::base::page_hooks::{Hooks, PageHooks};
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
@@ -12,14 +11,13 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 ///
 /// A file that is open in the cache already, if only because a pin or an area of a memory space keeps it open, stays as it is:
 /// what the options do not name is the file's. If they name another page size than the file's, opening fails with
-/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, other hooks on bytes, another mode of writeback, another group, or other transfers,
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, other hooks on bytes, another mode of writeback, or other transfers,
 /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
     pub(super) write: Option<WriteOptions>,
     pub(super) file: FileOptions,
-    pub(super) group: Option<Group>,
     pub(super) direct: Option<Direct>,
     pub(super) hooks: Option<Hooks>,
 }
@@ -35,14 +33,6 @@ impl OpenOptions {
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
-        self
-    }
-
-    /// The group of the file: what its pages are charged to. Default: that of the open file, or else none. If the file is open in another
-    /// group, or in none, opening fails with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
-    #[must_use]
-    pub fn group(mut self, group: &Group) -> Self {
-        self.group = Some(group.clone());
         self
     }
 

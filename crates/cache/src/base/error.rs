@@ -22,7 +22,7 @@ pub enum ErrorKind {
     InvalidPageSize,
     /// The file is open already, with another page size.
     PageSizeMismatch,
-    /// The file is open already, with another hook or another mode of writeback, or in another group; the message says which.
+    /// The file is open already, with another hook or another mode of writeback: see the message.
     OptionsMismatch,
     /// The page begins at or past the end of the file.
     OutOfRange,

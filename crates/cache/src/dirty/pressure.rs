@@ -15,9 +15,6 @@
 //! already may be written to at any time. From half of the share on the threads of the cache make the file's pages clean, so that
 //! writers do not reach it.
 //!
-//! A group of files with a limit ([`crate::supply::groups`]) divides half of that among its files in the same way, so that the other
-//! half can be evicted.
-//!
 //! A number goes up before the page is dirty, and writers look before they dirty a page. So each thread may exceed a share by the
 //! pages that it dirties at once.
 
@@ -29,7 +26,6 @@ use pagewell_sync::shard::Padded;
 #[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 
-use crate::base::accounts::{Account, Member, NO_MAX};
 use crate::dirty::calls::Calls;
 
 /// Settings of a cache's write-back.
@@ -99,8 +95,6 @@ pub(crate) struct Share {
     nr: AtomicUsize,
     /// How many have become clean so far.
     nr_cleaned: AtomicUsize,
-    /// The group of the file, whose files together may have half of its limit, in the same way.
-    group: Option<Arc<Member>>,
 }
 
 impl Pressure {
@@ -129,82 +123,37 @@ impl Pressure {
     /// Counts `nr` frames of a file more; how many it had.
     pub(crate) fn add(&self, share: &Share, nr: usize) -> usize {
         self.nr_unclean.fetch_add(nr, Ordering::Relaxed);
-        if let Some(account) = share.account() {
-            account.add_unclean(nr);
-        }
         share.nr.fetch_add(nr, Ordering::Relaxed)
     }
 
     /// Counts `nr` frames of a file no more.
     pub(crate) fn sub(&self, share: &Share, nr: usize) {
         self.nr_unclean.fetch_sub(nr, Ordering::Relaxed);
-        if let Some(account) = share.account() {
-            account.sub_unclean(nr);
-        }
         share.nr.fetch_sub(nr, Ordering::Relaxed);
         self.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
         share.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
     }
 
-    /// How many frames a file with this share may have that are not clean.
-    fn most(&self, share: &Share) -> usize {
-        let of_cache = most(
-            self.limits.nr_frames,
-            self.limits.ceiling,
-            self.nr_unclean(),
-        );
-        match share
-            .account()
-            .map(|account| (account, account.limits().max))
-        {
-            None | Some((_, NO_MAX)) => of_cache,
-            Some((account, max)) => {
-                let nr_unclean = account.nr_unclean();
-                of_cache.min(most(max / 2, max - max / 4, nr_unclean))
-            }
-        }
+    /// The maximum number of frames of one file that are not clean.
+    fn most(&self) -> usize {
+        let nr_unclean = self.nr_unclean();
+        let free = self.limits.nr_frames.saturating_sub(nr_unclean);
+        let least = self.limits.ceiling.saturating_sub(nr_unclean) / LEAST;
+        free.max(least).max(1)
     }
 
     /// Whether a file has its share: no more of its pages may be made dirty.
     pub(crate) fn is_over(&self, share: &Share) -> bool {
-        share.nr() >= self.most(share)
+        share.nr() >= self.most()
     }
 
     /// Whether the threads of the cache are to make pages of the file clean.
     pub(crate) fn is_high(&self, share: &Share) -> bool {
-        2 * share.nr() >= self.most(share)
+        2 * share.nr() >= self.most()
     }
-
-    /// How many frames a file with this share may have that are not clean if no other file has any.
-    pub(crate) fn of_one_file(&self, share: &Share) -> usize {
-        let of_cache = self.limits.of_one_file();
-        match share.account() {
-            Some(account) => of_cache.min((account.limits().max / 4).max(1)),
-            None => of_cache,
-        }
-    }
-}
-
-/// How many frames a file may have that are not clean, if so many of all are not, of `limit`, and with many files of `ceiling`.
-fn most(limit: usize, ceiling: usize, nr_unclean: usize) -> usize {
-    let free = limit.saturating_sub(nr_unclean);
-    let least = ceiling.saturating_sub(nr_unclean) / LEAST;
-    free.max(least).max(1)
 }
 
 impl Share {
-    /// The share of a file, of a group maybe.
-    pub(crate) fn of(group: Option<Arc<Member>>) -> Self {
-        Self {
-            group,
-            ..Self::default()
-        }
-    }
-
-    fn account(&self) -> Option<&Account> {
-        self.group.as_deref().map(Member::account)
-    }
-
     pub(crate) fn nr(&self) -> usize {
         self.nr.load(Ordering::Relaxed)
     }
@@ -309,7 +258,6 @@ impl Since {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::base::accounts::{Accounts, GroupLimits};
 
     fn pressure(nr_frames: usize) -> Pressure {
         Pressure::new(Limits::of_cache(nr_frames))
@@ -349,26 +297,6 @@ mod tests {
         let pressure = self::pressure(1);
         let (one, two) = (Share::default(), Share::default());
         assert_eq!([fill(&pressure, &one), fill(&pressure, &two)], [1, 1]);
-    }
-
-    #[test]
-    fn files_of_a_group_have_half_of_its_limit_together() {
-        let pressure = pressure(1024);
-        let accounts = Arc::new(Accounts::default());
-        let member = accounts.member("group").unwrap();
-        let limits = GroupLimits { min: 0, max: 128 };
-        member.account().set_limits(limits);
-        let files = [(); 3].map(|()| Share::of(Some(Arc::clone(&member))));
-        assert_eq!(pressure.of_one_file(&files[0]), 32);
-        assert_eq!(
-            files.each_ref().map(|file| fill(&pressure, file)),
-            [32, 16, 8]
-        );
-        let other = Share::default();
-        assert_eq!(pressure.of_one_file(&other), 256);
-        assert!(fill(&pressure, &other) > 200);
-        pressure.sub(&files[0], 32);
-        assert_eq!(member.account().nr_unclean(), 24);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
 
-use crate::base::accounts::Member;
 use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::base::reserved::Reserved;
@@ -108,12 +107,7 @@ impl Writes {
     }
 
     /// None when the system does not give the addresses.
-    pub(crate) fn new(
-        nr_pages: u64,
-        number: u64,
-        group: Option<Arc<Member>>,
-        options: WriteOptions,
-    ) -> Option<Self> {
+    pub(crate) fn new(nr_pages: u64, number: u64, options: WriteOptions) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;
         Some(Self {
             sets: PageSets::new(nr_pages)?,
@@ -130,7 +124,7 @@ impl Writes {
             in_hook: Padded::default(),
             is_cutting: Padded(AtomicBool::new(false)),
             number,
-            share: Share::of(group),
+            share: Share::default(),
             since: Padded::default(),
             service: Padded::default(),
         })

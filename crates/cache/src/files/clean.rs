@@ -19,11 +19,9 @@ use std::time::Duration;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame};
-use pagewell_policy::Group;
 #[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 
-use crate::base::accounts::Account;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
@@ -145,26 +143,19 @@ impl<S: RefScheme> Cleaner<'_, S> {
 
     /// See [`Keeper::make_room`](crate::mapping::keeper::Keeper::make_room).
     #[cold]
-    pub(crate) fn make_room(self, error: Error, order: Order, group: Group) -> Result<(), Error> {
+    pub(crate) fn make_room(self, error: Error, order: Order) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
-        let account = self.0.supply().claims.accounts.of(group);
-        let nr_unclean = || account.map_or(pressure.nr_unclean(), Account::nr_unclean);
-        let nr_cleaned = || account.map_or(pressure.nr_cleaned(), Account::nr_cleaned);
+        let nr_cleaned = || pressure.nr_cleaned();
         let before = nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
-        if is_out && nr_unclean() < error.nr_unclean() {
+        if is_out && pressure.nr_unclean() < error.nr_unclean() {
             // A flusher has been faster. (It may have cleaned other pages; then the caller fails once more.)
             return Ok(());
         }
-        if !is_out || nr_unclean() == 0 || InHook::is_so() {
+        if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
             return Err(error);
         }
-        let mut numbers = self.0.registry.numbers();
-        if group != Group::NONE {
-            numbers.retain(|number| {
-                visit(self.0, *number).is_some_and(|mapping| mapping.group_nr() == group)
-            });
-        }
+        let numbers = self.0.registry.numbers();
         let why = self.clean_any(numbers, (&nr_cleaned, before), order);
         if nr_cleaned() != before {
             return Ok(());

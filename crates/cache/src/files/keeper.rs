@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 use pagewell_io::FileId;
-use pagewell_policy::Group;
 use pagewell_sync::lock;
 
 use crate::base::error::Error;
@@ -42,8 +41,8 @@ impl<S: RefScheme> Keeper for Files<S> {
         Cleaner(self).throttle(number)
     }
 
-    fn make_room(&self, error: Error, order: Order, group: Group) -> Result<(), Error> {
-        Cleaner(self).make_room(error, order, group)
+    fn make_room(&self, error: Error, order: Order) -> Result<(), Error> {
+        Cleaner(self).make_room(error, order)
     }
 }
 

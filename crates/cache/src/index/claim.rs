@@ -30,7 +30,6 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
-use crate::base::spot::Spot;
 use crate::index::claims::Claims;
 use crate::index::leaf::Leaf;
 use crate::index::publish;
@@ -284,10 +283,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// Ends the claim of a present slot whose page in `frame` goes.
     fn end_empty(&mut self, frame: FrameNr, ghost: Option<Ghost>) {
         let record = self.claims.pool.meta(frame);
-        let (leaf, spot) = record.owner();
-        if let Some(account) = self.claims.accounts.of(Spot::from_bits(spot).group()) {
-            account.uncharge(record.kind().1.frames() as usize);
-        }
+        let (leaf, _) = record.owner();
         let place = self.end(self.before.emptied(ghost));
         // C2: the slot's reference to the leaf is now to be given up, besides our own if we have one. Until then the leaf
         // is the one that the page's record names, which was read while the frame was ours.

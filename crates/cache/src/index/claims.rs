@@ -10,19 +10,17 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, is_apart};
 
-use crate::base::accounts::Accounts;
 use crate::index::lives::Lives;
 
-/// The parts of the cache that claims need: the frames that slots name, the places to wait, the notes on what was filled, what groups
-/// have, the version that new leaves begin at, and how often versions have started over.
+/// The parts of the cache that claims need: the frames that slots name, the places to wait, the
+/// notes on what was filled, the version that new leaves begin at, and how often versions have
+/// started over.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
     pub(crate) waits: WaitTable,
     /// What the eviction policy is to learn of frames that are filled. CLOCK needs none.
     pub(crate) notes: Notes,
-    /// What the groups of files have.
-    pub(crate) accounts: Arc<Accounts>,
     pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
     /// How often a slot was claimed through its leaf, as evictions do.
@@ -62,7 +60,6 @@ impl<S: RefScheme> Claims<S> {
             pool,
             waits,
             notes,
-            accounts: Arc::default(),
             lives: Arc::default(),
             version_floor: Padded(AtomicU64::new(0)),
             #[cfg(all(test, not(loom)))]

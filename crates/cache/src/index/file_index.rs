@@ -35,7 +35,6 @@ use std::task::Waker;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
-use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use pagewell_sync::parking::Left;
@@ -50,16 +49,12 @@ use crate::base::extent::EXTENT_WORDS;
 use crate::base::page::PageNr;
 use crate::base::reserved::Reserved;
 use crate::base::slot::Slot;
-use crate::base::spot::Spot;
 use crate::index::claim::Claim;
 use crate::index::claims::Claims;
 use crate::index::extents::{Extents, Missing, PART_LEAVES, Unused};
 use crate::index::leaf::Leaf;
 use crate::index::publish;
 use crate::index::raw;
-
-/// Whose a leaf is: the number of its file, and the group of the file.
-pub(crate) type LeafOwner = (u64, Group);
 
 /// How many leaves of a file are made at once, at the most.
 const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -351,7 +346,7 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
-        owner: LeafOwner,
+        owner: u64,
         leaf: usize,
         fresh: UniqueFrame<'s, S>,
     ) -> Leaf<'s, S> {
@@ -368,7 +363,7 @@ impl<S: RefScheme> Index<S> {
     fn publish_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
-        owner: LeafOwner,
+        owner: u64,
         leaf: usize,
         frame: UniqueFrame<'s, S>,
     ) -> Leaf<'s, S> {
@@ -380,9 +375,7 @@ impl<S: RefScheme> Index<S> {
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
         // One reference for the root, and one for us.
-        let (owner, group) = owner;
-        let place = (owner, Spot::new(leaf, group).bits());
-        let frame = publish::leaf(frame, place, slots, floor);
+        let frame = publish::leaf(frame, (owner, leaf as u64), slots, floor);
         Leaf {
             reference: raw::published(claims, frame),
         }

@@ -9,7 +9,7 @@ use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 /// Publishes a frame as that of a page, with `refs` references. `place` is the page's slot: the frame of its leaf, and the
-/// position in the leaf, with the group ([`Spot`](crate::base::spot::Spot)). The caller has claimed the slot. `private` is the page's state, and its log sequence number.
+/// position in the leaf. The caller has claimed the slot. `private` is the page's state, and its log sequence number.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
@@ -22,7 +22,7 @@ pub(crate) fn page<S: RefScheme>(
 }
 
 /// Publishes a frame as a leaf of an index, whose slots are `slots`: with a reference for the root and one for the caller. `place` is
-/// the number of the file, and that of the leaf in it, with the group. `floor` is the least version that its slots have.
+/// the number of the file, and that of the leaf in it. `floor` is the least version that its slots have.
 pub(crate) fn leaf<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
     place: (u64, u64),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pagewell_frame::Order;
 use pagewell_io::FileId;
-use pagewell_policy::Group;
 
 use crate::base::error::Error;
 
@@ -29,11 +28,10 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     fn throttle(&self, number: u64) -> Result<(), Error>;
 
     /// Waits until the threads of the cache have made pages clean, of any file that is written back in the background, for a caller
-    /// that has failed with `error` for lack of a block of `order`; of files of `group`, if it is one at its limit that lacks it. No lock
-    /// of any file is held.
+    /// that has failed with `error` for lack of a block of `order`. No lock of any file is held.
     ///
     /// # Errors
     ///
     /// If no page has become clean: `error`, with the storage's error, if any, as its source.
-    fn make_room(&self, error: Error, order: Order, group: Group) -> Result<(), Error>;
+    fn make_room(&self, error: Error, order: Order) -> Result<(), Error>;
 }

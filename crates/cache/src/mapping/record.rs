@@ -13,7 +13,6 @@ use pagewell_frame::refcount::LockBit;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::{Backend, FileId};
-use pagewell_policy::Group;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
@@ -21,7 +20,6 @@ use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use crate::base::accounts::{Member, NO_MAX};
 use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::home::check_may_wait;
 use crate::base::layout::Layout;
@@ -29,7 +27,6 @@ use crate::base::page::{MAX_FILE_BYTES, PageNr, PageSize};
 use crate::base::page_hooks::Hooks;
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
-use crate::base::spot::Spot;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
 use crate::dirty::order::InOrder;
@@ -46,7 +43,6 @@ use crate::mapping::shared::Shared;
 use crate::mapping::user::User;
 use crate::mapping::users::Users;
 use crate::supply::charge::Charges;
-use crate::supply::leaves::LEAF_FRAMES;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
@@ -90,8 +86,6 @@ pub(crate) struct Mapping<S: RefScheme> {
     writes: Option<Box<Writes>>,
     /// The counts of its shares and visitors.
     users: pagewell_sync::Arc<Users>,
-    /// The group that its pages are charged to.
-    group: Option<Arc<Member>>,
     /// What is done to its pages on their way to the storage and back.
     hooks: Option<Hooks>,
     /// What the budget is charged with for the record and for what belongs to it.
@@ -157,17 +151,15 @@ impl Drop for Entry {
 /// How a file is open.
 pub(crate) struct How {
     pub(crate) access: Access,
-    pub(crate) group: Option<Arc<Member>>,
     pub(crate) hooks: Option<Hooks>,
 }
 
 impl How {
-    /// With this access, in no group, and without hooks on its bytes.
+    /// With this access, and without hooks on its bytes.
     #[cfg(any(test, loom))]
     pub(crate) fn of(access: Access) -> Self {
         Self {
             access,
-            group: None,
             hooks: None,
         }
     }
@@ -214,27 +206,6 @@ fn size_error(op: Op, error: io::Error) -> Error {
         return Error::new(ErrorKind::Corrupt, op).with_source(error);
     }
     Error::from_io(op, error)
-}
-
-/// Whether a group may have enough pages of this order: a few besides leaves; without them no page could ever be replaced.
-fn check_limit(member: &Member, order: Order) -> Result<(), String> {
-    let nr_frames = order.frames() as usize;
-    // Noted before the look at the limit: who lowers the limit meanwhile sees it.
-    member.account().note_page(nr_frames);
-    let max = member.account().limits().max;
-    let Some(least) = least_for(nr_frames).filter(|least| max < *least) else {
-        return Ok(());
-    };
-    Err(format!(
-        "group '{}' may have {max} frames; pages of {} bytes take {least} at the least",
-        member.name(),
-        order.frames() as usize * FRAME_BYTES
-    ))
-}
-
-/// How many frames a group has to have for pages of so many; none, if it has no pages.
-pub(crate) fn least_for(nr_frames: usize) -> Option<usize> {
-    (nr_frames != 0).then(|| MIN_PAGES * nr_frames + LEAF_FRAMES)
 }
 
 /// A lock of a file, held.
@@ -284,11 +255,7 @@ impl<S: RefScheme> Mapping<S> {
         (id, number): (FileId, u64),
         how: How,
     ) -> Result<Self, Error> {
-        let How {
-            access,
-            group,
-            hooks,
-        } = how;
+        let How { access, hooks } = how;
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let layout = layout_of(hooks.as_ref(), page_size.bytes());
         let size = told_size(&*backend, layout)
@@ -307,10 +274,6 @@ impl<S: RefScheme> Mapping<S> {
                 page_size.bytes()
             )));
         }
-        if let Some(member) = &group {
-            check_limit(member, order)
-                .map_err(|detail| fail(ErrorKind::InvalidConfig).with_detail(detail))?;
-        }
         let headroom = match access {
             Access::Read => HEADROOM_BYTES,
             Access::Write(_) => HEADROOM_OF_WRITERS,
@@ -322,7 +285,7 @@ impl<S: RefScheme> Mapping<S> {
         let mut writes = match access {
             Access::Read => None,
             Access::Write(options) => {
-                let writes = Writes::new(nr_pages, number, group.clone(), options);
+                let writes = Writes::new(nr_pages, number, options);
                 Some(Box::new(writes.ok_or_else(no_addresses)?))
             }
         };
@@ -365,7 +328,6 @@ impl<S: RefScheme> Mapping<S> {
             writes,
             users: pagewell_sync::Arc::default(),
             entry: Entry { keeper, number, id },
-            group,
             hooks,
             charged,
             shared,
@@ -434,17 +396,6 @@ impl<S: RefScheme> Mapping<S> {
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.growth.fill_size.store(size, Ordering::Release);
-    }
-
-    /// The group that its pages are charged to, if there is one.
-    #[inline]
-    pub(crate) fn group(&self) -> Option<&Arc<Member>> {
-        self.group.as_ref()
-    }
-
-    /// The number of that group.
-    pub(crate) fn group_nr(&self) -> Group {
-        self.group.as_deref().map_or(Group::NONE, Member::group)
     }
 
     pub(crate) fn in_flight(&self) -> &OfFile {
@@ -671,19 +622,10 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool, or of the group's
-    /// limit.
+    /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool.
     pub(crate) fn most_pages(&self) -> usize {
-        let pool = self.most_frames() / 16 * FRAME_BYTES;
+        let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
-    }
-
-    /// The most frames that its pages may have: those of the pool, or of the group's limit.
-    pub(crate) fn most_frames(&self) -> usize {
-        let max = self
-            .group()
-            .map_or(NO_MAX, |group| group.account().limits().max);
-        self.pool().nr_frames().min(max)
     }
 
     /// How many bytes of `page` a file of `size` bytes has.
@@ -706,8 +648,7 @@ impl<S: RefScheme> Mapping<S> {
         if seen.state() != State::Empty {
             return None;
         }
-        let spot = Spot::new(position, self.group_nr());
-        let place = (u64::from(leaf.reference.frame().get()), spot.bits());
+        let place = (u64::from(leaf.reference.frame().get()), position as u64);
         let claim = Claim::try_new(self.claims(), leaf, position, seen).ok()?;
         Some((claim, place))
     }
@@ -753,12 +694,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// See [`Keeper::make_room`].
     pub(crate) fn make_room(&self, error: Error) -> Result<(), Error> {
-        let at_max = self.group.as_deref().filter(|group| {
-            let account = group.account();
-            account.limits().max != NO_MAX && !account.is_below_max()
-        });
-        let group = at_max.map_or(Group::NONE, Member::group);
-        self.entry.keeper.make_room(error, self.order(), group)
+        self.entry.keeper.make_room(error, self.order())
     }
 
     /// Whether the file has its share of the frames that may be not clean.

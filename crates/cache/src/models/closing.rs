@@ -11,7 +11,6 @@ use crate::dirty::commits::Sync as What;
 use crate::files::opened::Opened;
 use crate::files::visit::visit;
 use crate::supply::evict::Evictor;
-use crate::supply::groups::Charge;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 use crate::writeback::flush::Flusher;
@@ -22,12 +21,7 @@ fn loom_close_vs_evict_leaf() {
     explore(3, || {
         let files = pool::<LockBit>(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
-        drop(Leaves(files.supply()).leaf_or_new(
-            mapping.index(),
-            mapping.number(),
-            0,
-            &mut Charge::none(),
-        ));
+        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {
             let files = Arc::clone(&files);

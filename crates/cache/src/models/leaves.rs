@@ -15,7 +15,6 @@ use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
-use crate::supply::groups::Charge;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 
@@ -88,12 +87,7 @@ fn loom_fill_vs_evict_leaf() {
         // As many as both need, while the evictor has the leaf's in hand.
         let files = pool::<LockBit>(6);
         let mapping = mapping(&files, 1);
-        drop(Leaves(files.supply()).leaf_or_new(
-            mapping.index(),
-            mapping.number(),
-            0,
-            &mut Charge::none(),
-        ));
+        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {
             let files = Arc::clone(&files);
@@ -118,30 +112,15 @@ fn loom_fill_vs_leaf_reuse() {
         let ours = mapping(&files, 1);
         let other = mapping_of(&files, vec![FOREIGN; FRAME_BYTES]);
         // The other file's root is charged now, so that its leaf is the next that wants a frame.
-        drop(Leaves(files.supply()).leaf_or_new(
-            other.index(),
-            other.number(),
-            0,
-            &mut Charge::none(),
-        ));
+        drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
         drop(Evictor(files.supply()).try_evict(leaf_frame(&other), Marks::Ignored));
-        drop(Leaves(files.supply()).leaf_or_new(
-            ours.index(),
-            ours.number(),
-            0,
-            &mut Charge::none(),
-        ));
+        drop(Leaves(files.supply()).leaf_or_new(ours.index(), ours.number(), 0));
         let leaf_frame = leaf_frame(&ours);
         let stealer = {
             let (files, other) = (Arc::clone(&files), Arc::clone(other.mapping()));
             thread::spawn(move || {
                 drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
-                drop(Leaves(files.supply()).leaf_or_new(
-                    other.index(),
-                    other.number(),
-                    0,
-                    &mut Charge::none(),
-                ));
+                drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
             })
         };
         drop(Lookup(&ours).get(0, || 1));
@@ -163,12 +142,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {
         let files = pool::<LockBit>(16);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
-        drop(Leaves(files.supply()).leaf_or_new(
-            mapping.index(),
-            mapping.number(),
-            0,
-            &mut Charge::none(),
-        ));
+        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
         let evictor = {
             let files = Arc::clone(&files);
@@ -198,21 +172,11 @@ fn loom_make_leaf_vs_make_leaf() {
         let other = {
             let (files, mapping) = (Arc::clone(&files), Arc::clone(mapping.mapping()));
             thread::spawn(move || {
-                let made = Leaves(files.supply()).leaf_or_new(
-                    mapping.index(),
-                    mapping.number(),
-                    1,
-                    &mut Charge::none(),
-                );
+                let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 1);
                 made.expect("a frame").reference.frame()
             })
         };
-        let made = Leaves(files.supply()).leaf_or_new(
-            mapping.index(),
-            mapping.number(),
-            0,
-            &mut Charge::none(),
-        );
+        let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
         let ours = made.expect("a frame").reference.frame();
         assert_eq!(other.join().unwrap(), ours);
         drop(mapping);

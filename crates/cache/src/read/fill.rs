@@ -1,6 +1,6 @@
 //! The fill: reading missing pages from the storage.
 //!
-//! Protocol. Charge the page to the file's group ([`crate::supply::groups`]), and get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
+//! Protocol. Get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
 //! it once: the others wait for the claim to end. Allocate a frame, which may evict: only the thread that fills the page does
 //! so. Read into the frame, have the hooks on bytes turn it back if there are any ([`crate::base::page_hooks`]), zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
 //! caller wants too are claimed, given frames, and read in the same transfer, as far as that needs no waiting (C3 of
@@ -32,7 +32,6 @@ use crate::index::raw;
 use crate::mapping::record::Mapping;
 use crate::supply::alloc::Allocator;
 use crate::supply::counters::Event;
-use crate::supply::groups::{Charge, Charger};
 use crate::supply::leaves::{LEAF_FRAMES, Leaves};
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::permits::Permit;
@@ -85,7 +84,6 @@ pub(super) struct Batch<'m, S: RefScheme> {
     more: Vec<Pending<'m, S>>,
     transfer: Option<Transfer<'m>>,
     _permit: Permit<'m>,
-    charge: Charge<'m>,
     filler: Filler<'m, S>,
     /// The number of the first page.
     page: PageNr,
@@ -171,20 +169,16 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. A charge, if the file is in a group, and a permit; the leaf, the claim, and last a frame. With the claim in hand this waits
-        // only for the storage; it waits for the charge with nothing in hand, and for the permit with the charge.
+        // 1. A permit; the leaf, the claim, and last a frame. With the claim in hand this waits only
+        // for the storage; it waits for the permit with nothing in hand.
         let page_frames = self.0.order().frames() as usize;
-        // And a leaf.
-        let mut charge = Charger(self.0.supply())
-            .charge(self.0.group().map(|group| &**group), page_frames + 1)
-            .map_err(out_of_frames)?;
         let permit = self
             .0
             .supply()
             .in_flight
             .permit(self.0.in_flight(), page_frames + LEAF_FRAMES);
         let leaf = Leaves(self.0.supply())
-            .leaf_or_new(self.0.index(), self.0.number(), page, &mut charge)
+            .leaf_or_new(self.0.index(), self.0.number(), page)
             .map_err(out_of_frames)?;
         let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
             return Ok(None);
@@ -193,7 +187,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             .alloc(self.0.order())
             .map_err(out_of_frames)?;
         let first = Pending::new(frame, claim, place);
-        self.batch(first, (charge, permit), page, want).map(Some)
+        self.batch(first, permit, page, want).map(Some)
     }
 
     /// As [`prepare`](Self::prepare), and waits for nothing. None also if it would have to.
@@ -205,26 +199,17 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     ) -> Result<Option<Batch<'m, S>>, Error> {
         self.check(page)?;
         let page_frames = self.0.order().frames() as usize;
-        let charger = Charger(self.0.supply());
-        let mut charge = charger.nothing(self.0.group().map(|group| &**group));
         let in_flight = &self.0.supply().in_flight;
-        let mut first = || {
-            if !charger.try_extend(&mut charge, page_frames + 1) {
-                return None;
-            }
+        let first = || {
             let permit = in_flight.try_permit(self.0.in_flight(), page_frames + LEAF_FRAMES)?;
-            let leaf = Leaves(self.0.supply()).try_leaf_or_new(
-                self.0.index(),
-                self.0.number(),
-                page,
-                &mut charge,
-            )?;
+            let leaf =
+                Leaves(self.0.supply()).try_leaf_or_new(self.0.index(), self.0.number(), page)?;
             let (claim, place) = self.0.claim_empty(leaf, page)?;
             let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
             Some((Pending::new(frame, claim, place), permit))
         };
         match first() {
-            Some((first, permit)) => self.batch(first, (charge, permit), page, want).map(Some),
+            Some((first, permit)) => self.batch(first, permit, page, want).map(Some),
             None => Ok(None),
         }
     }
@@ -244,20 +229,18 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     fn batch(
         self,
         mut first: Pending<'m, S>,
-        (mut charge, mut permit): (Charge<'m>, Permit<'m>),
+        mut permit: Permit<'m>,
         page: PageNr,
         want: usize,
     ) -> Result<Batch<'m, S>, Error> {
         // 2. The same for its neighbours, as far as it goes without waiting.
         let page_frames = self.0.order().frames() as usize;
-        let charger = Charger(self.0.supply());
         let mut more = Vec::new();
         if want > 1 {
             let end = self.0.fill_size().div_ceil(self.0.page_size() as u64);
             let most = want.min(self.0.most_pages()).saturating_sub(1);
             for next in (page + 1..end).take(most) {
-                if !permit.try_extend(page_frames) || !charger.try_extend(&mut charge, page_frames)
-                {
+                if !permit.try_extend(page_frames) {
                     break;
                 }
                 let Some(pending) = self.try_neighbour(next) else {
@@ -287,7 +270,6 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             more,
             transfer: None,
             _permit: permit,
-            charge,
             filler: self,
             page,
             size,
@@ -318,12 +300,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// Publishes a page that was read; with `extra` 1, returns a reference for the caller.
-    fn publish(
-        self,
-        pending: Pending<'m, S>,
-        extra: u32,
-        charge: &mut Charge<'_>,
-    ) -> Option<FrameRef<'m, S>> {
+    fn publish(self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
         let Pending {
             frame,
             claim,
@@ -334,8 +311,6 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let private = [PageState::CLEAN.bits(), 0];
         let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
-        charge.spend(self.0.order().frames() as usize);
-        Charger(self.0.supply()).note_arrival(charge, frame);
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }
 
@@ -473,7 +448,6 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m, S>> {
         // Dropped in the opposite order.
         let Self {
-            mut charge,
             _permit,
             transfer: _transfer,
             mut more,
@@ -482,9 +456,9 @@ impl<'m, S: RefScheme> Batch<'m, S> {
             ..
         } = self;
         more.truncate(nr.saturating_sub(1));
-        let first = filler.publish(first, extra, &mut charge);
+        let first = filler.publish(first, extra);
         for pending in more {
-            drop(filler.publish(pending, 0, &mut charge));
+            drop(filler.publish(pending, 0));
         }
         first
     }

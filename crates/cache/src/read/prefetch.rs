@@ -23,13 +23,13 @@ pub(crate) struct Prefetcher<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// For a file. At once only so much is read that the first of it is still there when the last is: an eighth of the cache, or of what
-    /// its group may have.
+    /// For a file. At most an eighth of the cache is read at once: the first page is still cached when
+    /// the last one is read.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
             jobs: Vec::new(),
-            nr_left: (mapping.most_frames() as u64 / 8 / u64::from(mapping.order().frames()))
+            nr_left: (mapping.pool().nr_frames() as u64 / 8 / u64::from(mapping.order().frames()))
                 .max(1),
             nr_begun: 0,
         }

@@ -1,7 +1,7 @@
 //! Pages for tasks: a lookup that leaves a waker where a thread would sleep.
 //!
 //! A page that is there is found as by a thread. One that is missing is read by the engine ([`crate::read::flight`]); one that somebody else
-//! reads or changes is waited for at its slot ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for something else (permits, a group's limit,
+//! reads or changes is waited for at its slot ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for something else (permits,
 //! pages to evict, a cut), it is left to a call by a thread of the cache ([`Errand`](crate::base::errand::Errand)).
 
 use std::task::Waker;

@@ -24,8 +24,6 @@ pub(crate) enum Stays {
     Marked,
     /// It is a leaf in use.
     Leaf,
-    /// It is of a group that has no more than it is guaranteed.
-    Guaranteed,
     /// It is a page, or a table, of memory spaces.
     OfSpaces,
     /// It is owned by number: by a program that manages it.
@@ -158,7 +156,6 @@ impl fmt::Display for Census {
             (self.nr(Stays::OfSpaces), "of memory spaces"),
             (self.nr(Stays::Raw), "managed by the program"),
             (self.nr(Stays::Leaf) + nr_withheld, "of indices"),
-            (self.nr(Stays::Guaranteed), "guaranteed to groups"),
             (self.nr_moving(), "on their way in"),
             (self.nr(Stays::Bad), "bad"),
             (self.nr(Stays::Free) + self.nr(Stays::Marked), "free again"),
@@ -184,10 +181,9 @@ mod tests {
         census.note(Stays::Leaf, 1);
         census.note(Stays::Held, 16);
         census.note(Stays::OfSpaces, 10);
-        census.note(Stays::Guaranteed, 7);
         assert_eq!(
             census.to_string(),
-            "of 100 frames, 16 dirty, 1 written and not yet durable, 60 pinned, 10 of memory spaces, 3 of indices, 7 guaranteed to groups, 3 on their way in"
+            "of 100 frames, 16 dirty, 1 written and not yet durable, 67 pinned, 10 of memory spaces, 3 of indices, 3 on their way in"
         );
     }
 

@@ -8,12 +8,11 @@
 //! out: its frame's record says so ([`Stays::of`]). The record is a hint, and is looked at again with the claim in hand.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameMeta, FrameNr, Order, TryGetFrame, UniqueFrame};
-use pagewell_policy::{Ghost, Group};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
+use pagewell_policy::Ghost;
 use pagewell_sync::atomic::Ordering;
 
 use crate::base::slot::{Slot, State};
-use crate::base::spot::Spot;
 use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::supply::census::Stays;
@@ -34,7 +33,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         self.evict(frame, marks).ok()
     }
 
-    /// Evicts the content of `frame`, for anybody.
+    /// Evicts the content of `frame`.
     ///
     /// # Errors
     ///
@@ -45,22 +44,11 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         frame: FrameNr,
         marks: Marks,
     ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
-        self.evict_for(frame, marks, Group::NONE)
-    }
-
-    /// As [`evict`](Self::evict), for a group: it takes what is its own, whatever it is guaranteed.
-    pub(crate) fn evict_for(
-        self,
-        frame: FrameNr,
-        marks: Marks,
-        group: Group,
-    ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
         // The record is a hint until something is held; each branch checks it.
         let record = self.0.pool().meta(frame);
         let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
             Some(stays) => Err(stays),
-            None if self.is_guaranteed(record, order, group) => Err(Stays::Guaranteed),
             None if kind == FrameKind::Leaf => self.try_evict_leaf(frame).ok_or(Stays::Raced),
             None => self.evict_page(frame, marks),
         };
@@ -69,14 +57,6 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             self.0.pool().doubt(frame);
         }
         evicted.map_err(|stays| (stays, order))
-    }
-
-    /// Whether a page, or a leaf, is of a group that would have less than it is guaranteed without it, and of another than `group`.
-    fn is_guaranteed(self, record: &FrameMeta<S>, order: Order, group: Group) -> bool {
-        let (_, spot) = record.owner();
-        let of = Spot::from_bits(spot).group();
-        let account = self.0.claims.accounts.of(of);
-        of != group && account.is_some_and(|account| account.nr_spare() < order.frames() as usize)
     }
 
     #[inline(never)] // The looks at frames that stay have to be fast, all the way round.
@@ -103,7 +83,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     ) -> Option<(UniqueFrame<'s, S>, FrameNr)> {
         let (stays, kind, _) = Stays::of(self.0.pool().meta(frame));
         if stays == Some(Stays::Held) {
-            // As in `evict_for`.
+            // As in `evict`.
             self.0.pool().doubt(frame);
         }
         if stays.is_some() || kind != FrameKind::Page {
@@ -126,9 +106,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     /// The slot that names the page in `frame`: its leaf, its position there, and its word.
     pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
         // The record is a hint until the slot says the same.
-        let (leaf, spot) = self.0.pool().meta(frame).owner();
+        let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
-        let position = Spot::from_bits(spot).position();
+        let position = position as usize;
         if leaf as usize >= self.0.pool().nr_frames() || position >= FRAME_WORDS {
             return None;
         }
@@ -149,9 +129,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         };
         let leaf = Leaf::from_reference(reference)?;
         // While it is held, the leaf keeps its owner. The mapping may be going away, and then takes the leaf with it.
-        let (number, spot) = leaf.reference.meta().owner();
+        let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
-        owners.take_leaf(number, Spot::from_bits(spot).position(), leaf)
+        owners.take_leaf(number, leaf_nr as usize, leaf)
     }
 }
 

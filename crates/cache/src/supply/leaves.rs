@@ -7,13 +7,11 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 
 use crate::base::page::PageNr;
-use crate::base::spot::Spot;
 use crate::index::extents::Missing;
 use crate::index::file_index::Index;
 use crate::index::leaf::Leaf;
 use crate::supply::alloc::Allocator;
 use crate::supply::charge::Charges;
-use crate::supply::groups::Charge;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
@@ -26,8 +24,8 @@ pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Leaves<'s, S> {
-    /// Gets hold of the leaf of `page` in the index of file number `owner`, and takes the leaf into use if it is not in use. A new one is
-    /// paid with one frame of `charge`.
+    /// Gets hold of the leaf of `page` in the index of file number `owner`, and takes the leaf into use
+    /// if it is not in use.
     ///
     /// # Errors
     ///
@@ -37,7 +35,6 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         index: &Index<S>,
         owner: u64,
         page: PageNr,
-        charge: &mut Charge<'_>,
     ) -> Result<Leaf<'s, S>, OutOfFrames> {
         let claims = &self.0.claims;
         let leaf = Leaf::<S>::of(page);
@@ -51,10 +48,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
         self.enter(index, leaf)?;
         match self.alloc_frame() {
-            Ok(fresh) => {
-                charge.spend_on_leaf();
-                Ok(index.install_leaf(claims, (owner, charge.group()), leaf, fresh))
-            }
+            Ok(fresh) => Ok(index.install_leaf(claims, owner, leaf, fresh)),
             Err(reason) => {
                 self.leave(index, leaf);
                 Err(reason)
@@ -69,7 +63,6 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         index: &Index<S>,
         owner: u64,
         page: PageNr,
-        charge: &mut Charge<'_>,
     ) -> Option<Leaf<'s, S>> {
         let claims = &self.0.claims;
         let leaf = Leaf::<S>::of(page);
@@ -84,8 +77,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         if !self.try_enter(index, leaf) {
             return None;
         }
-        charge.spend_on_leaf();
-        Some(index.install_leaf(claims, (owner, charge.group()), leaf, fresh))
+        Some(index.install_leaf(claims, owner, leaf, fresh))
     }
 
     /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is the only one. The
@@ -100,11 +92,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         leaf: usize,
         held: Leaf<'h, S>,
     ) -> Result<UniqueFrame<'h, S>, Leaf<'h, S>> {
-        let (_, spot) = held.reference.meta().owner();
         let unique = index.take_empty_leaf(&self.0.claims, leaf, held)?;
-        if let Some(account) = self.0.claims.accounts.of(Spot::from_bits(spot).group()) {
-            account.uncharge_leaf();
-        }
         self.leave(index, leaf);
         Ok(unique)
     }

@@ -1,8 +1,8 @@
 //! Free frames: allocating, evicting, and the bounds of both.
 //!
 //! Owns. Everything that decides where a free frame comes from: permits of fills ([`permits`]), transfers that will make frames
-//! evictable ([`transfers`]), memory used outside of frames ([`budget`], [`charge`]), what groups of files may have ([`groups`]), frames
-//! for leaves ([`leaf_stock`], [`leaves`]), eviction of one page or leaf ([`evict`]), the order in which pages go ([`policy`]), rounds until one finds
+//! evictable ([`transfers`]), memory used outside of frames ([`budget`], [`charge`]), frames for
+//! leaves ([`leaf_stock`], [`leaves`]), eviction of one page or leaf ([`evict`]), the order in which pages go ([`policy`]), rounds until one finds
 //! something ([`reclaim`]), what holds the frames if none does ([`census`], [`out_of_frames`]), and the entry ([`alloc`]). Its
 //! state is one value ([`Supply`](parts::Supply)).
 //!
@@ -20,7 +20,6 @@ pub(crate) mod census;
 pub(crate) mod charge;
 pub(crate) mod counters;
 pub(crate) mod evict;
-pub(crate) mod groups;
 pub(crate) mod leaf_stock;
 pub(crate) mod leaves;
 pub(crate) mod out_of_frames;

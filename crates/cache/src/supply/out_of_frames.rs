@@ -17,22 +17,12 @@ pub(crate) enum OutOfFrames {
         nr_loose: usize,
         census: Box<Census>,
     },
-    /// A group has as many frames as it may have.
-    AtMax {
-        /// Its name.
-        group: String,
-        /// Its limit, in frames.
-        max: usize,
-        /// What holds them.
-        census: Box<Census>,
-    },
 }
 
 impl OutOfFrames {
     /// How many frames are not clean.
     pub(crate) fn nr_unclean(&self) -> usize {
-        let (Self::InUse(census) | Self::Fragmented { census, .. } | Self::AtMax { census, .. }) =
-            self;
+        let (Self::InUse(census) | Self::Fragmented { census, .. }) = self;
         census.nr(Stays::Dirty) + census.nr(Stays::Written)
     }
 }
@@ -49,10 +39,6 @@ impl fmt::Display for OutOfFrames {
                 f,
                 "{nr_loose} frames are free or could be evicted, but nowhere {nr_wanted} in a row: \
                  what is in use lies in between: {census}"
-            ),
-            Self::AtMax { group, max, census } => write!(
-                f,
-                "group '{group}' may have {max} frames, and has them: {census}"
             ),
         }
     }

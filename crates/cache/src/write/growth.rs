@@ -136,9 +136,8 @@ impl<S: RefScheme> Grower<'_, S> {
 
     /// How many frames the file may have dirty, if no other has any.
     fn most_dirty(self) -> usize {
-        let pressure = &self.0.shared().pressure;
         match self.0.writes_if_any() {
-            Some(writes) => pressure.of_one_file(&writes.share),
+            Some(_) => self.0.shared().pressure.limits.of_one_file(),
             None => 0,
         }
     }

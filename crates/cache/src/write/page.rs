@@ -48,7 +48,6 @@ use crate::index::publish;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
 use crate::supply::alloc::Allocator;
-use crate::supply::groups::{Charge, Charger};
 use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
@@ -199,12 +198,10 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             self.0.throttle(writes)?;
                             throttle = Throttle::Not;
                         }
-                        let mut charge = self.charge_page()?;
                         if spare.is_none() {
                             spare = Some(self.frame_for_write()?);
                         }
-                        let for_page = (&mut spare, &mut charge);
-                        match self.try_create_page(writes, page, edit, bound, for_page)? {
+                        match self.try_create_page(writes, page, edit, bound, &mut spare)? {
                             Attempt::Done => return Ok(Wrote::Done),
                             Attempt::Cut => return Ok(Wrote::Cut),
                             _ => {}
@@ -220,14 +217,6 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                 }
             }
         }
-    }
-
-    /// The charge for a page that is made, and its leaf, if the file is in a group.
-    fn charge_page(self) -> Result<Charge<'m>, Error> {
-        let nr = self.0.order().frames() as usize + 1;
-        Charger(self.0.supply())
-            .charge(self.0.group().map(|group| &**group), nr)
-            .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
     pub(crate) fn frame_for_write(self) -> Result<UniqueFrame<'m, S>, Error> {
@@ -337,10 +326,10 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         page: PageNr,
         edit: Edit<impl Change>,
         bound: Bound,
-        (spare, charge): (&mut Option<UniqueFrame<'m, S>>, &mut Charge<'_>),
+        spare: &mut Option<UniqueFrame<'m, S>>,
     ) -> Result<Attempt, Error> {
         let leaf = Leaves(self.0.supply())
-            .leaf_or_new(self.0.index(), self.0.number(), page, charge)
+            .leaf_or_new(self.0.index(), self.0.number(), page)
             .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))?;
         let Some((claim, place)) = self.0.claim_empty(leaf, page) else {
             return Ok(Attempt::Raced);
@@ -368,8 +357,6 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         let frame = publish::page(unique, place, private, 1);
         self.grow(page, bound);
         claim.fill(frame);
-        charge.spend(self.0.order().frames() as usize);
-        Charger(self.0.supply()).note_arrival(charge, frame);
         Ok(Attempt::Done)
     }
 

@@ -8,7 +8,6 @@ mod direct;
 mod exports;
 mod faults;
 mod futures;
-mod groups;
 mod history;
 mod isolation;
 mod many;

@@ -31,7 +31,6 @@ use pagewell_frame::{
     FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig, UniqueFrame,
 };
 use pagewell_io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation};
-use pagewell_policy::Group;
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_testkit::wait::until;
@@ -473,7 +472,7 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
     let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(64)).unwrap());
     let error = |nr| Error::new(ErrorKind::OutOfFrames, Op::Write).with_unclean(nr);
-    let room = |error| Cleaner(&*files).make_room(error, Order::ZERO, Group::NONE);
+    let room = |error| Cleaner(&*files).make_room(error, Order::ZERO);
     assert!(room(error(5)).is_ok());
     assert!(room(error(0)).is_err());
     let other = Error::new(ErrorKind::Io, Op::Write).with_unclean(5);

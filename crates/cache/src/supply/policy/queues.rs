@@ -15,8 +15,6 @@ const SHARE_OF_EMPTY: usize = 64;
 pub(crate) struct Queues {
     pub(crate) policy: Policy,
     pub(crate) empty_leaves: EmptyLeaves,
-    /// Whether the memory for groups that are apart is charged.
-    pub(crate) has_apart: bool,
 }
 
 impl Queues {
@@ -32,7 +30,6 @@ impl Queues {
                 noted: HashSet::new(),
                 most: (nr_frames / SHARE_OF_EMPTY).max(1),
             },
-            has_apart: false,
         }
     }
 }

@@ -16,12 +16,10 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
-use pagewell_policy::{Content, Ghost, Group, Pages, Quota, Scope, Stays as KeptBack};
+use pagewell_policy::{Content, Ghost, Pages, Stays as KeptBack};
 use pagewell_sync::lock;
 use pagewell_sync::prefetch::prefetch;
 
-use crate::base::accounts::Account;
-use crate::base::spot::Spot;
 use crate::supply::counters::Event;
 use crate::supply::evict::{Evictor, SeenSlot, unmark};
 use crate::supply::parts::Supply;
@@ -50,37 +48,11 @@ impl<'s, S: RefScheme> Batches<'s, S> {
             // neighbours.
             _ => 1,
         };
-        let (mut freed, _) = self.evict(batch, Scope::All)?;
+        let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
         // The first is to be filled first, and a front cache gives what came last.
         freed.into_iter().rev().for_each(drop);
         found
-    }
-
-    /// Evicts a batch of pages of a group that is at its limit, and leaves that it does not need. The frames are at hand for this
-    /// thread. Returns how many blocks have become free.
-    pub(crate) fn evict_of(self, group: Group, max: usize) -> usize {
-        let batch = (max / SHARE).clamp(1, MOST);
-        let Some((freed, _)) = self.evict(batch, Scope::Only(group)) else {
-            return 0;
-        };
-        let nr_freed = freed.len();
-        freed.into_iter().rev().for_each(drop);
-        nr_freed
-    }
-
-    /// Tells the policy of pages that have arrived in these frames, which are of `group`.
-    pub(crate) fn sort_in(self, group: Group, frames: &[u32]) {
-        if let Some(queues) = &self.0.queues {
-            let mut queues = lock(queues);
-            let Queues {
-                policy,
-                empty_leaves,
-                ..
-            } = &mut *queues;
-            let mut hand = Hand::new(self.0, empty_leaves, 0);
-            policy.sort_in(group, frames, &self.0.claims.notes, &mut hand);
-        }
     }
 
     /// Evicts pages of `nr` frames, if there are as many that can go, and leaves that are not kept; none if the policy has no queues.
@@ -88,58 +60,35 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     ///
     /// Pages that are next to go, but for a mark by which pins of them may be announced, are looked at then: one look for all of
     /// them. If nothing else has become free, they are tried again.
-    pub(crate) fn evict(self, nr: usize, scope: Scope) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
-        let evicted = self.evict_once(nr, scope);
+    pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+        let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
         match &evicted {
-            Some((freed, _)) if freed.is_empty() && nr_unmarked != 0 => self.evict_once(nr, scope),
+            Some((freed, _)) if freed.is_empty() && nr_unmarked != 0 => self.evict_once(nr),
             _ => evicted,
         }
     }
 
-    fn evict_once(self, nr: usize, scope: Scope) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+    fn evict_once(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let queues = self.0.queues.as_ref()?;
-        let accounts = &self.0.claims.accounts;
-        let arrived = match scope {
-            Scope::All => None,
-            Scope::Only(group) => accounts.of(group).map(|account| account.take_arrivals()),
-        };
         let mut queues = lock(queues);
         let Queues {
             policy,
             empty_leaves,
-            ..
         } = &mut *queues;
         let mut hand = Hand::new(self.0, empty_leaves, nr);
-        if let Scope::Only(group) = scope
-            && accounts.of(group).is_some_and(has_many_leaves)
-        {
-            hand.leaves = Some(Vec::new());
-        }
-        let notes = &self.0.claims.notes;
-        if let (Scope::Only(group), Some(arrived)) = (scope, arrived) {
-            policy.sort_in(group, &arrived, notes, &mut hand);
-        }
-        policy.evict(nr, scope, notes, &mut hand);
+        policy.evict(nr, &self.0.claims.notes, &mut hand);
         // Its leaf is let go of: it may be one of those that are evicted below.
         let Hand {
-            mut freed,
-            seen,
-            leaves,
-            ..
+            mut freed, seen, ..
         } = hand;
-        let mut surplus = leaves.unwrap_or_default();
         drop(seen);
         let nr_pages = freed.len();
         self.0.counters.add(Event::Eviction, nr_pages as u64);
-        surplus.extend(std::iter::from_fn(|| empty_leaves.surplus()));
+        let surplus: Vec<u32> = std::iter::from_fn(|| empty_leaves.surplus()).collect();
         drop(queues);
-        let group = match scope {
-            Scope::All => Group::NONE,
-            Scope::Only(group) => group,
-        };
         for leaf in surplus {
-            freed.extend(evict_leaf(self.0, FrameNr::new(leaf), group));
+            freed.extend(evict_leaf(self.0, FrameNr::new(leaf)));
         }
         Some((freed, nr_pages))
     }
@@ -158,17 +107,6 @@ fn take_block<'s, S: RefScheme>(
     supply.pool().join(vec![freed.remove(at)], order)
 }
 
-/// Whether a group has more leaves than a few for its pages: it may be in need of the frames of those that have none.
-fn has_many_leaves(account: &Account) -> bool {
-    account.nr_leaves() > account.nr_of_pages() / 64 + 4
-}
-
-/// The group of the page or leaf in a frame, if it is one, as far as its record says.
-fn group_of<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> Group {
-    let (_, spot) = supply.pool().meta(frame).owner();
-    Spot::from_bits(spot).group()
-}
-
 /// Whether the frame is a leaf without pages, as far as its record says.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
@@ -176,15 +114,11 @@ fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
-/// Evicts a leaf for a group, if it is one still, and empty still.
-fn evict_leaf<S: RefScheme>(
-    supply: &Supply<S>,
-    leaf: FrameNr,
-    group: Group,
-) -> Option<UniqueFrame<'_, S>> {
+/// Evicts a leaf, if it is one still, and empty still.
+fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueFrame<'_, S>> {
     let (kind, _) = supply.pool().meta(leaf).kind();
     (kind == FrameKind::Leaf)
-        .then(|| Evictor(supply).evict_for(leaf, Marks::Ignored, group).ok())
+        .then(|| Evictor(supply).try_evict(leaf, Marks::Ignored))
         .flatten()
 }
 
@@ -194,8 +128,6 @@ struct Hand<'s, 'q, S: RefScheme> {
     /// The page whose mark was looked at last: its frame, and its slot.
     seen: Option<(FrameNr, SeenSlot<'s, S>)>,
     empty_leaves: &'q mut EmptyLeaves,
-    /// For a group that has many leaves, those that this run has emptied: they are not kept.
-    leaves: Option<Vec<u32>>,
     freed: Vec<UniqueFrame<'s, S>>,
 }
 
@@ -206,7 +138,6 @@ impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
             supply,
             seen: None,
             empty_leaves,
-            leaves: None,
             freed: Vec::with_capacity(nr),
         }
     }
@@ -220,26 +151,11 @@ impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
 }
 
 impl<S: RefScheme> Pages for Hand<'_, '_, S> {
-    fn quota(&mut self, group: Group) -> Quota {
-        match self.supply.claims.accounts.of(group) {
-            Some(account) => Quota {
-                nr_frames: account.nr_of_pages() as u64,
-                nr_spare: account.nr_spare() as u64,
-                is_growing: account.is_below_max(),
-            },
-            None => Quota {
-                nr_frames: 0,
-                nr_spare: u64::MAX,
-                is_growing: false,
-            },
-        }
-    }
-
     fn content(&mut self, frame: u32) -> Content {
         let frame = FrameNr::new(frame);
         let (kind, order) = self.supply.pool().meta(frame).kind();
         match kind {
-            FrameKind::Page => Content::Page(order.frames(), group_of(self.supply, frame)),
+            FrameKind::Page => Content::Page(order.frames()),
             // Owned: on its way in, or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
@@ -275,10 +191,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         let seen = seen.and_then(|(at, seen)| (at == frame).then_some(seen));
         let evicted = Evictor(self.supply).evict_unmarked(frame, seen, ghost);
         let (unique, leaf) = evicted.ok_or(KeptBack)?;
-        match &mut self.leaves {
-            Some(leaves) if is_empty_leaf(self.supply, leaf) => leaves.push(leaf.get()),
-            _ => self.note_if_empty(leaf),
-        }
+        self.note_if_empty(leaf);
         self.freed.push(unique);
         Ok(())
     }
@@ -291,7 +204,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             return;
         }
         // A hint, as all that the record says here: it is looked at again, and checked, when the page's turn comes.
-        let (leaf, spot) = record.owner();
+        let (leaf, position) = record.owner();
         let Some(leaf) = u32::try_from(leaf)
             .ok()
             .filter(|leaf| (*leaf as usize) < pool.nr_frames())
@@ -303,7 +216,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             prefetch(record);
         } else {
             let [slots, _] = record.private();
-            let offset = Spot::from_bits(spot).position() * size_of::<u64>();
+            let offset = (position as usize).wrapping_mul(size_of::<u64>());
             prefetch(std::ptr::without_provenance::<u64>(
                 (slots as usize).wrapping_add(offset),
             ));

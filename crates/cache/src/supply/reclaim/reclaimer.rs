@@ -26,8 +26,6 @@
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
 
-use pagewell_policy::Scope;
-
 use crate::supply::census::Census;
 use crate::supply::evict::Evictor;
 use crate::supply::out_of_frames::OutOfFrames;
@@ -195,7 +193,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
     fn evict_queued(self, nr: usize) -> usize {
         let mut evicted = 0;
         while evicted < nr {
-            let batch = Batches(self.0).evict((nr - evicted).min(batch::MOST), Scope::All);
+            let batch = Batches(self.0).evict((nr - evicted).min(batch::MOST));
             match batch {
                 Some((_, nr_pages)) if nr_pages != 0 => evicted += nr_pages,
                 _ => break,

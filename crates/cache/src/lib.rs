@@ -74,8 +74,6 @@ pub use read::pin::{OwnedPageGuard, PageGuard};
 pub use read::view::View;
 pub use spaces::frames::CacheFrames;
 pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
-#[cfg(feature = "baselines")]
-pub use supply::policy::Eviction;
 pub use write::moves::PageMove;
 #[cfg(not(loom))]
 pub use write::pin_mut::{DetachedPageGuardMut, PageGuardMut, PublishedPage};

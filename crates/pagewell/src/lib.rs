@@ -69,11 +69,10 @@ pub mod refcount {
 
 /// What the library is compared with (the feature `baselines`): for benchmarks and tests.
 ///
-/// The feature also brings `File::read_at_referenced`, `File::pin_counted`, `Builder::ref_scheme`, `Builder::eviction`, `Space::fork_with` and
+/// The feature also brings `File::read_at_referenced`, `File::pin_counted`, `Builder::ref_scheme`, `Space::fork_with` and
 /// `Space::migrate_with`.
 #[cfg(feature = "baselines")]
 pub mod baseline {
-    pub use pagewell_cache::Eviction;
     pub use pagewell_frame::refcount::CasLoop;
     pub use pagewell_space::{Engine, ForkMode};
 }

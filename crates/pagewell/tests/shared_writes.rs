@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use pagewell::baseline::Eviction;
 use pagewell::io::MemoryBackend;
 use pagewell::space::{CacheSpaces as _, Policy, Sharing};
 use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, Writeback};
@@ -33,7 +32,6 @@ const TABLE: &str = "
 | append that begins a page | 9 | 6 | 2 | 1 | 2 | counts of unclean frames 2u, dirty bits of the file 2u, frame's record 7s 1u, size of the file 1s 1l, slot 1s 1u |
 | clone of a handle, and its drop | 0 | 6 | 0 | 0 | 0 | handles of the file 6u |
 | 32 reads of 4 KiB, misses that evict | 352 | 385 | 96 | 36 | 128 | frame's record 286s 160u, handle's sequence 2s 32l, node 3l, permits 64u, queues 1l, slot 64s 64u, statistics 33u, transfers 64u |
-| the same under CLOCK, the baseline | 290 | 448 | 96 | 128 | 128 | frame's record 224s 160u, hand of all 32u, handle's sequence 2s 32l, node 96l, permits 64u, slot 64s 64u, statistics 64u, transfers 64u |
 | space: read of 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
 | space: read of 4 KiB, hit | 0 | 0 | 0 | 0 | 0 |  |
 | space: view of an integer and 64 bytes, hit | 0 | 0 | 0 | 0 | 0 |  |
@@ -82,13 +80,14 @@ fn second(mut operation: impl FnMut(u64)) -> Vec<Note> {
 }
 
 /// As many misses as a batch of evictions makes room for, in a cache that is full.
-fn misses(eviction: Eviction) -> Vec<Note> {
+fn misses() -> Vec<Note> {
     const PAGES: u64 = 1 << 14;
-    let builder = Cache::builder()
+    let cache = Cache::builder()
         .capacity(PAGES / 2 * PAGE)
         .nodes(Nodes::Unbound(1))
-        .huge_pages(HugePages::Never);
-    let cache = builder.eviction(eviction).build().unwrap();
+        .huge_pages(HugePages::Never)
+        .build()
+        .unwrap();
     let file = open(&cache, (2 * PAGES * PAGE) as usize);
     let mut buf = vec![0; PAGE as usize];
     // Each page once, and not one after the other, which would be read ahead.
@@ -202,12 +201,7 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
         second(|_| drop(file.clone())),
     ));
     file.sync_all().unwrap();
-    for (eviction, name) in [
-        (Eviction::Queues, "32 reads of 4 KiB, misses that evict"),
-        (Eviction::Clock, "the same under CLOCK, the baseline"),
-    ] {
-        table.push((name, misses(eviction)));
-    }
+    table.push(("32 reads of 4 KiB, misses that evict", misses()));
 
     let space = cache.space().unwrap();
     let area = space.map(BYTES, Policy::Local).unwrap();

@@ -39,7 +39,6 @@ pub struct Builder<S: RefScheme = LockBit> {
     max_dirty_age: Duration,
     stall_timeout: Duration,
     close_timeout: Duration,
-    eviction: Eviction,
     engine: Settings,
     #[cfg(feature = "simulated")]
     given: Option<std::sync::Arc<dyn pagewell_io::engine::Engine>>,
@@ -57,7 +56,6 @@ impl Default for Builder {
             max_dirty_age: Limits::AGE,
             stall_timeout: Limits::STALL,
             close_timeout: Limits::CLOSE,
-            eviction: Eviction::default(),
             engine: Settings::default(),
             #[cfg(feature = "simulated")]
             given: None,
@@ -174,20 +172,11 @@ impl<S: RefScheme> Builder<S> {
             max_dirty_age: self.max_dirty_age,
             stall_timeout: self.stall_timeout,
             close_timeout: self.close_timeout,
-            eviction: self.eviction,
             engine: self.engine,
             #[cfg(feature = "simulated")]
             given: self.given,
             scheme: PhantomData,
         }
-    }
-
-    /// A baseline: which pages are evicted first, to compare [`Eviction::Queues`], which is the default, with CLOCK.
-    #[cfg(feature = "baselines")]
-    #[must_use]
-    pub fn eviction(mut self, eviction: Eviction) -> Self {
-        self.eviction = eviction;
-        self
     }
 
     /// Makes the cache. Its memory is reserved now and used as pages are read.
@@ -245,7 +234,7 @@ impl<S: RefScheme> Builder<S> {
             None => engines,
         };
         Ok(Cache::new(
-            files_with(pool, limits, self.eviction, engines),
+            files_with(pool, limits, Eviction::default(), engines),
             page_size,
         ))
     }

@@ -92,10 +92,6 @@ enum What {
     Read,
     /// Writes to cached pages, appends, syncs and writeback: Pagewell, pwrite, memcpy to a mapping, fio
     Write,
-    /// A file of a cache in which another file's storage hangs
-    Isolation,
-    /// How many reads are hits, of workloads larger than the cache: by Zipf's law, with scans, in loops, in trees
-    Eviction,
     /// Contiguous ranges of frames: freed as large blocks, or one by one
     Contig,
     /// Frames and large blocks: allocated and freed by Pagewell's pool, and by its peers
@@ -121,8 +117,6 @@ impl What {
             What::Pin => vec![Bench::Pin],
             What::Read => vec![Bench::Read],
             What::Write => vec![Bench::Write],
-            What::Isolation => vec![Bench::Isolation],
-            What::Eviction => vec![Bench::Eviction],
             What::Contig => vec![Bench::Contig],
             What::Alloc => vec![Bench::Alloc],
             What::Space => vec![Bench::Space],

@@ -91,9 +91,7 @@ fn values_that_make_no_sense_are_bad_usage() {
         "bench write --case same-hot",
         "bench read --case writeback",
         "bench alloc --case append",
-        "bench eviction --size 1M",
-        "bench eviction --case same-hot",
-        "bench read --case loop",
+        "bench read --case lengths",
         "bench --format xml",
     ] {
         assert!(settings(line).is_err(), "{line}");

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::cases::EngineArgs;
 use super::cases::{
-    alloc, cold, contig, engines, eviction, fork, isolation, migrate, pin, read, refcount, space,
-    tree, write,
+    alloc, cold, contig, engines, fork, migrate, pin, read, refcount, space, tree, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
@@ -63,10 +62,6 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
         run.report(&cells, &files)?;
         measured.extend(cells);
     }
-    measured.extend(run.each(&plan.isolation, isolation::run)?);
-    measured.extend(run.each(&plan.eviction, |cell, _, _, _| {
-        eviction::run(cell, settings)
-    })?);
     measured.extend(run.each(&plan.contig, |cell, schedule, cpus, watch| {
         contig::run(cell, settings, schedule, cpus, watch)
     })?);
@@ -106,7 +101,6 @@ fn planned_duration(cell: &Cell, settings: &Settings) -> Duration {
     match cell.case {
         // They have a number of steps, or of bytes, and take what they take: little, as a rule.
         Case::Fragmentation | Case::Writeback => Duration::ZERO,
-        case if case.bench() == Bench::Eviction => Duration::ZERO,
         _ => schedule_for(cell, settings).duration(),
     }
 }

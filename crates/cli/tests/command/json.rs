@@ -65,16 +65,6 @@ const MISS: [&str; 5] = [
     "optimistic/pread",
     "optimistic/quick_cache",
 ];
-const EVICTION: [&str; 4] = ["queues", "clock", "quick_cache", "simulated"];
-/// The cases of `eviction`, and how many pages of their files the quick run chooses from.
-const WORKLOADS: [(&str, u64); 5] = [
-    ("zipf-0.99", 26_214),
-    ("zipf-0.7", 26_214),
-    ("zipf-scan", 26_214),
-    ("loop", 2 * 1613),
-    ("tree", 26_214),
-];
-
 const CONTIG: [&str; 9] = [
     "chunked",
     "merged",
@@ -239,7 +229,6 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
                 "writeback" | "sequential" => "MiB/s",
                 case if case.starts_with("second-walk") => "share",
                 _ if text(record, "bench") == "migrate" => "pages/s",
-                _ if text(record, "bench") == "eviction" => "hit_ratio",
                 _ => "ops/s",
             };
             assert_eq!(text(record, "unit"), unit);
@@ -249,11 +238,7 @@ fn lines_have_exactly_the_stable_fields_in_their_order() {
             ("low", "high")
         };
         let value = number(record, "value");
-        if text(record, "bench") == "eviction" {
-            assert!((0.0..1.0).contains(&value), "{line}");
-        } else {
-            assert!(value > 0.0 && value.is_finite(), "{line}");
-        }
+        assert!(value > 0.0 && value.is_finite(), "{line}");
         assert!(
             number(record, low) <= value && value <= number(record, high),
             "{line}"
@@ -347,13 +332,6 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
             let row = ("read".into(), what.into(), case, 4096, 1 << 20, threads);
             expected.insert(row);
         }
-        for (case, nr_pages) in WORKLOADS {
-            for what in EVICTION {
-                let (what, case) = (what.to_owned(), case.to_owned());
-                let row = ("eviction".into(), what, case, 4096, nr_pages << 12, threads);
-                expected.insert(row);
-            }
-        }
     }
     let writes = |case: &str, whats: &[&str], block, threads| {
         let row = |what: &&str| {
@@ -410,15 +388,6 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 expected.insert(("space".into(), what.into(), case, 64, of_memory, threads));
             }
         }
-    }
-    for case in [
-        "isolated-miss",
-        "isolated-append",
-        "isolated-sync",
-        "isolated-close",
-    ] {
-        let engines = ["beside-a-hang", "alone", "beside-a-hang/alone"];
-        expected.extend(frames("isolation", case, &engines, 0, 1));
     }
     for case in ["fork", "first-write"] {
         expected.extend(frames("fork", case, &FORK, 64 << 20, 1));
@@ -561,21 +530,6 @@ fn reads_that_miss_are_of_a_file_that_is_large_enough_for_a_cache() {
 }
 
 #[test]
-fn a_loop_has_no_hits_with_a_clock_and_many_with_the_policy_and_its_rival() {
-    let mut records = records("bench eviction --quick --case loop");
-    // What two threads find depends on who comes first.
-    records.retain(|(_, record)| record["threads"] == 1);
-    assert_eq!(records.len(), 4);
-    for (line, record) in records {
-        let value = number(&record, "value");
-        match text(&record, "engine") {
-            "clock" => assert!(value < 0.01, "{line}"),
-            _ => assert!((0.4..0.5).contains(&value), "{line}"),
-        }
-    }
-}
-
-#[test]
 fn a_full_run_leaves_out_blocks_that_are_larger_than_the_file() {
     let mut blocks = BTreeSet::new();
     for (_, record) in records("bench read --size 4K --case same-random") {
@@ -649,8 +603,8 @@ fn a_reader_that_leaves_early_is_no_error() {
 #[test]
 fn tables_are_plain_text_without_a_progress_bar_in_a_pipe() {
     // A case or two of each benchmark: the others have the same columns.
-    let cases = "one-count,one-page,same-random,miss-buffered,append-commit-64,writeback,isolated-miss,zipf-0.99,\
-                 order-9,fragmentation,order-9-mixed,space-hot,fork,forks,second-walk,gets-cached,inserts,\
+    let cases = "one-count,one-page,same-random,miss-buffered,append-commit-64,writeback,order-9,\
+                 fragmentation,order-9-mixed,space-hot,fork,forks,second-walk,gets-cached,inserts,\
                  commit-threads-64";
     let arguments = format!("bench all --quick --size 64K --dir . {SHORT} --case {cases}");
     let mut command = pagewell(&arguments);
@@ -679,8 +633,6 @@ fn tables_are_plain_text_without_a_progress_bar_in_a_pipe() {
         "order-9-mixed",
         "buddy-system",
         "miss-buffered",
-        "zipf-0.99",
-        "simulated",
         "commit-threads-64",
         "fdatasync",
     ] {

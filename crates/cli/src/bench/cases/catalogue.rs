@@ -1,9 +1,6 @@
 //! Which engines a case has, and which of them are compared.
 
-use super::{
-    alloc, cold, contig, eviction, fork, isolation, migrate, pin, read, refcount, space, tree,
-    write,
-};
+use super::{alloc, cold, contig, fork, migrate, pin, read, refcount, space, tree, write};
 use crate::bench::plan::{Bench, Case};
 
 /// The engines of a case, in the order of their lanes. The last ones may not have been there to be measured.
@@ -15,8 +12,6 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Read => &read::ENGINES,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_ENGINES,
         Bench::Write => &write::ENGINES,
-        Bench::Isolation => &isolation::ENGINES,
-        Bench::Eviction => &eviction::ENGINES,
         Bench::Contig if case == Case::Fragmentation => &contig::STRATEGIES,
         Bench::Contig => &contig::ENGINES,
         Bench::Alloc => &alloc::ENGINES,
@@ -39,9 +34,7 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
         Bench::Read => &read::RATIOS,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_RATIOS,
         Bench::Write => &write::RATIOS,
-        Bench::Isolation => &isolation::RATIOS,
         // Shares are no speeds.
-        Bench::Eviction => &[],
         Bench::Contig if case == Case::Fragmentation => &[],
         Bench::Contig => &contig::RATIOS,
         Bench::Alloc => &alloc::RATIOS,
@@ -62,8 +55,6 @@ pub(in crate::bench) fn legend(bench: Bench) -> &'static [(&'static str, &'stati
         Bench::Pin => &pin::LEGEND,
         Bench::Read => &read::LEGEND,
         Bench::Write => &write::LEGEND,
-        Bench::Isolation => &isolation::LEGEND,
-        Bench::Eviction => &eviction::LEGEND,
         Bench::Contig => &contig::LEGEND,
         Bench::Alloc => &alloc::LEGEND,
         Bench::Space => &space::LEGEND,

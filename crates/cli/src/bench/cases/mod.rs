@@ -7,8 +7,6 @@
 //! | [`pin`](mod@pin) | ways to pin pages |
 //! | [`read`] | ways to get bytes of a cached file |
 //! | [`write`] | ways to change them, and to get them to the storage |
-//! | [`isolation`] | a cache with a file whose storage hangs, and one without |
-//! | [`eviction`] | which pages a cache keeps |
 //! | [`contig`], [`alloc`] | ways to free contiguous frames; allocators |
 //! | [`space`], [`mod@fork`], [`migrate`] | reads, snapshots and moves of a memory space |
 //! | [`tree`] | ways to read a B+tree, and inserts |
@@ -22,10 +20,8 @@ pub(in crate::bench) mod alloc;
 mod catalogue;
 pub(in crate::bench) mod cold;
 pub(in crate::bench) mod contig;
-pub(in crate::bench) mod eviction;
 mod fio;
 pub(in crate::bench) mod fork;
-pub(in crate::bench) mod isolation;
 pub(in crate::bench) mod migrate;
 pub(in crate::bench) mod pin;
 pub(in crate::bench) mod read;

@@ -10,8 +10,6 @@ pub(crate) enum Bench {
     Pin,
     Read,
     Write,
-    Isolation,
-    Eviction,
     Contig,
     Alloc,
     Space,
@@ -22,13 +20,11 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 13] = [
+    pub(crate) const ALL: [Bench; 11] = [
         Bench::Refcount,
         Bench::Pin,
         Bench::Read,
         Bench::Write,
-        Bench::Isolation,
-        Bench::Eviction,
         Bench::Contig,
         Bench::Alloc,
         Bench::Space,
@@ -45,8 +41,6 @@ impl Bench {
             Bench::Pin => "pin",
             Bench::Read => "read",
             Bench::Write => "write",
-            Bench::Isolation => "isolation",
-            Bench::Eviction => "eviction",
             Bench::Contig => "contig",
             Bench::Alloc => "alloc",
             Bench::Space => "space",
@@ -79,19 +73,6 @@ impl Bench {
                 Case::AppendCommit1,
                 Case::AppendCommit64,
                 Case::Writeback,
-            ],
-            Bench::Isolation => &[
-                Case::IsolatedMiss,
-                Case::IsolatedAppend,
-                Case::IsolatedSync,
-                Case::IsolatedClose,
-            ],
-            Bench::Eviction => &[
-                Case::Zipf99,
-                Case::Zipf70,
-                Case::ZipfScan,
-                Case::Loop,
-                Case::Tree,
             ],
             Bench::Contig => &[Case::Order9, Case::Lengths, Case::Fragmentation],
             Bench::Alloc => &[
@@ -176,26 +157,6 @@ pub(crate) enum Case {
     AppendCommit64,
     /// A file larger than the limit of dirty memory is written from end to end, and synced
     Writeback,
-    /// 64 bytes are read at random positions of a file four times as large as the cache
-    IsolatedMiss,
-    /// Pages are appended to a file that is written back in the background
-    IsolatedAppend,
-    /// A page is written, and synced
-    IsolatedSync,
-    /// A file is opened, gets a page, and is closed
-    IsolatedClose,
-    /// Pages are read by Zipf's law with exponent 0.99
-    #[value(name = "zipf-0.99")]
-    Zipf99,
-    /// Pages are read by Zipf's law with exponent 0.7
-    #[value(name = "zipf-0.7")]
-    Zipf70,
-    /// As zipf-0.99, and a third of the reads are scans: pages in order, each once
-    ZipfScan,
-    /// Twice as many pages as the cache has are read in order, again and again
-    Loop,
-    /// A root, an inner page and a leaf are read for each lookup; leaves by Zipf's law with exponent 0.7
-    Tree,
     /// A block of 2 MiB is allocated, split, and freed as a range of 512 frames
     #[value(name = "order-9")]
     Order9,
@@ -300,15 +261,6 @@ impl Case {
             Case::AppendCommit1 => "append-commit-1",
             Case::AppendCommit64 => "append-commit-64",
             Case::Writeback => "writeback",
-            Case::IsolatedMiss => "isolated-miss",
-            Case::IsolatedAppend => "isolated-append",
-            Case::IsolatedSync => "isolated-sync",
-            Case::IsolatedClose => "isolated-close",
-            Case::Zipf99 => "zipf-0.99",
-            Case::Zipf70 => "zipf-0.7",
-            Case::ZipfScan => "zipf-scan",
-            Case::Loop => "loop",
-            Case::Tree => "tree",
             Case::Order9 => "order-9",
             Case::Lengths => "lengths",
             Case::Fragmentation => "fragmentation",
@@ -374,19 +326,6 @@ impl Case {
             Case::Writeback => {
                 "a file larger than the limit of dirty memory, written from end to end and synced"
             }
-            Case::IsolatedMiss => {
-                "64 bytes read at random of a file four times as large as the cache"
-            }
-            Case::IsolatedAppend => {
-                "4 KiB appended to a file that is written back in the background"
-            }
-            Case::IsolatedSync => "4 KiB written, and synced",
-            Case::IsolatedClose => "a file opened, 4 KiB appended, and closed",
-            Case::Zipf99 => "pages by Zipf's law with exponent 0.99",
-            Case::Zipf70 => "pages by Zipf's law with exponent 0.7",
-            Case::ZipfScan => "as zipf-0.99, and a third of the reads are scans of 8192 pages",
-            Case::Loop => "twice as many pages as the cache has, in order, again and again",
-            Case::Tree => "a root, an inner page and a leaf; leaves as in zipf-0.7",
             Case::Order9 => "2 MiB allocated, split, and freed as a range of 512 frames",
             Case::Lengths => "a range freed that begins at an odd frame (only that is timed)",
             Case::Fragmentation => {
@@ -445,13 +384,6 @@ impl Case {
             | Case::AppendCommit1
             | Case::AppendCommit64
             | Case::Writeback => Bench::Write,
-            Case::IsolatedMiss
-            | Case::IsolatedAppend
-            | Case::IsolatedSync
-            | Case::IsolatedClose => Bench::Isolation,
-            Case::Zipf99 | Case::Zipf70 | Case::ZipfScan | Case::Loop | Case::Tree => {
-                Bench::Eviction
-            }
             Case::Order9 | Case::Lengths | Case::Fragmentation => Bench::Contig,
             Case::Order0Private
             | Case::Order9Private
@@ -558,14 +490,13 @@ impl Case {
 
     /// Whether its figures are parts of a whole, from 0 to 1, and no speeds.
     pub(in crate::bench) fn is_share(self) -> bool {
-        matches!(self.unit(), "share" | "hit_ratio")
+        self.unit() == "share"
     }
 
     /// What is measured: operations per second as a rule.
     pub(in crate::bench) const fn unit(self) -> &'static str {
         match self {
             Case::Fragmentation | Case::SecondWalk => "share",
-            Case::Zipf99 | Case::Zipf70 | Case::ZipfScan | Case::Loop | Case::Tree => "hit_ratio",
             Case::Writeback | Case::Sequential => "MiB/s",
             Case::Forks | Case::Mapped4 | Case::Mapped32 => "pages/s",
             _ => "ops/s",

@@ -11,10 +11,8 @@ mod case;
 mod cell;
 mod planned;
 mod settings;
-mod trace;
 
 pub(crate) use self::case::{Bench, Case};
 pub(in crate::bench) use self::cell::{Cell, Stage, part_of};
 pub(in crate::bench) use self::planned::{Limits, MOST_ALLOC_THREADS, Plan};
 pub(crate) use self::settings::{DEFAULT_PAGE_SIZE, DEFAULT_ROUNDS, Settings, default_seconds};
-pub(in crate::bench) use self::trace::Trace;

@@ -5,7 +5,6 @@ use pagewell_frame::{FRAME_BYTES, Order};
 use super::case::{Bench, Case};
 use super::cell::{Cell, Stage, part_of, without_file};
 use super::settings::Settings;
-use super::trace::Trace;
 use crate::size::Bytes;
 
 /// What limits a plan besides the settings.
@@ -26,8 +25,6 @@ pub(in crate::bench) struct Plan {
     pub(in crate::bench) pin: Vec<Cell>,
     pub(in crate::bench) read: Vec<Stage>,
     pub(in crate::bench) write: Vec<Stage>,
-    pub(in crate::bench) isolation: Vec<Cell>,
-    pub(in crate::bench) eviction: Vec<Cell>,
     pub(in crate::bench) contig: Vec<Cell>,
     pub(in crate::bench) alloc: Vec<Cell>,
     pub(in crate::bench) space: Vec<Cell>,
@@ -132,20 +129,6 @@ impl Plan {
         if settings.asks_for(Bench::Write) {
             plan.plan_writes(settings, limits, &threads);
         }
-        if settings.asks_for(Bench::Isolation) {
-            let cases = wanted(settings, Bench::Isolation).into_iter();
-            plan.isolation
-                .extend(cases.map(|case| without_file(case, 0, 1)));
-        }
-        if settings.asks_for(Bench::Eviction) {
-            for case in wanted(settings, Bench::Eviction) {
-                let cells = threads.iter().map(|&threads| Cell {
-                    file_bytes: Trace::of(settings).file_bytes(case),
-                    ..without_file(case, FRAME_BYTES as u64, threads)
-                });
-                plan.eviction.extend(cells);
-            }
-        }
         if settings.asks_for(Bench::Contig) {
             plan.plan_contig(settings, &threads);
         }
@@ -184,8 +167,6 @@ impl Plan {
             .iter()
             .chain(&self.pin)
             .chain(files)
-            .chain(&self.isolation)
-            .chain(&self.eviction)
             .chain(frames)
             .chain(spaces)
             .chain(&self.tree)

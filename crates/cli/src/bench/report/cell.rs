@@ -32,14 +32,7 @@ pub(in crate::bench) fn cell_name(cell: &Cell) -> String {
         }
         Bench::Space => format!("{name}, {}, {workers}", Bytes(cell.file_bytes)),
         Bench::Fork | Bench::Migrate => format!("{name}, {}", Bytes(cell.block)),
-        Bench::Refcount
-        | Bench::Pin
-        | Bench::Isolation
-        | Bench::Eviction
-        | Bench::Contig
-        | Bench::Alloc
-        | Bench::Tree
-        | Bench::Cold => {
+        Bench::Refcount | Bench::Pin | Bench::Contig | Bench::Alloc | Bench::Tree | Bench::Cold => {
             format!("{name}, {workers}")
         }
     }
@@ -90,15 +83,10 @@ pub(super) fn columns(bench: Bench) -> &'static [Column] {
     match bench {
         Bench::Read | Bench::Write => &[Column::Block, Column::File],
         Bench::Contig => &[Column::Frames],
-        Bench::Eviction | Bench::Space => &[Column::File],
+        Bench::Space => &[Column::File],
         Bench::Fork => &[Column::Memory],
         Bench::Migrate => &[Column::Forks, Column::Memory],
-        Bench::Refcount
-        | Bench::Pin
-        | Bench::Isolation
-        | Bench::Alloc
-        | Bench::Tree
-        | Bench::Cold => &[],
+        Bench::Refcount | Bench::Pin | Bench::Alloc | Bench::Tree | Bench::Cold => &[],
     }
 }
 

@@ -18,12 +18,7 @@ fn compared_scaling(bench: Bench) -> Option<(&'static str, &'static str, &'stati
         Bench::Tree => Some(("views", "mmap", "views/mmap")),
         Bench::Space => Some(("space", "memcpy", "space/memcpy")),
         Bench::Pin => Some(("announced", "counted", "announced/counted")),
-        Bench::Isolation
-        | Bench::Eviction
-        | Bench::Alloc
-        | Bench::Fork
-        | Bench::Migrate
-        | Bench::Cold => None,
+        Bench::Alloc | Bench::Fork | Bench::Migrate | Bench::Cold => None,
     }
 }
 
@@ -157,6 +152,6 @@ mod tests {
         assert!(tables[0].contains("diff-hot") && tables[0].contains("opt./mmap"));
         assert!(tables[1].contains("batch-16") && !tables[1].contains("mmap"));
         assert!(tables[2].contains("quick_cache") && !tables[2].contains("mmap"));
-        assert!(scaling_tables(&both(Case::Loop)).is_empty());
+        assert!(scaling_tables(&both(Case::Fragmentation)).is_empty());
     }
 }

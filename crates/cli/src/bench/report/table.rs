@@ -87,14 +87,6 @@ fn title(bench: Bench, files: &str) -> String {
         Bench::Write => {
             format!("WRITE: writes to cached pages of {files}, time per write and thread")
         }
-        Bench::Isolation => {
-            "ISOLATION: a cache in which another file's storage hangs, time per operation"
-                .to_owned()
-        }
-        Bench::Eviction => {
-            "EVICTION: the share of reads that are hits, of pages of 4 KiB made on the fly"
-                .to_owned()
-        }
         Bench::Contig => {
             "CONTIG: single frames freed as contiguous ranges, time per range and thread".to_owned()
         }

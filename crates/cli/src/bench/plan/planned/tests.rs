@@ -70,12 +70,10 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
     // Write: two cases with two blocks and three with one, each with two numbers of threads, and one more.
     // Contig: two numbers of threads, four lengths, fragmentation. Alloc: two private cases
     // with two numbers of threads, two mixed ones with one.
-    // Eviction: five cases with two numbers of threads. Reads that miss: one block with two numbers of threads.
+    // Reads that miss: one block with two numbers of threads.
     // Space: seven cases with two numbers of threads. Fork: two cases. Migrate: three, and the second walk beside them.
     let nr_writes = (2 * 2 + 3) * 2 + 1;
     let nr_spaces = 7 * 2 + 2 + 3;
-    let nr_isolation = 4;
-    let nr_evictions = 5 * 2;
     let nr_misses = 2;
     // Three cases with two numbers of threads.
     let nr_trees = 3 * 2;
@@ -88,8 +86,6 @@ fn the_quick_plan_is_what_the_bare_command_promises() {
         6 + 12
             + nr_misses
             + nr_writes
-            + nr_isolation
-            + nr_evictions
             + (2 + 4 + 1)
             + (4 + 2)
             + nr_spaces

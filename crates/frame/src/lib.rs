@@ -9,7 +9,7 @@
 //! | `count` | the reference count in two schemes: the atomic shell around the reference word ([`refcount`]) |
 //! | `memory` | the set-up, the NUMA nodes of the machine ([`numa`]), the memory behind the frames |
 //! | `records` | the metadata record of a frame |
-//! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, poisoning, counting |
+//! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, counting |
 //! | `announce` | references that are announced instead of counted: marks, slots of the threads, looks |
 //! | `alloc` | allocating blocks, by node and watermark; making room for a block out of its parts |
 //! | `raw` | blocks owned by number, and contiguous ranges freed by the block |
@@ -43,7 +43,7 @@ mod words;
 
 pub use alloc::{AllocError, AllocRequest, LowMemory, Place, Reserve};
 pub use count::refcount;
-pub use lists::{FreeBlocks, Poisoned, PoolStats};
+pub use lists::{FreeBlocks, PoolStats};
 pub use memory::{HugePages, Nodes, PoolConfig, PoolError, Watermarks, numa};
 pub use pool::{
     FramePool, FrameRange, FrameRef, FrameView, HasPool, Hold, OwnedHold, PoolOwner, TryGetFrame,

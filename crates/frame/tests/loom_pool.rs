@@ -1,5 +1,5 @@
 //! Models of the frame pool's races, explored exhaustively by loom: giving up frames that others hold or
-//! look for, front caches that are filled and emptied, merging, poisoning.
+//! look for, front caches that are filled and emptied, merging.
 //!
 //! Under loom a page block has four frames, and a front cache holds two.
 //!
@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool as Note, Ordering::SeqCst};
 use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
-    FrameNr, FramePool, FrameRef, FreeRange, Freed, Misuse, Nodes, Order, Poisoned, PoolConfig,
-    TryGetFrame,
+    FrameNr, FramePool, FrameRef, FreeRange, Freed, Misuse, Nodes, Order, PoolConfig, TryGetFrame,
 };
 
 type Pool = FramePool<LockBit>;
@@ -55,11 +54,10 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 }
 
 #[track_caller]
-fn assert_all_free_but(pool: &Pool, nr_leaked: usize) {
+fn assert_all_free(pool: &Pool) {
     pool.verify().unwrap();
     let stats = pool.stats();
-    assert_eq!(stats.nr_leaked, nr_leaked);
-    assert_eq!(stats.nr_available() + nr_leaked, NR_FRAMES, "{stats:?}");
+    assert_eq!(stats.nr_available(), NR_FRAMES, "{stats:?}");
 }
 
 /// The references of frames, handed from one thread of a model to another as numbers.
@@ -83,7 +81,7 @@ fn range_vs_late_put(strategy: FreeRange) {
         let nr_held = pool.free_contig_range_by(frame(0), 2, strategy).unwrap();
         assert!(nr_held <= 1);
         other.join().unwrap();
-        assert_all_free_but(&pool, 0);
+        assert_all_free(&pool);
     });
 }
 
@@ -129,7 +127,7 @@ fn loom_range_vs_late_try_get() {
         }
         drop(blocks);
         other.join().unwrap();
-        assert_all_free_but(&pool, 0);
+        assert_all_free(&pool);
     });
 }
 
@@ -153,7 +151,7 @@ fn loom_free_vs_free_in_use() {
         assert_eq!(held.meta().count(), 1);
         drop(held);
         assert_eq!(pool.free(frame(1), Order::ZERO), Ok(Freed::Now));
-        assert_all_free_but(&pool, 0);
+        assert_all_free(&pool);
     });
 }
 
@@ -171,7 +169,7 @@ fn loom_range_vs_range() {
         assert!(mine.is_ok() ^ theirs.is_ok(), "{mine:?} {theirs:?}");
         let error = mine.and(theirs).unwrap_err();
         assert_eq!(error.misuse, Misuse::NotAllocated);
-        assert_all_free_but(&pool, 0);
+        assert_all_free(&pool);
     });
 }
 
@@ -191,7 +189,7 @@ fn loom_refill_vs_drain() {
         assert!(one.is_some());
         drop(one);
         other.join().unwrap();
-        assert_all_free_but(&pool, 0);
+        assert_all_free(&pool);
     });
 }
 
@@ -215,7 +213,7 @@ fn loom_refill_vs_refill() {
         // Four frames for two threads with two each: nobody goes without.
         assert_eq!(take(&pool), (true, true));
         assert_eq!(other.join().unwrap(), (true, true));
-        assert_all_free_but(&pool, 0);
+        assert_all_free(&pool);
     });
 }
 
@@ -240,182 +238,6 @@ fn loom_merge_vs_alloc() {
         other.join().unwrap();
         pool.drain_front_caches();
         assert_eq!(pool.free_blocks().of_order(order(2)), 1);
-        assert_all_free_but(&pool, 0);
-    });
-}
-
-/// A frame is poisoned while its range is freed: it is leaked, by the one or the other.
-fn poison_vs_range(strategy: FreeRange) {
-    check(2, move || {
-        let pool = split_pool();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(1))
-        });
-        assert_eq!(pool.free_contig_range_by(frame(0), 2, strategy), Ok(0));
-        let outcome = other.join().unwrap();
-        assert!(matches!(outcome, Poisoned::Leaked | Poisoned::WhenFreed));
-        assert_all_free_but(&pool, 1);
-    });
-}
-
-#[test]
-fn loom_poison_vs_range_chunked() {
-    poison_vs_range(FreeRange::Chunked);
-}
-
-#[test]
-fn loom_poison_vs_range_merged() {
-    poison_vs_range(FreeRange::Merged);
-}
-
-#[test]
-fn loom_poison_vs_range_one_by_one() {
-    poison_vs_range(FreeRange::OneByOne);
-}
-
-/// As above, when the range is a whole page block, which goes to a front cache.
-#[test]
-fn loom_poison_vs_range_of_a_page_block() {
-    check(2, || {
-        let pool = pool();
-        let (first, nr) = pool.alloc(Order::PAGE_BLOCK).unwrap().split().into_raw();
-        assert_eq!((first, nr), (frame(0), NR_FRAMES));
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(1))
-        });
-        assert_eq!(pool.free_contig_range(first, nr), Ok(0));
-        let outcome = other.join().unwrap();
-        assert!(matches!(outcome, Poisoned::Leaked | Poisoned::WhenFreed));
-        assert_all_free_but(&pool, 1);
-    });
-}
-
-/// A frame is poisoned while it is allocated and freed by another thread.
-#[test]
-fn loom_poison_vs_alloc_and_free() {
-    check(2, || {
-        let pool = pool();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(0))
-        });
-        for order in [Order::ZERO, order(1)] {
-            drop(pool.alloc(order));
-        }
-        let outcome = other.join().unwrap();
-        assert!(matches!(outcome, Poisoned::Leaked | Poisoned::WhenFreed));
-        assert_all_free_but(&pool, 1);
-        assert_eq!(pool.poison(frame(0)), Poisoned::Already);
-        assert_eq!(
-            pool.free(frame(0), Order::ZERO).unwrap_err().misuse,
-            Misuse::NotAllocated
-        );
-    });
-}
-
-/// A frame is poisoned while another thread takes the block beside it, of `beside`: a block that was taken, and not
-/// named yet, must not look as large as what it was cut from.
-fn poison_beside_alloc(beside: Order) {
-    check(2, move || {
-        let pool = pool();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || drop(pool.alloc(beside))
-        });
-        let poisoned = pool.alloc(order(1)).map(|block| {
-            let _ = pool.poison(frame(block.frame().get() + 1));
-        });
-        other.join().unwrap();
-        assert_all_free_but(&pool, usize::from(poisoned.is_some()));
-    });
-}
-
-#[test]
-fn loom_poison_beside_alloc_of_a_frame() {
-    poison_beside_alloc(Order::ZERO);
-}
-
-#[test]
-fn loom_poison_beside_alloc_of_a_block() {
-    poison_beside_alloc(order(1));
-}
-
-/// A frame of a part is poisoned while the parts are joined.
-#[test]
-fn loom_poison_vs_join_of_parts() {
-    check(2, || {
-        let pool = pool();
-        let numbers = [pool.alloc(order(1)).unwrap(), pool.alloc(order(1)).unwrap()];
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(3))
-        });
-        drop(pool.join(numbers.into(), order(2)).unwrap());
-        let _ = other.join().unwrap();
-        assert_all_free_but(&pool, 1);
-    });
-}
-
-/// A frame is poisoned in the part of a block that is cut off.
-#[test]
-fn loom_poison_vs_cut() {
-    check(2, || {
-        let pool = pool();
-        let block = pool.alloc(order(2)).unwrap();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(3))
-        });
-        drop(pool.join(vec![block], order(1)).unwrap());
-        let _ = other.join().unwrap();
-        assert_all_free_but(&pool, 1);
-    });
-}
-
-/// A frame is poisoned while its block is split; what was flagged for its sake can be used afterwards.
-#[test]
-fn loom_poison_vs_split() {
-    check(2, || {
-        let pool = pool();
-        let first = pool.alloc(order(1)).unwrap().into_raw();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(1))
-        });
-        pool.split(first, order(1)).unwrap();
-        assert_eq!(pool.free_contig_range(first, 2), Ok(0));
-        let _ = other.join().unwrap();
-        assert_all_free_but(&pool, 1);
-        let (a, b) = (pool.alloc(Order::ZERO), pool.alloc(Order::ZERO));
-        drop((a, b));
-        assert_all_free_but(&pool, 1);
-        pool.drain_front_caches();
-        drop(pool.alloc(Order::ZERO));
-        assert_all_free_but(&pool, 1);
-    });
-}
-
-/// As above, with a frame in a front cache that has the flag of the block that it was of.
-#[test]
-fn loom_poison_vs_split_and_refill() {
-    check(3, || {
-        let pool = pool();
-        let first = pool.alloc(order(1)).unwrap().into_raw();
-        let mut two = pool.alloc(order(1)).unwrap().split();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.poison(frame(1))
-        });
-        pool.split(first, order(1)).unwrap();
-        assert_eq!(pool.free_contig_range(first, 2), Ok(0));
-        let _ = other.join().unwrap();
-        let three = two.split_off(1);
-        drop(two);
-        let a = pool.alloc(Order::ZERO);
-        pool.verify().unwrap();
-        drop((a, three));
-        assert_all_free_but(&pool, 1);
+        assert_all_free(&pool);
     });
 }

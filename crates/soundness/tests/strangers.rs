@@ -8,8 +8,8 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pagewell::frame::{
-    AllocRequest, FrameKind, FrameNr, FreeRange, MAX_FRAMES, Misuse, Order, Place, Poisoned,
-    TryGetFrame, UniqueFrame,
+    AllocRequest, FrameKind, FrameNr, FreeRange, MAX_FRAMES, Misuse, Order, Place, TryGetFrame,
+    UniqueFrame,
 };
 use pagewell::refcount::LockBit;
 use support::{House, PAGE, cache, frames_of, pool, records};
@@ -129,7 +129,6 @@ fn what_is_not_owned_by_number_is_not_freed_by_number() {
         assert!(pool.node_of(frame).is_none());
         assert!(!pool.may_be_block(frame, Order::ZERO));
         assert!(pool.take_free_within(frame, Order::ZERO).is_empty());
-        assert_eq!(pool.poison(frame), Poisoned::NoSuchFrame);
         assert!(panics(|| pool.meta(frame).count()));
     }
     assert_eq!(records(pool), before);
@@ -318,28 +317,4 @@ fn what_was_a_range_is_a_pinned_page_and_stays_one() {
     for (page, pin) in pins.iter().enumerate() {
         assert!(**pin == [support::byte_of(page); PAGE], "page {page}");
     }
-}
-
-#[test]
-fn frames_that_are_poisoned_while_in_use_stay_what_they_are() {
-    let house = House::new();
-    {
-        let pool = house.spaces.pool();
-        for kind in [
-            FrameKind::Page,
-            FrameKind::Leaf,
-            FrameKind::Anon,
-            FrameKind::Table,
-        ] {
-            let frame = frames_of(pool, kind)[0];
-            assert_eq!(pool.poison(frame), Poisoned::WhenFreed);
-            assert_eq!(pool.poison(frame), Poisoned::Already);
-        }
-    }
-    house.check();
-    let cache = house.cache.clone();
-    drop(house);
-    cache.reclaim(1000);
-    let stats = cache.stats();
-    assert_eq!(stats.nr_free, stats.nr_frames - 4);
 }

@@ -28,8 +28,6 @@ pub(crate) enum Stays {
     OfSpaces,
     /// It is owned by number: by a program that manages it.
     Raw,
-    /// Its memory is bad.
-    Bad,
     /// It is allocated, and not a page yet: on its way in, set aside for a write, or withheld.
     Owned,
     /// Another thread was changing it.
@@ -64,7 +62,6 @@ impl Stays {
             FrameKind::Free | FrameKind::Front | FrameKind::Tail => Some(Self::Free),
             FrameKind::Anon | FrameKind::Table => Some(Self::OfSpaces),
             FrameKind::Raw | FrameKind::Held => Some(Self::Raw),
-            FrameKind::Leaked => Some(Self::Bad),
         };
         (stays, kind, order)
     }
@@ -157,7 +154,6 @@ impl fmt::Display for Census {
             (self.nr(Stays::Raw), "managed by the program"),
             (self.nr(Stays::Leaf) + nr_withheld, "of indices"),
             (self.nr_moving(), "on their way in"),
-            (self.nr(Stays::Bad), "bad"),
             (self.nr(Stays::Free) + self.nr(Stays::Marked), "free again"),
         ];
         write!(f, "of {} frames", self.nr_frames)?;

@@ -38,23 +38,11 @@ impl<S: RefScheme> Allocator<S> {
     pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
         if let Some(class) = Class::of(order)
             && let Some(Some(frame)) = self.lists.fronts.with_mine(|front| front.pop(class))
-            && self.is_fit(frame, order)
         {
             self.lists.adopt(frame, order);
             return Some(frame);
         }
         None
-    }
-
-    /// Whether a block from a front cache can be handed out. One that was poisoned there, where whoever did it could
-    /// not reach it ([`Reach::Own`](pagewell_sync::per_thread::Reach::Own)), cannot: it is freed, but for what is bad of it.
-    #[inline]
-    fn is_fit(&self, frame: FrameNr, order: Order) -> bool {
-        let is_fit = self.lists.meta(frame).flags() == 0;
-        if !is_fit {
-            self.lists.free_to_node(frame, order);
-        }
-        is_fit
     }
 
     /// Allocates a block as `request` says.
@@ -90,7 +78,6 @@ impl<S: RefScheme> Allocator<S> {
     /// A block from this thread's front cache, or from the nodes.
     fn find_near(&self, request: &AllocRequest) -> Option<FrameNr> {
         self.alloc_from_front(request)
-            .filter(|frame| self.is_fit(*frame, request.order))
             .or_else(|| self.alloc_from_nodes(request))
     }
 
@@ -125,9 +112,7 @@ impl<S: RefScheme> Allocator<S> {
                 while handles.len() - start < wanted
                     && let Some(frame) = front.pop(class)
                 {
-                    if self.is_fit(frame, Order::ZERO) {
-                        handles.push(adopt(frame));
-                    }
+                    handles.push(adopt(frame));
                 }
             });
         }

@@ -10,7 +10,6 @@ use pagewell_sync::{MutexGuard, lock};
 
 use crate::count::RefScheme;
 use crate::lists::{Buddy, FreeLists};
-use crate::records::HAS_POISONED;
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 /// Takes what is free in the block of `order` that begins at `first`, in the front caches too:
@@ -75,40 +74,21 @@ pub(crate) fn join<S: RefScheme>(
         }
         return None;
     }
-    let node = lists.node_of(first)?;
-    // Whoever poisons finds the first frame of a block, and sets its flag, under this lock: that of a part,
-    // before we look at it, or that of the whole.
-    let buddy = lock(&lists.nodes[node].buddy);
-    let mut flags = 0;
     for (frame, _) in parts {
-        let record = lists.meta(*frame);
-        flags |= record.flags();
-        // From here on the flag of the first frame of all speaks for them.
-        record.clear_flag(HAS_POISONED);
         // The parts are this thread's alone, and so is the block that they are.
-        record.set_kind(FrameKind::Tail, Order::ZERO);
+        lists.meta(*frame).set_kind(FrameKind::Tail, Order::ZERO);
     }
     lists.adopt(first, whole);
-    if flags != 0 {
-        lists.meta(first).set_flag(HAS_POISONED);
-    }
-    drop(buddy);
     cut(lists, first, whole, order);
     Some(first)
 }
 
 /// Makes single frames of a block.
 pub(crate) fn split<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, order: Order) {
-    let Some(node) = lists.node_of(first) else {
-        return;
-    };
-    // With the node's lock held, so that whoever poisons finds each frame in the block or by itself. Tails are locked.
-    let buddy = lock(&lists.nodes[node].buddy);
-    lists.meta(first).clear_flag(HAS_POISONED);
+    // Tails are locked.
     for nr in first.get()..first.get() + order.frames() {
         lists.adopt(FrameNr::new(nr), Order::ZERO);
     }
-    drop(buddy);
 }
 
 /// Frees all of a block of order `whole` but the block of `order` at its beginning.
@@ -116,17 +96,11 @@ fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: 
     let Some(node) = lists.node_of(first).filter(|_| whole > order) else {
         return;
     };
-    // With the node's lock held, so that whoever poisons finds each frame in one block or the other.
-    let mut buddy = lock(&lists.nodes[node].buddy);
-    let record = lists.meta(first);
-    record.set_kind(FrameKind::Owned, order);
+    lists.adopt(first, order);
     let rest = first.get() + order.frames()..first.get() + whole.frames();
+    let mut buddy = lock(&lists.nodes[node].buddy);
     for (frame, part) in blocks_of(rest.start, rest.end, Order::MAX) {
-        if record.flags() & HAS_POISONED == 0 {
-            buddy.free(&lists.table, frame, part);
-        } else {
-            lists.free_but_poisoned(&mut buddy, frame, part);
-        }
+        buddy.free(&lists.table, frame, part);
     }
 }
 
@@ -176,14 +150,6 @@ fn free_row<S: RefScheme>(
     buddy: &mut MutexGuard<'_, Buddy>,
     row: Range<u32>,
 ) {
-    let frames = || row.clone().map(FrameNr::new);
-    // Looked at under the lock, as in `free_to_buddy`.
-    if frames().any(|frame| lists.meta(frame).flags() != 0) {
-        for frame in frames() {
-            lists.free_to_buddy(buddy, frame, Order::ZERO);
-        }
-        return;
-    }
     for (frame, order) in blocks_of(row.start, row.end, Order::MAX) {
         for tail in frame.get() + 1..frame.get() + order.frames() {
             lists

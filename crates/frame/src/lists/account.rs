@@ -1,11 +1,9 @@
 //! Where the frames of a pool are, and whether everything adds up.
 
-use pagewell_sync::atomic::Ordering;
 use pagewell_sync::lock;
 
 use super::free_lists::FreeLists;
 use crate::count::RefScheme;
-use crate::records::POISONED;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// Where a pool's frames are, at one moment. While other threads allocate and free, the numbers may
@@ -21,8 +19,6 @@ pub struct PoolStats {
     pub nr_cached: usize,
     /// How many are allocated.
     pub nr_allocated: usize,
-    /// How many were taken out of use because they were poisoned.
-    pub nr_leaked: usize,
 }
 
 impl PoolStats {
@@ -69,15 +65,12 @@ impl<S: RefScheme> FreeLists<S> {
                 (cached + in_depot, free + in_lists)
             })
         });
-        // ORDERING: Relaxed; a count for reports.
-        let nr_leaked = self.nr_leaked.load(Ordering::Relaxed);
-        let elsewhere = nr_free + nr_cached + nr_leaked;
+        let elsewhere = nr_free + nr_cached;
         PoolStats {
             nr_frames: self.nr_frames(),
             nr_free,
             nr_cached,
             nr_allocated: self.nr_frames().saturating_sub(elsewhere),
-            nr_leaked,
         }
     }
 
@@ -144,9 +137,9 @@ impl<S: RefScheme> FreeLists<S> {
     fn verify_locked(&self, head: FrameNr, order: Order) -> Result<(), String> {
         for nr in head.get()..head.get() + order.frames() {
             let record = self.meta(FrameNr::new(nr));
-            if !record.refs.is_locked() || record.flags() & POISONED != 0 {
+            if !record.refs.is_locked() {
                 return Err(format!(
-                    "frame {nr}, in the block at {head:?}, is not locked, or poisoned: {record:?}"
+                    "frame {nr}, in the block at {head:?}, is not locked: {record:?}"
                 ));
             }
         }
@@ -160,7 +153,6 @@ impl<S: RefScheme> FreeLists<S> {
             nr_free: 0,
             nr_cached: 0,
             nr_allocated: 0,
-            nr_leaked: 0,
         };
         let mut nr = 0;
         while nr < self.nr_frames() {
@@ -175,12 +167,6 @@ impl<S: RefScheme> FreeLists<S> {
                 FrameKind::Tail => return Err(format!("frame {nr} is a tail without a head")),
                 FrameKind::Free => counted.nr_free += len,
                 FrameKind::Front => counted.nr_cached += len,
-                FrameKind::Leaked => {
-                    if record.flags() & POISONED == 0 || !record.refs.is_locked() {
-                        return Err(format!("frame {nr} is leaked as {record:?}"));
-                    }
-                    counted.nr_leaked += len;
-                }
                 FrameKind::Owned
                 | FrameKind::Page
                 | FrameKind::Leaf

@@ -17,7 +17,7 @@ use pagewell_sync::atomic::Ordering;
 use super::depot::Depot;
 use crate::count::RefScheme;
 use crate::memory::Watermarks;
-use crate::records::{self, MetaTable, NIL, POISONED};
+use crate::records::{self, MetaTable, NIL};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 /// The free lists of one node.
@@ -60,11 +60,6 @@ impl Buddy {
             buddy.push(table, frame.get(), order);
         }
         buddy
-    }
-
-    /// The first frame of the node, and the first one after it.
-    pub(crate) fn frames(&self) -> Range<u32> {
-        self.first..self.end
     }
 
     /// The node's part of the pool's watermarks.
@@ -159,20 +154,6 @@ impl Buddy {
             left -= order.frames() as usize;
         }
         took - left
-    }
-
-    /// The free block that `frame` is in.
-    pub(crate) fn block_with<S: RefScheme>(
-        &self,
-        table: &MetaTable<S>,
-        frame: FrameNr,
-    ) -> Option<(FrameNr, Order)> {
-        let orders = (0..=Order::MAX.get()).filter_map(Order::new);
-        orders
-            .map(|order| (frame.get() & !(order.frames() - 1), order))
-            .filter(|(head, _)| self.frames().contains(head))
-            .map(|(head, order)| (FrameNr::new(head), order))
-            .find(|(head, order)| records::of(table, *head).kind() == (FrameKind::Free, *order))
     }
 
     /// Takes a block that is free off its list; its head is `Owned` then.
@@ -318,9 +299,6 @@ impl Buddy {
                     }
                     if !tail_record.refs.is_locked() {
                         return Err(format!("free frame {tail} does not have the lock bit"));
-                    }
-                    if tail_record.flags() & POISONED != 0 {
-                        return Err(format!("frame {tail} is free, and poisoned"));
                     }
                 }
                 let buddy = nr ^ order.frames();

@@ -7,8 +7,7 @@
 //! Place. Behind the node's lock, beside its [`Buddy`](super::buddy::Buddy). Emptying the front caches
 //! empties the depots too.
 //!
-//! Invariants. As of a front cache's stack: a frame here is of kind `Front` and of order 0, has the lock bit, and is not
-//! poisoned.
+//! Invariants. As of a front cache's stack: a frame here is of kind `Front` and of order 0, and has the lock bit.
 
 use crate::words::FrameNr;
 

@@ -1,6 +1,6 @@
 //! The free lists of a pool: which frames are free, and freeing.
 //!
-//! What. A freed block goes to this thread's front cache, or to its node; poisoned frames go nowhere.
+//! What. A freed block goes to this thread's front cache, or to its node.
 //!
 //! Place. Allocations take blocks off these lists. All frees end here, with a block whose count is locked
 //! and that belongs to the caller alone.
@@ -10,7 +10,7 @@
 use std::mem::offset_of;
 use std::ops::Range;
 
-use pagewell_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use pagewell_sync::atomic::{AtomicBool, Ordering};
 use pagewell_sync::per_thread::Reach;
 use pagewell_sync::shard::{Padded, is_apart, nr_cpus};
 use pagewell_sync::{Mutex, MutexGuard, lock};
@@ -20,8 +20,8 @@ use super::front::{Class, Front, FrontCaches, front_caches};
 use super::node::{Node, fallback_order};
 use crate::count::{LockBit, RefScheme};
 use crate::memory::{NodePlan, PoolError, Watermarks};
-use crate::records::{self, FrameMeta, HAS_POISONED, POISONED};
-use crate::words::{FrameKind, FrameNr, Order, blocks_of};
+use crate::records::{self, FrameMeta};
+use crate::words::{FrameKind, FrameNr, Order};
 
 /// The records of a pool's frames, and the lists that the free ones are on.
 #[repr(C)] // The table first: who has a pool's address has that of the table's.
@@ -31,34 +31,22 @@ pub(crate) struct FreeLists<S: RefScheme> {
     pub(crate) fronts: FrontCaches,
     /// Whether anything may be in the front caches.
     has_cached: Padded<AtomicBool>,
-    /// How many frames were taken out of use.
-    pub(super) nr_leaked: Padded<AtomicUsize>,
-    /// How many times a frame was poisoned.
-    pub(super) poisonings: Padded<AtomicUsize>,
 }
 
 // Who takes a reference, or gives one back, loads where the records are; who allocates, where the front caches are.
 const _: () = {
     type L = FreeLists<LockBit>;
-    let written = [
-        offset_of!(L, has_cached),
-        offset_of!(L, nr_leaked),
-        offset_of!(L, poisonings),
-    ];
-    let mut nr = 0;
-    while nr < written.len() {
-        assert!(is_apart::<L>(
-            offset_of!(L, table),
-            size_of::<Box<[u64]>>(),
-            written[nr]
-        ));
-        assert!(is_apart::<L>(
-            offset_of!(L, fronts),
-            size_of::<FrontCaches>(),
-            written[nr]
-        ));
-        nr += 1;
-    }
+    let written = offset_of!(L, has_cached);
+    assert!(is_apart::<L>(
+        offset_of!(L, table),
+        size_of::<Box<[u64]>>(),
+        written
+    ));
+    assert!(is_apart::<L>(
+        offset_of!(L, fronts),
+        size_of::<FrontCaches>(),
+        written
+    ));
 };
 
 impl<S: RefScheme> FreeLists<S> {
@@ -95,8 +83,6 @@ impl<S: RefScheme> FreeLists<S> {
             has_cached: Padded(AtomicBool::new(false)),
             table,
             nodes: nodes.into(),
-            nr_leaked: Padded(AtomicUsize::new(0)),
-            poisonings: Padded(AtomicUsize::new(0)),
         })
     }
 
@@ -236,9 +222,7 @@ impl<S: RefScheme> FreeLists<S> {
         order: Order,
     ) -> bool {
         let record = self.meta(frame);
-        // Looked at here, where whoever poisons waits for us (`poison`).
-        if record.flags() != 0 || (self.nodes.len() > 1 && self.node_of(frame) != Some(front.home))
-        {
+        if self.nodes.len() > 1 && self.node_of(frame) != Some(front.home) {
             return false;
         }
         record.set_kind(FrameKind::Front, order);
@@ -284,57 +268,6 @@ impl<S: RefScheme> FreeLists<S> {
         frame: FrameNr,
         order: Order,
     ) {
-        // Looked at here, under the lock under which whoever poisons looks for the frame.
-        if self.meta(frame).flags() == 0 {
-            buddy.free(&self.table, frame, order);
-        } else {
-            self.free_but_poisoned(buddy, frame, order);
-        }
-    }
-
-    /// Frees the frames of a block, except those that are poisoned: these are leaked.
-    #[cold]
-    pub(crate) fn free_but_poisoned(
-        &self,
-        buddy: &mut MutexGuard<'_, Buddy>,
-        frame: FrameNr,
-        order: Order,
-    ) {
-        let end = frame.get() + order.frames();
-        self.meta(frame).clear_flag(HAS_POISONED);
-        let mut run = frame.get();
-        for nr in frame.get()..=end {
-            let is_poisoned = nr < end && self.meta(FrameNr::new(nr)).flags() & POISONED != 0;
-            if nr < end && !is_poisoned {
-                continue;
-            }
-            for (head, part) in blocks_of(run, nr, Order::MAX) {
-                buddy.free(&self.table, head, part);
-            }
-            run = nr + 1;
-            if is_poisoned {
-                self.leak(FrameNr::new(nr));
-            }
-        }
-    }
-
-    /// Takes a frame out of use that is the caller's alone, and locked.
-    pub(crate) fn leak(&self, frame: FrameNr) {
-        self.meta(frame).set_kind(FrameKind::Leaked, Order::ZERO);
-        // ORDERING: Relaxed; a count for reports.
-        self.nr_leaked.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many times a frame was poisoned so far; see [`was_poisoned_since`](Self::was_poisoned_since).
-    pub(crate) fn poisonings(&self) -> usize {
-        // ORDERING: Acquire; who sees that nothing was poisoned since has seen all flags (`poison`).
-        self.poisonings.load(Ordering::Acquire)
-    }
-
-    /// Whether anything was poisoned since; asked with the node's lock held, or the front cache at work, or
-    /// after a full fence.
-    pub(crate) fn was_poisoned_since(&self, poisonings: usize) -> bool {
-        // ORDERING: Acquire; pairs with the release increment, so that the flag is seen.
-        self.poisonings.load(Ordering::Acquire) != poisonings
+        buddy.free(&self.table, frame, order);
     }
 }

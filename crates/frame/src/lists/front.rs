@@ -9,8 +9,7 @@
 //! Place. Allocations ask here first; blocks move half a stack at a time to and from a node.
 //!
 //! Invariants.
-//! - I1: a block in a stack is of kind `Front` and of the stack's order, has the lock bit, and neither
-//!   its frame nor any other in it is poisoned.
+//! - I1: a block in a stack is of kind `Front` and of the stack's order, and has the lock bit.
 //! - I2: the front caches of two threads a processor hold an eighth of the pool at the most. More threads than that may
 //!   hold more; when memory runs out, their blocks are taken from them.
 //!

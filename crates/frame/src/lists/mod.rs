@@ -1,10 +1,9 @@
 //! The free frames of a pool: the lists that they are on, and freeing.
 //!
 //! - Owns: the nodes with their buddy allocators and depots, the front caches of threads, and which of these lists a free block is
-//!   on ([`FreeLists`]); the bad frames, which are on none (`poison`).
+//!   on ([`FreeLists`]).
 //! - Calls: `words`, `count`, `memory`, `records`.
-//! - Promises: every frame is on one list, or allocated, or leaked. A frame on a list has the lock bit and is not poisoned, so
-//!   a late `try_get` fails and no bad frame is handed out.
+//! - Promises: every frame is on one list, or allocated. A frame on a list has the lock bit, so a late `try_get` fails.
 //!
 //! | file | what |
 //! |---|---|
@@ -13,7 +12,6 @@
 //! | `front` | the front caches before the nodes |
 //! | `node` | a node: its frames, its allocator behind a lock, where to look next |
 //! | `free_lists` | [`FreeLists`]: all of these together, and freeing |
-//! | `poison` | taking frames with bad memory out of use |
 //! | `account` | where all frames are, and whether everything adds up |
 
 mod account;
@@ -22,11 +20,8 @@ mod depot;
 mod free_lists;
 mod front;
 mod node;
-mod poison;
 
 pub use self::account::{FreeBlocks, PoolStats};
 pub(crate) use self::buddy::Buddy;
 pub(crate) use self::free_lists::FreeLists;
 pub(crate) use self::front::{Class, Front};
-pub use self::poison::Poisoned;
-pub(crate) use self::poison::poison;

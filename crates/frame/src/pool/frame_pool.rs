@@ -25,7 +25,7 @@ use pagewell_sync::shard::{Padded, nr_cpus};
 use crate::alloc::{Allocator, LowMemory};
 use crate::announce::Announcements;
 use crate::count::{LockBit, RefScheme};
-use crate::lists::{self, FreeBlocks, FreeLists, Poisoned, PoolStats};
+use crate::lists::{FreeBlocks, FreeLists, PoolStats};
 use crate::memory::{Memory, PoolConfig, PoolError};
 use crate::raw::{self, FreeError, FreeRange, Freed};
 use crate::records::FrameMeta;
@@ -214,16 +214,6 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().drain()
     }
 
-    /// Marks a frame as bad, so that it is never handed out again. It is leaked on purpose, and counted
-    /// ([`PoolStats::nr_leaked`](crate::PoolStats::nr_leaked)).
-    ///
-    /// Takes some microseconds, and stops other threads' allocations meanwhile. A free frame that is in the front
-    /// cache of a thread that cannot be reached (see [`pagewell_sync::per_thread::Reach`]) is leaked when it would
-    /// be handed out next; the answer is [`Poisoned::WhenFreed`] then.
-    pub fn poison(&self, frame: FrameNr) -> Poisoned {
-        lists::poison(self.lists(), frame)
-    }
-
     /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`](crate::UniqueFrame::into_raw), or a
     /// frame of a split block (then `order` is 0).
     ///
@@ -249,7 +239,7 @@ impl<S: RefScheme> FramePool<S> {
 
     /// Gives back `nr` contiguous frames from `first` on, each owned by its number: of blocks that were
     /// split. Returns how many are not free, because others hold references to them; the last of these
-    /// frees them. Poisoned frames are leaked, and count as free.
+    /// frees them.
     ///
     /// # Errors
     ///

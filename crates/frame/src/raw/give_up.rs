@@ -23,7 +23,7 @@
 use super::error::{FreeError, Misuse};
 use crate::count::{RefScheme, TryGet};
 use crate::lists::FreeLists;
-use crate::records::{HAS_POISONED, head_of};
+use crate::records::head_of;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// What came of giving up a block.
@@ -85,11 +85,6 @@ pub(crate) fn split<S: RefScheme>(
 
 /// Makes single frames, each with one reference, of a block that is locked and the caller's alone.
 pub(crate) fn split_locked<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
-    let head = lists.meta(frame);
-    // Each of the frames has a flag of its own.
-    if head.flags() & HAS_POISONED != 0 {
-        head.clear_flag(HAS_POISONED);
-    }
     let frames = frame.index()..frame.index() + order.frames() as usize;
     for record in &lists.table[frames] {
         record.set_kind(FrameKind::Raw, Order::ZERO);
@@ -129,7 +124,7 @@ pub(super) fn misuse_of<S: RefScheme>(
         FrameKind::Raw if of_block == Order::ZERO && record.refs.is_locked() => {
             misuse_of_tail(lists, frame)
         }
-        FrameKind::Free | FrameKind::Front | FrameKind::Leaked => Misuse::NotAllocated,
+        FrameKind::Free | FrameKind::Front => Misuse::NotAllocated,
         FrameKind::Held => Misuse::GivenUp,
         FrameKind::Raw if of_block == order => Misuse::NotAllocated,
         FrameKind::Raw if order == Order::ZERO => Misuse::Unsplit { order: of_block },

@@ -18,22 +18,17 @@
 //! 1. Walk the range: lock each frame whose only reference is the owner's. Note the others.
 //! 2. If a frame may not be freed, unlock the locked frames, and return an error, which changes nothing. (A
 //!    late `try_get` of a frame that is locked meanwhile fails, as if it had come during a freeze.)
-//! 3. Free the runs of locked frames; leak poisoned frames; give up frames that others hold, as in
-//!    `give_up`.
+//! 3. Free the runs of locked frames; give up frames that others hold, as in `give_up`.
 //!
 //! Walks go upwards, so of two walks that meet in the same frames, one finishes. The walk waits only for
 //! the node's lock.
 //!
 //! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
 
-use pagewell_sync::atomic::{Ordering, fence};
-use pagewell_sync::lock;
-
 use super::error::{FreeError, Misuse};
 use super::give_up::{Dropped, drop_in_use, misuse_of, thaw};
 use crate::count::RefScheme;
 use crate::lists::{Class, FreeLists};
-use crate::records::{HAS_POISONED, POISONED};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
 /// How a contiguous range is freed.
@@ -52,22 +47,11 @@ pub enum FreeRange {
 struct Walk<'p, S: RefScheme> {
     lists: &'p FreeLists<S>,
     strategy: FreeRange,
-    /// What the pool's counter said before the walk began.
-    poisonings: usize,
     first: u32,
     end: u32,
-    /// The frames, in ascending order, that are not like most: all others of the range, as far as the walk
-    /// has come, are locked by it.
-    others: Vec<(FrameNr, Other)>,
-}
-
-/// What is different with a frame of the range.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Other {
-    /// Others hold references. Its owner's is not given up yet.
-    InUse,
-    /// It is locked, and poisoned.
-    Poisoned,
+    /// The frames, in ascending order, to which others hold references; the owner's are not given up yet. All other frames
+    /// of the range, as far as the walk has come, are locked by it.
+    in_use: Vec<FrameNr>,
 }
 
 impl<S: RefScheme> Walk<'_, S> {
@@ -80,7 +64,7 @@ impl<S: RefScheme> Walk<'_, S> {
     fn meet_unlocked(&mut self, frame: FrameNr) -> Result<(), FreeError> {
         let record = self.lists.meta(frame);
         if record.is_raw(Order::ZERO) && !record.refs.is_locked() {
-            self.others.push((frame, Other::InUse));
+            self.in_use.push(frame);
             return Ok(());
         }
         self.undo(frame);
@@ -88,30 +72,18 @@ impl<S: RefScheme> Walk<'_, S> {
         Err(FreeError::new(misuse, frame.get()))
     }
 
-    /// A frame that the walk has locked, and that is poisoned, or somebody else's after all.
-    ///
-    /// # Errors
-    ///
-    /// The latter: then everything is as it was before the walk.
+    /// A frame that the walk has locked, and that is somebody else's after all: everything is as it was before the walk.
     #[cold]
-    fn meet_locked(&mut self, frame: FrameNr) -> Result<(), FreeError> {
-        if self.lists.meta(frame).is_raw(Order::ZERO) {
-            self.others.push((frame, Other::Poisoned));
-            return Ok(());
-        }
+    fn meet_locked(&self, frame: FrameNr) -> FreeError {
         self.undo(frame);
-        Err(thaw(self.lists, frame, Order::ZERO))
+        thaw(self.lists, frame, Order::ZERO)
     }
 
     /// Unlocks what the walk has locked, which is everything before `end` but what is in use.
     fn undo(&self, end: FrameNr) {
-        let mut in_use = self
-            .others
-            .iter()
-            .filter(|(_, other)| *other == Other::InUse)
-            .peekable();
+        let mut in_use = self.in_use.iter().peekable();
         for nr in self.first..end.get() {
-            if in_use.next_if(|(frame, _)| frame.get() == nr).is_none() {
+            if in_use.next_if(|frame| frame.get() == nr).is_none() {
                 self.lists.meta(FrameNr::new(nr)).refs.unfreeze(1);
             }
         }
@@ -127,19 +99,16 @@ impl<S: RefScheme> Walk<'_, S> {
         let mut nr_held = 0;
         let mut nr_failed = 0;
         let mut first_error = None;
-        for (frame, other) in &self.others {
+        for frame in &self.in_use {
             self.free_run(run, frame.get());
             run = frame.get() + 1;
-            match other {
-                Other::Poisoned => self.lists.leak(*frame),
-                Other::InUse => match drop_in_use(self.lists, *frame, Order::ZERO) {
-                    Ok(Dropped::Held) => nr_held += 1,
-                    Ok(Dropped::Alone) => self.lists.free_locked(*frame, Order::ZERO),
-                    Err(error) => {
-                        nr_failed += 1;
-                        first_error.get_or_insert(error);
-                    }
-                },
+            match drop_in_use(self.lists, *frame, Order::ZERO) {
+                Ok(Dropped::Held) => nr_held += 1,
+                Ok(Dropped::Alone) => self.lists.free_locked(*frame, Order::ZERO),
+                Err(error) => {
+                    nr_failed += 1;
+                    first_error.get_or_insert(error);
+                }
             }
         }
         self.free_run(run, self.end);
@@ -164,12 +133,12 @@ impl<S: RefScheme> Walk<'_, S> {
             }
             FreeRange::Chunked => {
                 for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
-                    free_chunk(lists, frame, order, self.poisonings);
+                    free_chunk(lists, frame, order);
                 }
             }
             FreeRange::Merged => {
                 for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
-                    unsplit(lists, frame, order, self.poisonings);
+                    unsplit(lists, frame, order);
                     lists.free_locked(frame, order);
                 }
             }
@@ -186,14 +155,12 @@ pub(crate) fn free_contig_range<S: RefScheme>(
     strategy: FreeRange,
 ) -> Result<usize, FreeError> {
     let end = check_range(lists, first, nr)?;
-    let poisonings = lists.poisonings();
     let mut walk = Walk {
         lists,
         strategy,
-        poisonings,
         first: first.get(),
         end,
-        others: Vec::new(),
+        in_use: Vec::new(),
     };
     for (record, nr) in lists.table[first.index()..end as usize]
         .iter()
@@ -204,8 +171,8 @@ pub(crate) fn free_contig_range<S: RefScheme>(
         // is somebody else's, and once more when nobody can change it.
         if !(record.is_raw(Order::ZERO) && record.refs.free_if_unique()) {
             walk.meet_unlocked(FrameNr::new(nr))?;
-        } else if !record.is_raw(Order::ZERO) || record.flags() & POISONED != 0 {
-            walk.meet_locked(FrameNr::new(nr))?;
+        } else if !record.is_raw(Order::ZERO) {
+            return Err(walk.meet_locked(FrameNr::new(nr)));
         }
     }
     walk.finish()
@@ -240,43 +207,26 @@ fn check_range<S: RefScheme>(
 }
 
 /// Frees a block whose frames are locked and the caller's alone; their words say anything.
-fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order, poisonings: usize) {
+fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
     // A page block is as good as one that was never split; smaller ones are to merge.
     let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);
     let is_cached = class.is_some_and(|class| {
-        let pushed = lists.fronts.with_mine(|front| {
-            !lists.was_poisoned_since(poisonings) && lists.free_to_front(front, class, frame, order)
-        });
+        let pushed = lists
+            .fronts
+            .with_mine(|front| lists.free_to_front(front, class, frame, order));
         pushed == Some(true)
     });
-    if is_cached {
-        return;
-    }
-    let Some(node) = lists.node_of(frame) else {
-        return;
-    };
-    let mut buddy = lock(&lists.nodes[node].buddy);
-    if lists.was_poisoned_since(poisonings) {
-        lists.free_but_poisoned(&mut buddy, frame, order);
-    } else {
-        buddy.free(&lists.table, frame, order);
+    if !is_cached {
+        lists.free_to_node(frame, order);
     }
 }
 
-/// Makes one allocated block of single frames that are locked and the caller's alone, and were not
-/// poisoned when the pool had seen so many `poisonings`: undoes what
+/// Makes one allocated block of single frames that are locked and the caller's alone: undoes what
 /// [`split_locked`](super::give_up::split_locked) did to each.
-fn unsplit<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order, poisonings: usize) {
+fn unsplit<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
     let frames = frame.index()..frame.index() + order.frames() as usize;
     for record in &lists.table[frames] {
         record.set_kind(FrameKind::Tail, Order::ZERO);
     }
     lists.adopt(frame, order);
-    // Whoever poisons counts it, passes a full fence, and looks for the first frame of the block: either
-    // it finds it, or we see that it has counted.
-    // ORDERING: SeqCst; store buffering between the word and the counter. The partner is in `poison`.
-    fence(Ordering::SeqCst);
-    if lists.was_poisoned_since(poisonings) {
-        lists.meta(frame).set_flag(HAS_POISONED);
-    }
 }

@@ -22,9 +22,6 @@ pub struct FrameMeta<S: RefScheme> {
     /// The typed word ([`FrameKind`] says who may change it). Anyone may read it; what it says is
     /// settled only for who holds a reference, the frozen count or the node's lock.
     word: AtomicU32,
-    /// [`POISONED`] and [`HAS_POISONED`]. Anyone may set a flag at any time; they are looked at when the
-    /// frame is freed, under the lock of the list that it would go to.
-    flags: AtomicU32,
     /// Whether references to the frame may be announced instead of counted, and then one counted reference stands for all of them:
     /// [`announce`](crate::announce) says who may change it, and who may believe it.
     pub(super) mark: AtomicU32,
@@ -43,11 +40,6 @@ pub struct FrameMeta<S: RefScheme> {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<FrameMeta<crate::count::LockBit>>() == 64);
 
-/// The frame's memory is bad: it is not to be handed out again.
-pub(crate) const POISONED: u32 = 1;
-/// On the first frame of a block: one of the block's frames is [`POISONED`].
-pub(crate) const HAS_POISONED: u32 = 2;
-
 /// No frame, in a link.
 pub(crate) const NIL: u32 = u32::MAX;
 
@@ -57,7 +49,6 @@ impl<S: RefScheme> FrameMeta<S> {
         Self {
             refs: RefCount::new_locked(),
             word: AtomicU32::new(kind::pack(FrameKind::Tail, Order::ZERO)),
-            flags: AtomicU32::new(0),
             mark: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             index: AtomicU64::new(0),
@@ -99,26 +90,6 @@ impl<S: RefScheme> FrameMeta<S> {
         self.word
             .compare_exchange(raw, held, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
-    }
-
-    /// The flags that are set.
-    #[inline]
-    pub(crate) fn flags(&self) -> u32 {
-        // ORDERING: Relaxed; who must not miss a flag looks under the lock under which it was set, or
-        // looks again (`lists::poison`).
-        self.flags.load(Ordering::Relaxed)
-    }
-
-    /// Sets a flag; says whether it was clear.
-    pub(crate) fn set_flag(&self, flag: u32) -> bool {
-        // ORDERING: Relaxed; see `flags`.
-        self.flags.fetch_or(flag, Ordering::Relaxed) & flag == 0
-    }
-
-    /// Clears a flag.
-    pub(crate) fn clear_flag(&self, flag: u32) {
-        // ORDERING: Relaxed; see `flags`.
-        self.flags.fetch_and(!flag, Ordering::Relaxed);
     }
 
     /// Whom the frame belongs to, and where in its owner.

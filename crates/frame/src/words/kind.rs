@@ -17,7 +17,6 @@ use super::geometry::Order;
 /// | `Owned` | set | the [`UniqueFrame`](crate::UniqueFrame) that names it |
 /// | `Page`, `Leaf`, `Anon`, `Table`, `Held` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
 /// | `Raw` | clear, but for moments | as `Page`; besides, its owner makes it `Held`, by compare-and-swap and with a reference of its own in hand |
-/// | `Leaked` | set | nobody, ever |
 ///
 /// I1: what the word of a frame says that is not the first of its block means nothing. It is `Tail`, or
 /// `Raw` of order 0 where a range was freed by the block: writing every tail would cost a store a frame.
@@ -43,12 +42,10 @@ pub enum FrameKind {
     Raw = 6,
     /// Given up by its owner while others held references; the last of them frees it.
     Held = 7,
-    /// Taken out of use: its memory is bad.
-    Leaked = 8,
     /// Holds a page of memory spaces.
-    Anon = 9,
+    Anon = 8,
     /// Holds entries of memory spaces' page tables.
-    Table = 10,
+    Table = 9,
 }
 
 impl FrameKind {
@@ -70,9 +67,8 @@ impl FrameKind {
             5 => Self::Leaf,
             6 => Self::Raw,
             7 => Self::Held,
-            8 => Self::Leaked,
-            9 => Self::Anon,
-            10 => Self::Table,
+            8 => Self::Anon,
+            9 => Self::Table,
             _ => Self::Tail,
         }
     }
@@ -99,10 +95,8 @@ mod tests {
 
     #[test]
     fn every_kind_and_order_survives_packing() {
-        use FrameKind::{Anon, Free, Front, Held, Leaf, Leaked, Owned, Page, Raw, Table, Tail};
-        for kind in [
-            Tail, Free, Front, Owned, Page, Leaf, Raw, Held, Leaked, Anon, Table,
-        ] {
+        use FrameKind::{Anon, Free, Front, Held, Leaf, Owned, Page, Raw, Table, Tail};
+        for kind in [Tail, Free, Front, Owned, Page, Leaf, Raw, Held, Anon, Table] {
             for order in 0..=Order::MAX.get() {
                 let order = Order::new(order).expect("a legal order");
                 assert_eq!(unpack(pack(kind, order)), (kind, order));

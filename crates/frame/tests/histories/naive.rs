@@ -1,9 +1,8 @@
 //! The naive allocator: what each frame is, one by one. It has no lists, and knows nothing of buddies.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
-use pagewell_frame::{FrameNr, Misuse, Order, Place, Poisoned, Reserve};
+use pagewell_frame::{FrameNr, Misuse, Order, Place, Reserve};
 
 /// Whose a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,6 @@ pub(crate) struct Block {
 #[derive(Clone, Copy, Debug)]
 enum Frame {
     Free,
-    Leaked,
     Head(Block),
     Tail,
 }
@@ -42,7 +40,6 @@ pub(crate) struct Naive {
     /// How many frames of each node are kept for those who use the reserve.
     kept: Vec<usize>,
     frames: Vec<Frame>,
-    poisoned: BTreeSet<usize>,
 }
 
 impl Naive {
@@ -60,7 +57,6 @@ impl Naive {
             kept: parts.map(|part| (min * part).div_ceil(nr_frames)).collect(),
             borders,
             frames: vec![Frame::Free; nr_frames],
-            poisoned: BTreeSet::new(),
         }
     }
 
@@ -86,12 +82,10 @@ impl Naive {
         frames.filter(|frame| is_counted(frame)).count()
     }
 
-    /// How many frames are allocated, leaked, and free.
-    pub(crate) fn accounts(&self) -> (usize, usize, usize) {
-        let all = 0..self.frames.len();
-        let free = self.count(all.clone(), |frame| matches!(frame, Frame::Free));
-        let leaked = self.count(all, |frame| matches!(frame, Frame::Leaked));
-        (self.frames.len() - free - leaked, leaked, free)
+    /// How many frames are allocated, and free.
+    pub(crate) fn accounts(&self) -> (usize, usize) {
+        let free = self.count(0..self.frames.len(), |frame| matches!(frame, Frame::Free));
+        (self.frames.len() - free, free)
     }
 
     fn nr_free_in(&self, node: usize) -> usize {
@@ -155,7 +149,7 @@ impl Naive {
     pub(crate) fn block(&self, first: usize) -> Option<Block> {
         match self.frames.get(first)? {
             Frame::Head(block) => Some(*block),
-            Frame::Free | Frame::Leaked | Frame::Tail => None,
+            Frame::Free | Frame::Tail => None,
         }
     }
 
@@ -188,7 +182,7 @@ impl Naive {
         }
     }
 
-    /// Makes one block, a handle's, of frames that a handle had; those that are poisoned stay in it.
+    /// Makes one block, a handle's, of frames that a handle had.
     pub(crate) fn join(&mut self, first: FrameNr, order: Order) {
         let first = first.index();
         self.frames[first..first + order.frames() as usize].fill(Frame::Free);
@@ -212,7 +206,7 @@ impl Naive {
         }));
     }
 
-    /// Frees a block, whoever holds it; what is poisoned is leaked.
+    /// Frees a block, whoever holds it.
     pub(crate) fn free_block(&mut self, first: FrameNr) {
         if let Some(block) = self.block(first.index()) {
             self.free_frames(first.index()..first.index() + block.order.frames() as usize);
@@ -220,20 +214,14 @@ impl Naive {
     }
 
     pub(crate) fn free_frames(&mut self, frames: Range<usize>) {
-        for at in frames {
-            self.frames[at] = if self.poisoned.contains(&at) {
-                Frame::Leaked
-            } else {
-                Frame::Free
-            };
-        }
+        self.frames[frames].fill(Frame::Free);
     }
 
     /// What is wrong with giving up a block of `order` at `first`, if anything.
     fn misuse(&self, first: usize, order: Order) -> Option<Misuse> {
         match self.frames.get(first) {
             None => Some(Misuse::OutsidePool),
-            Some(Frame::Free | Frame::Leaked) => Some(Misuse::NotAllocated),
+            Some(Frame::Free) => Some(Misuse::NotAllocated),
             Some(Frame::Tail) => Some(Misuse::Tail),
             Some(Frame::Head(block)) => match block.owner {
                 Owner::Handle => Some(Misuse::OwnedByHandle),
@@ -329,19 +317,5 @@ impl Naive {
             self.free_block(frame);
         }
         is_last
-    }
-
-    pub(crate) fn poison(&mut self, frame: usize) -> Poisoned {
-        if frame >= self.frames.len() {
-            return Poisoned::NoSuchFrame;
-        }
-        if !self.poisoned.insert(frame) {
-            return Poisoned::Already;
-        }
-        if self.is_free(frame) {
-            self.frames[frame] = Frame::Leaked;
-            return Poisoned::Leaked;
-        }
-        Poisoned::WhenFreed
     }
 }

@@ -81,7 +81,6 @@ pub(crate) enum Step {
     Get(usize),
     Put(usize),
     Unique(usize),
-    Poison(usize),
     Drain,
     /// Takes what is free in a block, and joins it or gives it back.
     Gather(usize, u8, bool),
@@ -146,7 +145,6 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => which().prop_map(Step::Get),
         4 => which().prop_map(Step::Put),
         1 => which().prop_map(Step::Unique),
-        2 => which().prop_map(Step::Poison),
         1 => Just(Step::Drain),
         2 => (which(), orders(), any::<bool>())
             .prop_map(|(first, k, is_joined)| Step::Gather(first, k, is_joined)),

@@ -110,40 +110,25 @@ pub(crate) fn assert_locked<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
     assert!(matches!(pool.try_get(frame), TryGetFrame::Locked));
 }
 
-/// Checks that the pool is in order, and how many of its frames are allocated and leaked.
+/// Checks that the pool is in order, and how many of its frames are allocated.
 #[track_caller]
-pub(crate) fn assert_accounts<S: RefScheme>(
-    pool: &FramePool<S>,
-    nr_allocated: usize,
-    nr_leaked: usize,
-) {
+pub(crate) fn assert_accounts<S: RefScheme>(pool: &FramePool<S>, nr_allocated: usize) {
     pool.verify().unwrap();
     let stats = pool.stats();
     assert_eq!(
-        (stats.nr_allocated, stats.nr_leaked, stats.nr_available()),
-        (
-            nr_allocated,
-            nr_leaked,
-            pool.nr_frames() - nr_allocated - nr_leaked
-        ),
-        "allocated, leaked, available"
+        (stats.nr_allocated, stats.nr_available()),
+        (nr_allocated, pool.nr_frames() - nr_allocated),
+        "allocated, available"
     );
 }
 
 /// Checks that everything is free, and merged as far as it can be.
 #[track_caller]
 pub(crate) fn assert_all_free<S: RefScheme>(pool: &FramePool<S>) {
-    assert_free_but_leaked(pool, &[]);
-}
-
-/// Checks that everything is free but these frames, which are leaked, and merged as far as it can be.
-#[track_caller]
-pub(crate) fn assert_free_but_leaked<S: RefScheme>(pool: &FramePool<S>, leaked: &[usize]) {
-    assert_accounts(pool, 0, leaked.len());
+    assert_accounts(pool, 0);
     pool.drain_front_caches();
     pool.verify().unwrap();
-    let is_free = |nr: usize| !leaked.contains(&nr);
-    assert_eq!(nr_free_blocks(pool), maximal_blocks(pool, is_free));
+    assert_eq!(nr_free_blocks(pool), maximal_blocks(pool, |_| true));
 }
 
 /// How many free blocks of each order are on the lists.

@@ -167,8 +167,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             | FrameKind::Anon
             | FrameKind::Table
             | FrameKind::Raw
-            | FrameKind::Held
-            | FrameKind::Leaked => Content::Other,
+            | FrameKind::Held => Content::Other,
         }
     }
 

@@ -11,7 +11,7 @@
 //! | `records` | the metadata record of a frame |
 //! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, counting |
 //! | `announce` | references that are announced instead of counted: marks, slots of the threads, looks |
-//! | `alloc` | allocating blocks, by node and watermark; making room for a block out of its parts |
+//! | `alloc` | allocating blocks, by node; making room for a block out of its parts |
 //! | `raw` | blocks owned by number, and contiguous ranges freed by the block |
 //! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: the handles of frames |
 //!
@@ -41,10 +41,10 @@ mod raw;
 mod records;
 mod words;
 
-pub use alloc::{AllocError, AllocRequest, LowMemory, Place, Reserve};
+pub use alloc::{AllocError, AllocRequest, Place};
 pub use count::refcount;
 pub use lists::{FreeBlocks, PoolStats};
-pub use memory::{HugePages, Nodes, PoolConfig, PoolError, Watermarks, numa};
+pub use memory::{HugePages, Nodes, PoolConfig, PoolError, numa};
 pub use pool::{
     FramePool, FrameRange, FrameRef, FrameView, HasPool, Hold, OwnedHold, PoolOwner, TryGetFrame,
     UniqueFrame,

@@ -1,4 +1,4 @@
-//! Allocation, for both reference schemes: in bulk, by node and watermark, and through the front caches of
+//! Allocation, for both reference schemes: in bulk, by node, and through the front caches of
 //! threads that come and go.
 
 #![cfg(not(loom))]
@@ -6,18 +6,14 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::Barrier;
 use std::thread;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{
-    AllocError, AllocRequest, FramePool, LowMemory, Order, Place, PoolConfig, PoolError, Reserve,
-    UniqueFrame, Watermarks,
-};
+use pagewell_frame::{AllocError, AllocRequest, FramePool, Order, Place, UniqueFrame};
 use support::{
-    STRATEGIES, assert_accounts, assert_all_free, config, for_both_schemes, frame, order, pool,
-    pool_in, pool_with_front_caches, split_block, take_all,
+    STRATEGIES, assert_accounts, assert_all_free, for_both_schemes, frame, order, pool, pool_in,
+    pool_with_front_caches, split_block, take_all,
 };
 
 for_both_schemes! {
@@ -26,19 +22,10 @@ for_both_schemes! {
     bulk_gives_frames_side_by_side
     bulk_takes_small_blocks_before_it_splits_large_ones
     bulk_takes_what_is_at_hand_of_other_threads
-    bulk_keeps_the_reserve
     a_block_is_in_the_only_node_that_was_allowed
     a_preferred_node_is_used_first_and_then_the_next_ones
     a_node_that_is_not_there_is_an_error
     an_order_that_no_node_has_is_an_error
-    the_reserve_is_for_those_that_ask_for_it
-    the_reserve_of_each_node_is_its_share
-    nodes_that_run_low_are_used_after_the_others
-    low_memory_is_told_once_until_much_is_free_again
-    low_memory_is_told_of_the_right_node
-    low_memory_is_told_to_one_only
-    a_listener_may_use_the_pool
-    impossible_watermarks_are_refused
     threads_that_come_and_go_leave_nothing_behind
     what_an_idle_thread_has_at_hand_is_found_by_one_that_needs_it
     blocks_freed_by_another_thread_are_as_good_as_own_ones
@@ -52,31 +39,12 @@ fn by_place(order: Order, place: Place) -> AllocRequest {
     }
 }
 
-fn with_reserve(order: Order, reserve: Reserve) -> AllocRequest {
-    AllocRequest {
-        reserve,
-        ..by_place(order, Place::Prefer(0))
-    }
-}
-
 /// All blocks that such a request can have.
 fn take_all_by<'p, S: RefScheme>(
     pool: &'p FramePool<S>,
     request: &AllocRequest,
 ) -> Vec<UniqueFrame<'p, S>> {
     std::iter::from_fn(|| pool.alloc_by(request).ok()).collect()
-}
-
-fn pool_with_watermarks<S: RefScheme>(
-    nr_frames: usize,
-    nr_nodes: usize,
-    watermarks: Watermarks,
-) -> FramePool<S> {
-    FramePool::new(&PoolConfig {
-        watermarks,
-        ..config(nr_frames, nr_nodes)
-    })
-    .expect("a small pool")
 }
 
 fn numbers<S: RefScheme>(blocks: &[UniqueFrame<'_, S>]) -> Vec<usize> {
@@ -137,20 +105,6 @@ fn bulk_takes_what_is_at_hand_of_other_threads<S: RefScheme>() {
     );
 }
 
-fn bulk_keeps_the_reserve<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 64,
-        low: 128,
-        high: 256,
-    };
-    let pool = pool_with_watermarks::<S>(512, 2, watermarks);
-    let mut frames = Vec::new();
-    assert_eq!(pool.alloc_bulk(512, &mut frames), 512 - 64);
-    assert_accounts(&pool, 512 - 64);
-    drop(frames);
-    assert_all_free(&pool);
-}
-
 fn a_block_is_in_the_only_node_that_was_allowed<S: RefScheme>() {
     let pool = pool_in::<S>(96, 3);
     for k in [0, 2, 4] {
@@ -195,205 +149,6 @@ fn an_order_that_no_node_has_is_an_error<S: RefScheme>() {
         assert_eq!(error, AllocError::Exhausted { order: order(6) });
         assert_eq!(error.to_string(), "no free block of order 6");
     }
-    assert_all_free(&pool);
-}
-
-fn the_reserve_is_for_those_that_ask_for_it<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 16,
-        low: 32,
-        high: 64,
-    };
-    let pool = pool_with_watermarks::<S>(128, 1, watermarks);
-    let most = take_all_by(&pool, &with_reserve(Order::ZERO, Reserve::Keep));
-    assert_eq!(most.len(), 128 - 16);
-    assert!(pool.alloc(Order::ZERO).is_none());
-    assert_eq!(pool.alloc_bulk(1, &mut Vec::new()), 0);
-    // A block that would go below the mark, though there is one.
-    assert!(pool.alloc(order(4)).is_none());
-    let last = take_all_by(&pool, &with_reserve(Order::ZERO, Reserve::Use));
-    assert_eq!(last.len(), 16);
-    pool.verify().unwrap();
-    // Not to the front cache of this thread: what is there is as good as allocated.
-    pool.free_to_nodes(last);
-    assert!(pool.alloc(Order::ZERO).is_none());
-    drop(most);
-    assert!(pool.alloc(Order::ZERO).is_some());
-    assert_all_free(&pool);
-}
-
-fn the_reserve_of_each_node_is_its_share<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 30,
-        low: 30,
-        high: 30,
-    };
-    let pool = pool_with_watermarks::<S>(96, 3, watermarks);
-    for node in 0..3 {
-        let keep = by_place(Order::ZERO, Place::Only(node));
-        let kept = take_all_by(&pool, &keep);
-        assert_eq!(kept.len(), 32 - 10, "node {node}");
-        let all = AllocRequest {
-            reserve: Reserve::Use,
-            ..keep
-        };
-        assert_eq!(take_all_by(&pool, &all).len(), 10);
-    }
-    assert_all_free(&pool);
-}
-
-fn nodes_that_run_low_are_used_after_the_others<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 16,
-        low: 32,
-        high: 32,
-    };
-    // Of each node 16 frames are above low, 8 more above min.
-    let pool = pool_with_watermarks::<S>(64, 2, watermarks);
-    let blocks = take_all_by(&pool, &with_reserve(order(2), Reserve::Use));
-    let nodes: Vec<usize> = numbers(&blocks).iter().map(|nr| nr / 32).collect();
-    let expected = [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1];
-    assert_eq!(nodes, expected);
-}
-
-/// Counts how often it is told of each node.
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<usize>>>);
-
-impl Told {
-    fn nodes(&self) -> Vec<usize> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl LowMemory for Told {
-    fn low(&self, node: usize) {
-        self.0.lock().unwrap().push(node);
-    }
-}
-
-fn low_memory_is_told_once_until_much_is_free_again<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 0,
-        low: 32,
-        high: 64,
-    };
-    let pool = pool_with_watermarks::<S>(128, 1, watermarks);
-    let told = Told::default();
-    assert!(pool.set_low_memory(Box::new(told.clone())).is_ok());
-    let take = |nr| -> Vec<_> {
-        let request = with_reserve(Order::ZERO, Reserve::Use);
-        (0..nr).map(|_| pool.alloc_by(&request).unwrap()).collect()
-    };
-    let mut taken = take(96);
-    assert!(told.nodes().is_empty(), "as many as low are free");
-    taken.extend(take(1));
-    assert_eq!(told.nodes(), [0]);
-    taken.extend(take(31));
-    assert!(pool.alloc(Order::ZERO).is_none());
-    assert_eq!(told.nodes(), [0], "once is enough");
-    // Not as many as high.
-    pool.free_to_nodes(taken.drain(..63).collect());
-    let more = take(60);
-    assert_eq!(told.nodes(), [0]);
-    pool.free_to_nodes(more);
-    pool.free_to_nodes(taken.drain(..1).collect());
-    let more = take(32);
-    assert_eq!(told.nodes(), [0]);
-    taken.extend(take(1));
-    assert_eq!(
-        told.nodes(),
-        [0, 0],
-        "once more, since as many as high were free"
-    );
-    drop((more, taken));
-    assert_all_free(&pool);
-}
-
-fn low_memory_is_told_of_the_right_node<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 0,
-        low: 48,
-        high: 48,
-    };
-    let pool = pool_with_watermarks::<S>(96, 3, watermarks);
-    let told = Told::default();
-    assert!(pool.set_low_memory(Box::new(told.clone())).is_ok());
-    let mut all = Vec::new();
-    for node in [2, 0, 1] {
-        all.extend(take_all_by(&pool, &by_place(order(1), Place::Only(node))));
-    }
-    assert_eq!(told.nodes(), [2, 0, 1]);
-}
-
-fn low_memory_is_told_to_one_only<S: RefScheme>() {
-    let pool = pool::<S>(64);
-    assert!(pool.set_low_memory(Box::new(Told::default())).is_ok());
-    assert!(pool.set_low_memory(Box::new(Told::default())).is_err());
-}
-
-/// Uses the pool of which it is told.
-struct Nosy<S: RefScheme>(Arc<Mutex<Option<Arc<FramePool<S>>>>>, Arc<AtomicUsize>);
-
-impl<S: RefScheme> LowMemory for Nosy<S> {
-    fn low(&self, _: usize) {
-        let pool = self.0.lock().unwrap().take();
-        if let Some(pool) = pool {
-            drop(pool.alloc_by(&with_reserve(Order::ZERO, Reserve::Use)));
-            pool.drain_front_caches();
-            self.1.store(pool.stats().nr_available(), Ordering::Relaxed);
-        }
-    }
-}
-
-fn a_listener_may_use_the_pool<S: RefScheme>() {
-    let watermarks = Watermarks {
-        min: 8,
-        low: 256,
-        high: 512,
-    };
-    let pool = Arc::new(pool_with_watermarks::<S>(512, 2, watermarks));
-    let (slot, seen) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
-    let nosy = Nosy(Arc::clone(&slot), Arc::clone(&seen));
-    assert!(pool.set_low_memory(Box::new(nosy)).is_ok());
-    *slot.lock().unwrap() = Some(Arc::clone(&pool));
-    let taken = take_all(&pool, order(1));
-    assert!(seen.load(Ordering::Relaxed) > 0);
-    drop(taken);
-    assert_all_free(&pool);
-}
-
-fn impossible_watermarks_are_refused<S: RefScheme>() {
-    for (min, low, high) in [
-        (2, 1, 3),
-        (1, 3, 2),
-        (0, 0, 65),
-        (65, 65, 65),
-        (0, 0, usize::MAX),
-    ] {
-        let watermarks = Watermarks { min, low, high };
-        let config = PoolConfig {
-            watermarks,
-            ..config(64, 1)
-        };
-        let error = FramePool::<S>::new(&config).unwrap_err();
-        let is_told = matches!(&error, PoolError::Watermarks { watermarks: told, nr_frames: 64 }
-            if *told == watermarks);
-        assert!(is_told, "{error}");
-        let text = format!("watermarks min {min}, low {low}, high {high} of a pool of 64 frames");
-        assert!(error.to_string().starts_with(&text), "{error}");
-    }
-    let all = Watermarks {
-        min: 64,
-        low: 64,
-        high: 64,
-    };
-    let pool = pool_with_watermarks::<S>(64, 1, all);
-    assert!(
-        pool.alloc(Order::ZERO).is_none(),
-        "all of it is the reserve"
-    );
-    assert!(pool.alloc_by(&with_reserve(order(6), Reserve::Use)).is_ok());
     assert_all_free(&pool);
 }
 

@@ -66,7 +66,6 @@ fn pool_in<S: RefScheme>(nr_frames: usize, nr_nodes: usize) -> FramePool<S> {
         nr_frames,
         huge_pages: HugePages::Never,
         nodes: Nodes::Unbound(nr_nodes),
-        ..PoolConfig::new(nr_frames)
     })
     .expect("a small pool")
 }
@@ -726,7 +725,6 @@ fn pools_of_impossible_sizes_are_refused() {
             nr_frames,
             huge_pages: HugePages::System,
             nodes,
-            ..PoolConfig::new(nr_frames)
         })
     };
     for nr_frames in [0, MAX_FRAMES + 1, usize::MAX] {

@@ -99,8 +99,8 @@ pub mod frame {
     pub use pagewell_frame::{
         AllocError, AllocRequest, FRAME_BYTES, FrameKind, FrameMeta, FrameNr, FramePool,
         FrameRange, FrameRef, FrameView, FreeBlocks, FreeError, FreeRange, Freed, Hold, HugePages,
-        LowMemory, MAX_FRAMES, Misuse, Nodes, Order, Place, PoolConfig, PoolError, PoolStats,
-        Reserve, TryGetFrame, UniqueFrame, Watermarks,
+        MAX_FRAMES, Misuse, Nodes, Order, Place, PoolConfig, PoolError, PoolStats, TryGetFrame,
+        UniqueFrame,
     };
 }
 

@@ -98,7 +98,7 @@ fn large_page_on_a_node_of_scattered_pages(policy: Policy) -> (bool, usize) {
     let area = space.map(1024 * PAGE, policy).unwrap();
     let mut written = Vec::new();
     for addr in area.step_by(PAGE as usize) {
-        // What is left of node 0 is a few frames: the watermark, and those for tables.
+        // What is left of node 0 is a few frames, those for tables.
         if spaces.pool().stats().nr_available() < 1024 + 64 {
             break;
         }

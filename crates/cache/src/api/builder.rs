@@ -212,7 +212,6 @@ impl<S: RefScheme> Builder<S> {
             nr_frames: nr_frames as usize,
             huge_pages: self.huge_pages,
             nodes: self.nodes,
-            ..PoolConfig::new(nr_frames as usize)
         })
         .map_err(|error| {
             let kind = match error {

@@ -1,7 +1,7 @@
 //! Allocating: a free block, or one that reclaim finds.
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{AllocRequest, Order, Place, Reserve, UniqueFrame};
+use pagewell_frame::{AllocRequest, Order, Place, UniqueFrame};
 
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
@@ -71,7 +71,6 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         let request = AllocRequest {
             order,
             place: Place::Only(node),
-            reserve: Reserve::Keep,
         };
         self.0.pool().alloc_by(&request).ok()
     }

@@ -1,35 +1,27 @@
 //! Allocating blocks: from this thread's front cache, then from the preferred node, then from others, and
 //! at last from the front caches of all threads.
-//!
-//! Watermarks. A node that has fewer than its `low` frames on its lists, or would have, is used after the
-//! others. Below `min` only requests for the reserve use it. Front caches are not counted: their blocks
-//! count as allocated until they are needed.
 
 use pagewell_sync::lock;
-use pagewell_sync::shard::Padded;
 
 use super::error::AllocError;
-use super::low::{LowMemory, LowNodes};
-use super::request::{AllocRequest, Mark, Place, Reserve, room};
+use super::request::{AllocRequest, Place};
 use crate::count::RefScheme;
 use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// The allocator of a pool: takes blocks off the free lists, and has somebody told when few are left.
+/// The allocator of a pool: takes blocks off the free lists.
 ///
 /// A block that it gives is of kind `Owned`, has the lock bit, and is the caller's alone.
 #[repr(C)] // The lists first: their address is the pool's, for which the drop of a handle has nothing to add.
 pub(crate) struct Allocator<S: RefScheme> {
     pub(crate) lists: FreeLists<S>,
-    low: Padded<LowNodes>,
 }
 
 impl<S: RefScheme> Allocator<S> {
     /// The allocator of what is on `lists`.
     pub(crate) fn new(lists: FreeLists<S>) -> Self {
-        let low = Padded(LowNodes::new());
-        Self { lists, low }
+        Self { lists }
     }
 
     /// Allocates a block of `order` that this thread has at hand, if there is one: else it is to be had by
@@ -81,17 +73,16 @@ impl<S: RefScheme> Allocator<S> {
             .or_else(|| self.alloc_from_nodes(request))
     }
 
-    /// What was found belongs to the caller now; if little is left, who wants to know is told.
+    /// What was found belongs to the caller now.
     fn adopt_found(&self, found: Option<FrameNr>, order: Order) -> Option<FrameNr> {
         if let Some(frame) = found {
             self.lists.adopt(frame, order);
         }
-        self.low.tell();
         found
     }
 
     /// Allocates up to `nr` single frames, and appends a handle of each, as `hold` makes it, to `handles`. Returns how many
-    /// those are; fewer only when the pool has no more above its `min` watermark.
+    /// those are; fewer only when the pool has no more.
     pub(crate) fn alloc_bulk<H>(
         &self,
         nr: usize,
@@ -120,20 +111,15 @@ impl<S: RefScheme> Allocator<S> {
             if is_drained && (handles.len() - start == wanted || self.lists.drain() == 0) {
                 break;
             }
-            for mark in [Mark::Low, Mark::Min] {
-                for &node in &*self.lists.nodes[self.home_node()].fallback {
-                    let left = wanted - (handles.len() - start);
-                    if left == 0 {
-                        break;
-                    }
-                    let mut buddy = lock(&self.lists.nodes[node].buddy);
-                    let nr = left.min(room(&buddy, mark));
-                    buddy.alloc_bulk(&self.lists.table, nr, |frame| handles.push(adopt(frame)));
-                    self.low.note(node, &mut buddy);
+            for &node in &*self.lists.nodes[self.home_node()].fallback {
+                let left = wanted - (handles.len() - start);
+                if left == 0 {
+                    break;
                 }
+                let mut buddy = lock(&self.lists.nodes[node].buddy);
+                buddy.alloc_bulk(&self.lists.table, left, |frame| handles.push(adopt(frame)));
             }
         }
-        self.low.tell();
         handles.len() - start
     }
 
@@ -153,30 +139,11 @@ impl<S: RefScheme> Allocator<S> {
         // Not under a lock.
         handles.reserve(wanted);
         let mut buddy = lock(&of_node.buddy);
-        for mark in [Mark::Low, Mark::Min] {
-            let left = wanted - (handles.len() - start);
-            let nr = left.min(room(&buddy, mark));
-            buddy.alloc_bulk(&self.lists.table, nr, |frame| {
-                self.lists.adopt(frame, Order::ZERO);
-                handles.push(hold(frame));
-            });
-        }
-        self.low.note(node, &mut buddy);
-        drop(buddy);
-        self.low.tell();
+        buddy.alloc_bulk(&self.lists.table, wanted, |frame| {
+            self.lists.adopt(frame, Order::ZERO);
+            handles.push(hold(frame));
+        });
         handles.len() - start
-    }
-
-    /// Registers whoever is told when few frames are left.
-    ///
-    /// # Errors
-    ///
-    /// The argument, when somebody is registered already.
-    pub(crate) fn set_low_memory(
-        &self,
-        low_memory: Box<dyn LowMemory>,
-    ) -> Result<(), Box<dyn LowMemory>> {
-        self.low.register(low_memory)
     }
 
     fn alloc_from_front(&self, request: &AllocRequest) -> Option<FrameNr> {
@@ -189,8 +156,7 @@ impl<S: RefScheme> Allocator<S> {
             .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
     }
 
-    /// Takes a block from this thread's node, and half a stack for next time. None if that would take the
-    /// node below its low watermark: then each block is looked for by itself.
+    /// Takes a block from this thread's node, and half a stack for next time.
     fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
         let order = class.order();
         let home = self.home_node();
@@ -223,7 +189,6 @@ impl<S: RefScheme> Allocator<S> {
             self.take_blocks(&mut buddy, wanted, order, &mut keep);
         }
         let nr_pushed = nr_taken.max(1) - 1;
-        self.low.note(front.home, &mut buddy);
         if nr_pushed > 0 {
             self.lists.note_cached();
         }
@@ -232,8 +197,7 @@ impl<S: RefScheme> Allocator<S> {
         first
     }
 
-    /// Takes up to `nr` single frames from a node, not going below its low watermark: what others have freed lately, as it
-    /// is; then the smallest blocks.
+    /// Takes up to `nr` single frames from a node: what others have freed lately, as it is; then the smallest blocks.
     fn take_frames(&self, buddy: &mut Buddy, nr: usize, keep: &mut impl FnMut(FrameNr)) {
         let mut left = nr;
         while left > 0
@@ -242,11 +206,10 @@ impl<S: RefScheme> Allocator<S> {
             keep(frame);
             left -= 1;
         }
-        let room = room(buddy, Mark::Low);
-        buddy.alloc_bulk(&self.lists.table, left.min(room), keep);
+        buddy.alloc_bulk(&self.lists.table, left, keep);
     }
 
-    /// Takes a block of `order` from a node, and up to `nr` in all, not going below its low watermark.
+    /// Takes a block of `order` from a node, and up to `nr` in all.
     fn take_blocks(
         &self,
         buddy: &mut Buddy,
@@ -254,7 +217,6 @@ impl<S: RefScheme> Allocator<S> {
         order: Order,
         keep: &mut impl FnMut(FrameNr),
     ) {
-        let nr = nr.min(room(buddy, Mark::Low) >> order.get());
         for at in 0..nr {
             // To split large blocks for later would be a waste of them.
             let frame = match at {
@@ -274,20 +236,9 @@ impl<S: RefScheme> Allocator<S> {
             Place::Prefer(node) => &*self.lists.nodes[node].fallback,
             Place::Only(node) => &self.lists.nodes[node].fallback[..1],
         };
-        let marks = match request.reserve {
-            Reserve::Keep => &[Mark::Low, Mark::Min][..],
-            Reserve::Use => &[Mark::Low, Mark::Min, Mark::Zero],
-        };
-        marks.iter().find_map(|mark| {
-            fallback.iter().find_map(|&node| {
-                let mut buddy = lock(&self.lists.nodes[node].buddy);
-                let has_room = room(&buddy, *mark) >= request.order.frames() as usize;
-                let frame = has_room
-                    .then(|| buddy.alloc(&self.lists.table, request.order))
-                    .flatten();
-                self.low.note(node, &mut buddy);
-                frame
-            })
+        fallback.iter().find_map(|&node| {
+            let mut buddy = lock(&self.lists.nodes[node].buddy);
+            buddy.alloc(&self.lists.table, request.order)
         })
     }
 

@@ -15,7 +15,7 @@ pub enum AllocError {
         /// How many the pool has.
         nr_nodes: usize,
     },
-    /// No node that may be used has a block of this order free, or none that is above its watermark.
+    /// No node that may be used has a block of this order free.
     Exhausted {
         /// The order asked for.
         order: Order,

@@ -16,7 +16,6 @@ use pagewell_sync::atomic::Ordering;
 
 use super::depot::Depot;
 use crate::count::RefScheme;
-use crate::memory::Watermarks;
 use crate::records::{self, MetaTable, NIL};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
@@ -31,25 +30,15 @@ pub(crate) struct Buddy {
     nr_free: usize,
     /// Frames that are in no list: free, and not merged.
     pub(crate) depot: Depot,
-    watermarks: Watermarks,
-    /// Whether fewer frames than the low watermark were free, and not as many as the high one since.
-    is_low: bool,
 }
 
 impl Buddy {
     /// An allocator of the frames `first..end`, all of them free.
-    pub(crate) fn new<S: RefScheme>(
-        table: &MetaTable<S>,
-        first: u32,
-        end: u32,
-        watermarks: Watermarks,
-    ) -> Self {
+    pub(crate) fn new<S: RefScheme>(table: &MetaTable<S>, first: u32, end: u32) -> Self {
         let mut buddy = Self {
             first,
             end,
             depot: Depot::new((end - first) as usize),
-            watermarks,
-            is_low: false,
             heads: [NIL; Order::COUNT],
             nr_blocks: [0; Order::COUNT],
             nr_free: (end - first) as usize,
@@ -60,20 +49,6 @@ impl Buddy {
             buddy.push(table, frame.get(), order);
         }
         buddy
-    }
-
-    /// The node's part of the pool's watermarks.
-    pub(crate) fn watermarks(&self) -> Watermarks {
-        self.watermarks
-    }
-
-    /// Whether the node has fallen below its low watermark since it was last above the high one, and this
-    /// was not asked since.
-    pub(crate) fn has_become_low(&mut self) -> bool {
-        if self.nr_free >= self.watermarks.low {
-            return false;
-        }
-        !std::mem::replace(&mut self.is_low, true)
     }
 
     /// How many free blocks there are of each order.
@@ -176,9 +151,6 @@ impl Buddy {
         order: Order,
     ) {
         self.nr_free += order.frames() as usize;
-        if self.nr_free >= self.watermarks.high {
-            self.is_low = false;
-        }
         let mut nr = frame.get();
         let mut order = order;
         while let Some(up) = order.up() {

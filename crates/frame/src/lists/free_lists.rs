@@ -19,7 +19,7 @@ use super::buddy::Buddy;
 use super::front::{Class, Front, FrontCaches, front_caches};
 use super::node::{Node, fallback_order};
 use crate::count::{LockBit, RefScheme};
-use crate::memory::{NodePlan, PoolError, Watermarks};
+use crate::memory::{NodePlan, PoolError};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};
 
@@ -55,7 +55,6 @@ impl<S: RefScheme> FreeLists<S> {
     pub(crate) fn new(
         nr_frames: usize,
         plans: Vec<NodePlan>,
-        watermarks: Watermarks,
         bind: impl Fn(&NodePlan) -> bool,
     ) -> Result<Self, PoolError> {
         let table = records::new_table(nr_frames)?;
@@ -69,12 +68,7 @@ impl<S: RefScheme> FreeLists<S> {
                 numa: plan.numa,
                 is_bound: bind(&plan),
                 fallback: fallback_order(number, &numa),
-                buddy: Mutex::new(Buddy::new(
-                    &table,
-                    first,
-                    end,
-                    watermarks.of_part(plan.frames.len(), nr_frames),
-                )),
+                buddy: Mutex::new(Buddy::new(&table, first, end)),
             });
         }
         let nr_cpus = nr_cpus();

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::error::PoolError;
 use super::numa;
-use super::watermarks::Watermarks;
 use crate::words::{MAX_FRAMES, MAX_NODES, Order};
 
 /// Whether the memory of a pool is to be made of huge pages.
@@ -46,8 +45,6 @@ pub struct PoolConfig {
     pub huge_pages: HugePages,
     /// Over which nodes it is spread. Default: [`Nodes::Machine`].
     pub nodes: Nodes,
-    /// How much of it is kept free. Default: nothing.
-    pub watermarks: Watermarks,
 }
 
 impl PoolConfig {
@@ -57,7 +54,6 @@ impl PoolConfig {
             nr_frames,
             huge_pages: HugePages::default(),
             nodes: Nodes::default(),
-            watermarks: Watermarks::default(),
         }
     }
 
@@ -70,13 +66,6 @@ impl PoolConfig {
         };
         if !(1..=MAX_FRAMES).contains(&self.nr_frames) || self.nr_frames < numa.len() {
             return Err(PoolError::FrameCount { nr: self.nr_frames });
-        }
-        let Watermarks { min, low, high } = self.watermarks;
-        if !(min <= low && low <= high && high <= self.nr_frames) {
-            return Err(PoolError::Watermarks {
-                watermarks: self.watermarks,
-                nr_frames: self.nr_frames,
-            });
         }
         if numa.len() == 1 {
             // With a single node there is nothing to choose, and so nothing to bind.

@@ -2,7 +2,6 @@
 
 use std::{fmt, io};
 
-use super::watermarks::Watermarks;
 use crate::words::{FRAME_BYTES, MAX_FRAMES, MAX_NODES};
 
 /// Why a pool could not be made.
@@ -18,13 +17,6 @@ pub enum PoolError {
     NodeCount {
         /// How many were asked for.
         nr: usize,
-    },
-    /// Watermarks that are not in ascending order, or above the size of the pool.
-    Watermarks {
-        /// What was asked for.
-        watermarks: Watermarks,
-        /// How many frames the pool was to have.
-        nr_frames: usize,
     },
     /// The system did not give the memory.
     Memory {
@@ -45,13 +37,6 @@ impl fmt::Display for PoolError {
             Self::NodeCount { nr } => {
                 write!(f, "{nr} memory nodes: must be 1 to {MAX_NODES}")
             }
-            Self::Watermarks {
-                watermarks: Watermarks { min, low, high },
-                nr_frames,
-            } => write!(
-                f,
-                "watermarks min {min}, low {low}, high {high} of a pool of {nr_frames} frames: each must be at least the one before, and none more than the pool"
-            ),
             Self::Memory { bytes, .. } => write!(f, "cannot reserve {bytes} bytes of memory"),
         }
     }
@@ -60,7 +45,7 @@ impl fmt::Display for PoolError {
 impl std::error::Error for PoolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::FrameCount { .. } | Self::NodeCount { .. } | Self::Watermarks { .. } => None,
+            Self::FrameCount { .. } | Self::NodeCount { .. } => None,
             Self::Memory { source, .. } => Some(source),
         }
     }

@@ -7,7 +7,7 @@ use crate::count::{RefScheme, TryGet};
 use crate::words::{FrameNr, Order};
 
 impl<S: RefScheme> FramePool<S> {
-    /// Allocates a block of `order`, or none when no node has one free above its `min` watermark.
+    /// Allocates a block of `order`, or none when no node has one free.
     ///
     /// Its bytes are whatever was in them last.
     #[inline]
@@ -46,7 +46,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Allocates up to `nr` single frames, and appends them to `frames`. Returns how many those are; fewer
-    /// only when the pool has no more above its `min` watermark.
+    /// only when the pool has no more.
     ///
     /// Cheaper than as many allocations, and the frames are next to each other where memory allows.
     pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {

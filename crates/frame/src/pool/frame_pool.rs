@@ -22,7 +22,7 @@ use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::is_apart;
 use pagewell_sync::shard::{Padded, nr_cpus};
 
-use crate::alloc::{Allocator, LowMemory};
+use crate::alloc::Allocator;
 use crate::announce::Announcements;
 use crate::count::{LockBit, RefScheme};
 use crate::lists::{FreeBlocks, FreeLists, PoolStats};
@@ -77,7 +77,7 @@ impl<S: RefScheme> FramePool<S> {
             })?;
         // A refusal is no error: containers often may not place memory, and a cache whose frames
         // are somewhere in the machine is a cache all the same.
-        let lists = FreeLists::new(nr_frames, plans, config.watermarks, |plan| {
+        let lists = FreeLists::new(nr_frames, plans, |plan| {
             let first = FrameNr::new(plan.frames.start);
             plan.numa
                 .is_some_and(|numa| memory.prefer(first, plan.frames.len(), numa).is_ok())
@@ -197,15 +197,6 @@ impl<S: RefScheme> FramePool<S> {
     /// A sentence that says what is wrong, and where.
     pub fn verify(&self) -> Result<(), String> {
         self.lists().verify()
-    }
-
-    /// Registers whoever frees memory when little is left: once, for as long as the pool lives.
-    ///
-    /// # Errors
-    ///
-    /// The argument, when somebody is registered already.
-    pub fn set_low_memory(&self, low_memory: Box<dyn LowMemory>) -> Result<(), Box<dyn LowMemory>> {
-        self.allocator.set_low_memory(low_memory)
     }
 
     /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be

@@ -49,7 +49,6 @@ fn pool(nr_frames: usize, nr_nodes: usize) -> FramePool {
         nr_frames,
         huge_pages: HugePages::System,
         nodes: Nodes::Unbound(nr_nodes),
-        ..PoolConfig::new(nr_frames)
     })
     .unwrap()
 }

@@ -15,7 +15,7 @@ use naive::{Naive, Outcome, Owner};
 use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
 use pagewell_frame::{
     AllocError, AllocRequest, FramePool, FrameRange, FrameRef, FreeError, FreeRange, Freed, Misuse,
-    Order, Place, Reserve, TryGetFrame, UniqueFrame, Watermarks,
+    Order, Place, TryGetFrame, UniqueFrame,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -49,19 +49,12 @@ fn histories_agree_with_a_naive_allocator<S: RefScheme>() {
 }
 
 fn run<S: RefScheme>(scene: Scene, steps: &[Step]) -> Checked {
-    let config = pagewell_frame::PoolConfig {
-        watermarks: Watermarks {
-            min: scene.min(),
-            low: scene.low(),
-            high: scene.nr_frames,
-        },
-        ..support::config(scene.nr_frames, scene.nr_nodes())
-    };
+    let config = support::config(scene.nr_frames, scene.nr_nodes());
     let pool = FramePool::<S>::new(&config).expect("a small pool");
     let fresh = nr_free_blocks(&pool);
     let mut history = History {
         pool: &pool,
-        naive: Naive::new(scene.nr_frames, scene.nr_nodes(), scene.min()),
+        naive: Naive::new(scene.nr_frames, scene.nr_nodes()),
         uniques: Vec::new(),
         ranges: Vec::new(),
         references: Vec::new(),
@@ -242,14 +235,8 @@ impl<S: RefScheme> History<'_, S> {
     }
 
     fn alloc(&mut self, request: &AllocRequest, with: With) -> Checked {
-        let AllocRequest {
-            order,
-            place,
-            reserve,
-            ..
-        } = *request;
-        let has = self.naive.has(order, place, reserve);
-        let nr_cached = self.pool.stats().nr_cached;
+        let AllocRequest { order, place } = *request;
+        let has = self.naive.has(order, place);
         let got = match with {
             With::Alloc => self
                 .pool
@@ -266,11 +253,7 @@ impl<S: RefScheme> History<'_, S> {
         }
         match got {
             Ok(block) => {
-                // What is in the caller's front cache is given out whatever the watermarks say.
-                let may_be_cached = place == Place::Anywhere
-                    && nr_cached >= order.frames() as usize
-                    && self.naive.has(order, place, Reserve::Use);
-                prop_assert!(has || may_be_cached, "{:?} is too much", block);
+                prop_assert!(has, "{:?} is too much", block);
                 prop_assert_eq!(block.order(), order);
                 prop_assert!(self.naive.alloc(block.frame(), order), "{:?}", block);
                 self.uniques.push(block);
@@ -284,12 +267,11 @@ impl<S: RefScheme> History<'_, S> {
     }
 
     fn alloc_bulk(&mut self, nr: usize) -> Checked {
-        let least = nr.min(self.naive.nr_above_min());
-        let most = nr.min(self.naive.accounts().1);
+        let (_, nr_free) = self.naive.accounts();
         let before = self.uniques.len();
         let got = self.pool.alloc_bulk(nr, &mut self.uniques);
         prop_assert_eq!(self.uniques.len() - before, got);
-        prop_assert!(got >= least && got <= most, "{}..={}: {}", least, most, got);
+        prop_assert_eq!(got, nr.min(nr_free));
         for block in &self.uniques[before..] {
             prop_assert_eq!(block.order(), Order::ZERO);
             prop_assert!(self.naive.alloc(block.frame(), Order::ZERO), "{:?}", block);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pagewell_frame::{FrameNr, Misuse, Order, Place, Reserve};
+use pagewell_frame::{FrameNr, Misuse, Order, Place};
 
 /// Whose a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +37,11 @@ pub(crate) type Outcome<T> = Result<T, (Misuse, usize)>;
 pub(crate) struct Naive {
     /// Where each node begins, and where the last one ends.
     borders: Vec<usize>,
-    /// How many frames of each node are kept for those who use the reserve.
-    kept: Vec<usize>,
     frames: Vec<Frame>,
 }
 
 impl Naive {
-    pub(crate) fn new(nr_frames: usize, nr_nodes: usize, min: usize) -> Self {
+    pub(crate) fn new(nr_frames: usize, nr_nodes: usize) -> Self {
         let mut borders: Vec<usize> = (0..=nr_nodes).map(|i| nr_frames * i / nr_nodes).collect();
         let smallest = borders.windows(2).map(|node| node[1] - node[0]).min();
         // Borders of large nodes are aligned to blocks of which a node has 64 or more.
@@ -52,9 +50,7 @@ impl Naive {
         for border in &mut borders[..nr_nodes] {
             *border -= *border % unit.unwrap_or(1);
         }
-        let parts = borders.windows(2).map(|node| node[1] - node[0]);
         Self {
-            kept: parts.map(|part| (min * part).div_ceil(nr_frames)).collect(),
             borders,
             frames: vec![Frame::Free; nr_frames],
         }
@@ -88,18 +84,6 @@ impl Naive {
         (self.frames.len() - free, free)
     }
 
-    fn nr_free_in(&self, node: usize) -> usize {
-        self.count(self.node(node), |frame| matches!(frame, Frame::Free))
-    }
-
-    /// How many frames can be had without the reserve.
-    pub(crate) fn nr_above_min(&self) -> usize {
-        let nodes = 0..self.nr_nodes();
-        nodes
-            .map(|node| self.nr_free_in(node).saturating_sub(self.kept[node]))
-            .sum()
-    }
-
     /// Whether there can be a block of `order` at `first`: aligned, and all of it in one node.
     pub(crate) fn may_be_block(&self, first: usize, order: Order) -> bool {
         let len = order.frames() as usize;
@@ -110,17 +94,12 @@ impl Naive {
     }
 
     /// Whether there is a free block of `order` that such a request may have.
-    pub(crate) fn has(&self, order: Order, place: Place, reserve: Reserve) -> bool {
+    pub(crate) fn has(&self, order: Order, place: Place) -> bool {
         let len = order.frames() as usize;
         (0..self.nr_nodes()).any(|node| {
-            let kept = match reserve {
-                Reserve::Keep => self.kept[node],
-                Reserve::Use => 0,
-            };
             let is_allowed = place == Place::Only(node) || !matches!(place, Place::Only(_));
             let frames = self.node(node);
             is_allowed
-                && self.nr_free_in(node) >= len + kept
                 && (frames.start.next_multiple_of(len)..frames.end)
                     .step_by(len)
                     .any(|first| {

@@ -1,7 +1,7 @@
 //! What can happen in a history, and how it is drawn. Numbers that name something are taken modulo how
 //! many there are of it when the step comes, so that a history stays one when steps are left out.
 
-use pagewell_frame::{AllocRequest, FreeRange, Order, Place, Reserve};
+use pagewell_frame::{AllocRequest, FreeRange, Order, Place};
 use proptest::prelude::*;
 
 use crate::support::{STRATEGIES, order};
@@ -11,21 +11,11 @@ use crate::support::{STRATEGIES, order};
 pub(crate) struct Scene {
     pub(crate) nr_frames: usize,
     most_nodes: usize,
-    /// What part of the pool is kept for those that use the reserve, of 16.
-    reserve: usize,
 }
 
 impl Scene {
     pub(crate) fn nr_nodes(&self) -> usize {
         self.most_nodes.min(self.nr_frames)
-    }
-
-    pub(crate) fn min(&self) -> usize {
-        self.nr_frames * self.reserve / 16
-    }
-
-    pub(crate) fn low(&self) -> usize {
-        2 * self.min()
     }
 }
 
@@ -37,11 +27,9 @@ pub(crate) fn scene() -> impl Strategy<Value = Scene> {
         4 => 1000..=2100_usize,
         1 => Just(4096_usize),
     ];
-    let reserve = prop_oneof![3 => Just(0_usize), 1 => 1..=4_usize];
-    (nr_frames, 1..=3_usize, reserve).prop_map(|(nr_frames, most_nodes, reserve)| Scene {
+    (nr_frames, 1..=3_usize).prop_map(|(nr_frames, most_nodes)| Scene {
         nr_frames,
         most_nodes,
-        reserve,
     })
 }
 
@@ -96,10 +84,8 @@ fn requests() -> impl Strategy<Value = AllocRequest> {
         2 => (0..4_usize).prop_map(Place::Prefer),
         2 => (0..4_usize).prop_map(Place::Only),
     ];
-    let reserve = prop_oneof![Just(Reserve::Keep), Just(Reserve::Use)];
-    (orders(), place, reserve).prop_map(|(k, place, reserve)| AllocRequest {
+    (orders(), place).prop_map(|(k, place)| AllocRequest {
         place,
-        reserve,
         ..AllocRequest::new(order(k))
     })
 }

@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
-    AllocRequest, FrameKind, FrameNr, FramePool, Order, Place, Reserve, TryGetFrame, UniqueFrame,
+    AllocRequest, FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame, UniqueFrame,
 };
 
 use crate::motion::mover::Mover;
@@ -280,7 +280,6 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
         let request = AllocRequest {
             order,
             place: wanted,
-            reserve: Reserve::Use,
         };
         loop {
             let to = pool.alloc_by(&request).ok()?;

@@ -14,9 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{
-    AllocError, AllocRequest, FrameNr, FramePool, Order, Place, Reserve, UniqueFrame,
-};
+use pagewell_frame::{AllocError, AllocRequest, FrameNr, FramePool, Order, Place, UniqueFrame};
 use pagewell_sync::shard::Padded;
 
 use crate::error::{Error, ErrorKind};
@@ -64,11 +62,7 @@ impl<S: RefScheme> Supply<S> {
         {
             return Some(frame);
         }
-        let request = AllocRequest {
-            order,
-            place,
-            reserve: Reserve::Keep,
-        };
+        let request = AllocRequest { order, place };
         match self.pool().alloc_by(&request) {
             Ok(frame) => return Some(frame),
             Err(AllocError::Exhausted { .. }) => {}
@@ -108,7 +102,6 @@ impl<S: RefScheme> Supply<S> {
         let request = AllocRequest {
             order,
             place: Place::Only(node),
-            reserve: Reserve::Keep,
         };
         self.pool().alloc_by(&request).ok()
     }

@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_frame::{AllocRequest, FramePool, Order, Place, Reserve, UniqueFrame};
+use pagewell_frame::{AllocRequest, FramePool, Order, Place, UniqueFrame};
 
 use crate::supply::census::Census;
 use crate::supply::parts::Supply;
@@ -31,11 +31,7 @@ pub(crate) fn alloc_free<S: RefScheme>(
     if place == Place::Anywhere {
         return pool.alloc(order);
     }
-    let request = AllocRequest {
-        order,
-        place,
-        reserve: Reserve::Keep,
-    };
+    let request = AllocRequest { order, place };
     pool.alloc_by(&request).ok()
 }
 

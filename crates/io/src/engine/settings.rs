@@ -1,7 +1,6 @@
 //! What can be chosen of io_uring, and why there is none.
 
 use std::fmt;
-use std::time::Duration;
 
 /// What can be chosen of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,18 +9,14 @@ pub struct UringSettings {
     pub depth: u32,
     /// Requests under way of one storage, of these; at least one.
     pub per_storage: usize,
-    /// A thread of the kernel that takes requests without a system call, and sleeps when there were none for this long. It uses a processor
-    /// until then. None: there is none.
-    pub poll: Option<Duration>,
 }
 
 impl Default for UringSettings {
-    /// 1024 requests, 256 of one storage, no thread that polls.
+    /// 1024 requests, 256 of one storage.
     fn default() -> Self {
         Self {
             depth: 1024,
             per_storage: 256,
-            poll: None,
         }
     }
 }

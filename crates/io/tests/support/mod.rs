@@ -256,18 +256,9 @@ pub(crate) fn rings() -> Vec<(&'static str, Arc<dyn Engine>)> {
     let small = UringSettings {
         depth: 8,
         per_storage: 3,
-        ..usual
-    };
-    let polled = UringSettings {
-        poll: Some(std::time::Duration::from_millis(1)),
-        ..usual
     };
     let mut engines: Vec<(&str, Arc<dyn Engine>)> = Vec::new();
-    for (name, settings) in [
-        ("ring", usual),
-        ("small ring", small),
-        ("polled ring", polled),
-    ] {
+    for (name, settings) in [("ring", usual), ("small ring", small)] {
         match UringEngine::new(settings, WorkerSettings::default()) {
             Ok(engine) => engines.push((name, Arc::new(engine))),
             Err(refusal) => pagewell_testkit::skip::skipped(&format!("{name}: {refusal}")),

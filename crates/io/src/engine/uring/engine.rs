@@ -39,7 +39,6 @@ impl UringEngine {
         let settings = UringSettings {
             depth: settings.depth.clamp(8, 16384),
             per_storage: settings.per_storage.max(1),
-            ..settings
         };
         let owner = Owner::this_process();
         let pool = Arc::new(Pool::new(owner, WorkerEngine::new(workers)));

@@ -56,8 +56,6 @@ pub(super) enum Use {
     OneThread,
     /// Threads, one after the other.
     Any,
-    /// A thread of the kernel looks for entries, until there were none for this long.
-    Polled(Duration),
 }
 
 /// A ring, and the jobs in it.
@@ -327,26 +325,24 @@ impl Ring {
     }
 
     /// The kernel does not let itself be called any more. What it has not taken is given back, and it will get nothing more (U3); what it has, it
-    /// completes. (Where a thread of the kernel takes entries by itself, nothing can be taken back.)
+    /// completes.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {
             return;
         }
         let mut back: Vec<u32> = self.again.drain(..).collect();
-        if !self.uring.params().is_setup_sqpoll() {
-            let nr_left = self.uring.submission().len();
-            while self.pushed.len() > nr_left {
-                self.pushed.pop_front();
-            }
-            let pushed = mem::take(&mut self.pushed);
-            back.extend(
-                pushed
-                    .into_iter()
-                    .filter(|&nr| nr != NOT_A_JOB)
-                    .map(|nr| nr as u32),
-            );
+        let nr_left = self.uring.submission().len();
+        while self.pushed.len() > nr_left {
+            self.pushed.pop_front();
         }
+        let pushed = mem::take(&mut self.pushed);
+        back.extend(
+            pushed
+                .into_iter()
+                .filter(|&nr| nr != NOT_A_JOB)
+                .map(|nr| nr as u32),
+        );
         for number in back {
             let job = self.release(number);
             each(Outcome::Calls(job));
@@ -481,11 +477,6 @@ fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
             wishes.push(newest);
         }
         Use::Any => {}
-        Use::Polled(idle) => {
-            let mut polled = builder();
-            polled.setup_sqpoll(u32::try_from(idle.as_millis()).unwrap_or(u32::MAX));
-            return polled.build(entries);
-        }
     }
     let mut newer = builder();
     newer

@@ -101,12 +101,11 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Arc<Inb
     });
     let (pool, for_thread) = (Arc::clone(pool), Arc::clone(&inbox));
     let (answer, is_there) = mpsc::channel();
-    let usage = settings.poll.map_or(Use::OneThread, Use::Polled);
     thread::Builder::new()
         .name("pagewell-uring".into())
         .spawn(move || {
             // Made here: the kernel wants to be entered by the thread that has made it.
-            match Ring::new(settings.depth, usage) {
+            match Ring::new(settings.depth, Use::OneThread) {
                 Ok(ring) => {
                     let _ = answer.send(Ok(()));
                     Thread::new(ring, for_thread, pool).run();

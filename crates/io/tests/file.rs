@@ -151,7 +151,6 @@ fn after_a_fork_only_the_process_that_opened_a_file_can_use_it() {
                 writer.set_size(0),
                 writer.sync_data(),
                 writer.sync_all(),
-                writer.rename(Path::new("elsewhere")),
                 writer.size().map(|_| ()),
                 writer.read_at(&[], 0).map(|_| ()),
                 reader.size().map(|_| ()),
@@ -237,59 +236,16 @@ fn a_write_that_fails_after_a_first_part_is_an_error_of_the_whole() {
 }
 
 #[test]
-fn a_renamed_file_is_found_by_its_new_name_only_and_goes_on() {
+fn a_file_that_lost_its_name_can_be_used() {
     let dir = pagewell_testkit::scratch::dir();
-    let there = dir.path().join("there");
-    std::fs::create_dir(&there).unwrap();
-    let [old, near, far] = [
-        dir.path().join("old"),
-        dir.path().join("near"),
-        there.join("far"),
-    ];
-    let file = create(&old).unwrap();
-    write(&file, 0, b"first").unwrap();
-    std::fs::write(&far, "replaced").unwrap();
-    for (from, to) in [(&old, &near), (&near, &far), (&far, &far), (&far, &old)] {
-        file.rename(to).unwrap();
-        assert!(from == to || !from.exists());
-        assert_eq!(std::fs::read(to).unwrap(), b"first");
-        file.sync_all().unwrap();
-    }
-    assert_busy(open(&old));
-    write(&file, 5, b" and second").unwrap();
-    assert_eq!(std::fs::read(&old).unwrap(), b"first and second");
-
-    let error = file
-        .rename(&dir.path().join("missing").join("name"))
-        .unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::NotFound);
-    let error = file.rename(&there).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
-    let error = FileBackend::open(&old).unwrap().rename(&near).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-    file.sync_data().unwrap();
-    assert!(old.exists());
-}
-
-#[test]
-fn a_file_that_lost_its_name_is_not_renamed_but_can_be_used() {
-    let dir = pagewell_testkit::scratch::dir();
-    let (path, other) = (dir.path().join("file"), dir.path().join("other"));
+    let path = dir.path().join("file");
     let file = create(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(
-        file.rename(&other).unwrap_err().kind(),
-        io::ErrorKind::NotFound
-    );
     std::fs::write(&path, "somebody else's").unwrap();
-    assert_eq!(
-        file.rename(&other).unwrap_err().kind(),
-        io::ErrorKind::NotFound
-    );
-    assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     write(&file, 0, b"nameless").unwrap();
     file.sync_all().unwrap();
     assert_eq!(read_all(&file), b"nameless");
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     // The name is of another file now, which nobody has open.
     open(&path).unwrap();
 }
@@ -308,11 +264,8 @@ fn links_are_followed_to_the_directory_that_has_the_file() {
     let new = FileOptions::new().create_new();
     let error = FileBackend::open_writable(&chain, &new).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    let file = create(&chain).unwrap();
+    let _file = create(&chain).unwrap();
     assert_busy(open(&there.join("file")));
-    // What is renamed is the file, not the link.
-    file.rename(&there.join("renamed")).unwrap();
-    assert!(there.join("renamed").exists() && link.is_symlink());
     let error = open(&endless).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
 }

@@ -1,4 +1,4 @@
-//! The backend that is a file: opened, locked, renamed, read and written.
+//! The backend that is a file: opened, locked, read and written.
 
 use std::fs::File;
 use std::io;
@@ -50,8 +50,8 @@ enum Kind {
 #[derive(Debug)]
 enum Access {
     Read,
-    /// With the lock. A block device has a place too, which is neither synced nor renamed: its name
-    /// is the system's.
+    /// With the lock. A block device has a place too, which is not synced: its name is the
+    /// system's.
     Write {
         place: Mutex<Place>,
     },
@@ -131,30 +131,6 @@ impl FileBackend {
             backend: Self::new(file, Access::Write { place }, options.asked())?,
             truncates: options.truncates(),
         })
-    }
-
-    /// Gives the file, which was opened for writing, another name, durably: on success both
-    /// directories are synced. What `to` named before is replaced, even if it is open somewhere. The
-    /// content is not synced: who replaces a file that matters does that first.
-    ///
-    /// # Errors
-    ///
-    /// - What the system says. The file has either name then; if it has the new one, then the next
-    ///   sync that succeeds makes that durable.
-    /// - [`io::ErrorKind::NotFound`] if the file is no longer found by its name: it was removed,
-    ///   renamed or replaced by somebody else.
-    /// - [`io::ErrorKind::Unsupported`] if the file was opened for reading, or is a block device.
-    pub fn rename(&self, to: &Path) -> io::Result<()> {
-        self.owner.check()?;
-        let mut place = self.place()?;
-        if self.kind == Kind::BlockDevice {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "a block device is not renamed",
-            ));
-        }
-        place.rename(self.id, to)?;
-        place.sync()
     }
 
     fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {

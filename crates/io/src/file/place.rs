@@ -67,25 +67,6 @@ impl Place {
         }
     }
 
-    /// Renames the file `id`, which should be here, to `to`, where it is then; not durably yet.
-    pub(super) fn rename(&mut self, id: FileId, to: &Path) -> io::Result<()> {
-        let (directory, name) = split(to)?;
-        // A check, no proof: another program may rename or replace the file right now.
-        if !self.leads_to(id)? {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the file was removed, renamed or replaced",
-            ));
-        }
-        rename_in((&self.directory, &self.name), (&directory, &name))?;
-        let from = std::mem::replace(&mut self.directory, Arc::clone(&directory));
-        self.name = name;
-        // The new name first: the file should rather have two names for a moment than none.
-        self.unsynced.insert(0, from);
-        self.unsynced.insert(0, directory);
-        Ok(())
-    }
-
     /// Makes durable what of this place is not.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         while let Some(directory) = self.unsynced.first() {
@@ -157,22 +138,6 @@ fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
         device: answer.st_dev,
         inode: answer.st_ino,
     })
-}
-
-/// Renames a name in a directory.
-fn rename_in(from: (&File, &CStr), to: (&File, &CStr)) -> io::Result<()> {
-    again(|| {
-        // SAFETY: the directories are open, and the names end with a zero.
-        unsafe {
-            libc::renameat(
-                from.0.as_raw_fd(),
-                from.1.as_ptr(),
-                to.0.as_raw_fd(),
-                to.1.as_ptr(),
-            )
-        }
-    })?;
-    Ok(())
 }
 
 /// The answer of a system call, which is made again for as long as it is interrupted.

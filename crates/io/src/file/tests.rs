@@ -51,28 +51,6 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     }
 }
 
-#[test]
-fn a_rename_leaves_both_directories_to_be_synced_the_new_one_first() {
-    let dirs = [
-        pagewell_testkit::scratch::dir(),
-        pagewell_testkit::scratch::dir(),
-    ];
-    let [from, to] = dirs
-        .each_ref()
-        .map(|dir| dir.path().metadata().unwrap().ino());
-    let options = FileOptions::new().create();
-    let file = FileBackend::open_writable(&dirs[0].path().join("file"), &options).unwrap();
-    file.sync_data().unwrap();
-    let new = dirs[1].path().join("new");
-    file.place().unwrap().rename(file.id(), &new).unwrap();
-    assert_eq!(unsynced(&file), [to, from]);
-    file.sync_data().unwrap();
-    assert!(unsynced(&file).is_empty());
-
-    file.rename(&dirs[0].path().join("file")).unwrap();
-    assert!(unsynced(&file).is_empty());
-}
-
 /// The system tells an alignment that its device does not take (devices of 4096 bytes below drivers that say 512): aligned to what it really wants, everything works.
 #[test]
 fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {

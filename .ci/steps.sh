@@ -61,10 +61,22 @@ with_cfg() { # CFG COMMAND...
   RUSTC_WORKSPACE_WRAPPER=$wrapper "${@:2}"
 }
 
-# Runs a command with clippy as the compiler of the packages of cargo's workspace, warnings denied: lints and tests have one
-# build, where `cargo clippy` would check all dependencies apart, and compile SQLite once more.
+# Runs cargo with clippy as the compiler of the workspace's packages, and denies warnings. Lints and tests share a build:
+# `cargo clippy` checks all dependencies separately, and compiles SQLite's C code once more.
 linted() { # COMMAND...
   RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ "$@"
+}
+
+# Fails unless `linted` refuses a program that clippy warns of: the variable CLIPPY_ARGS is not documented.
+check_linted() {
+  local probe=$root/target/linted-probe
+  mkdir -p "$probe/src"
+  printf '[workspace]\n[package]\nname = "probe"\nversion = "0.0.0"\nedition = "2024"\n' >"$probe/Cargo.toml"
+  printf 'fn main() {\n    let n: i32 = 5;\n    let m = n.clone();\n    println!("{m}");\n}\n' >"$probe/src/main.rs"
+  if (cd "$probe" && linted cargo build --offline) >"$probe/log" 2>&1 || ! grep -q clone_on_copy "$probe/log"; then
+    cat "$probe/log"
+    die 1 "clippy's warnings in the adapters are not denied"
+  fi
 }
 
 # Runs cargo in an adapter's folder. The adapters share one target folder, for the library's crates below them.

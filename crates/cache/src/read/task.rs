@@ -32,9 +32,11 @@ pub(crate) enum Step<T> {
     Call,
 }
 
-/// What a task has left where it waits for a page.
+/// Lookup of one page by a task: its waker, and the fills it has begun.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
+    /// The page that the other fields are about. Page 0 at first, of which they say nothing.
+    page: PageNr,
     left: Option<Left>,
     /// Of the fill that the task has begun.
     report: Option<Arc<Report>>,
@@ -57,14 +59,6 @@ impl Waiting {
         }
     }
 
-    /// The page was found: the next one is looked for from the beginning.
-    pub(crate) fn begin_anew(&mut self) {
-        *self = Self {
-            left: self.left.take(),
-            ..Self::default()
-        };
-    }
-
     /// What the fill that the task has begun has come to, if it failed.
     fn check_report(&mut self) -> Result<(), Error> {
         let Some(report) = self.report.take() else {
@@ -83,6 +77,13 @@ impl Waiting {
         waker: &Waker,
     ) -> Result<Step<Found<'m, S>>, Error> {
         self.take_out(mapping);
+        if page != self.page {
+            // The page before may have been copied without a lookup: what became of its fill says nothing of this one.
+            *self = Self {
+                page,
+                ..Self::default()
+            };
+        }
         let mut backoff = Backoff::new();
         loop {
             let seen = mapping.index().look(page);

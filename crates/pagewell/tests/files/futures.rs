@@ -297,6 +297,37 @@ fn thousands_of_tasks_read_and_write_at_once() {
     }
 }
 
+/// What became of a page's fill was kept after another reader had filled the page, and was taken for that of the next page:
+/// a short count in the middle of the file.
+#[test]
+fn a_failed_fill_of_one_page_is_no_error_of_the_next() {
+    let nr = Arc::new(AtomicUsize::new(0));
+    let script = {
+        let nr = Arc::clone(&nr);
+        move |_, _| match nr.fetch_add(1, Ordering::Relaxed) {
+            1 => Fault::Fail(std::io::Error::other("not yet")),
+            _ => Fault::None,
+        }
+    };
+    let bytes = content(9, 3 * PAGE as usize);
+    let storage = FaultBackend::new(MemoryBackend::new(bytes.clone()), script);
+    let cache = cache(Choice::Worker, 4 << 20);
+    let file = cache.open_backend(storage, "file").unwrap();
+    file.read_at(&mut [0; 10], PAGE).unwrap();
+    // Page 0 alone is missing, and its fill fails.
+    let mut read = file.read_at_async(vec![0; 2 * PAGE as usize], 0);
+    assert!(poll_once(&mut read).is_pending());
+    until("the fill fails", || cache.stats().nr_failed_fills == 1);
+    // Another reader fills it, and uses it again, so that it is copied without a lookup; and page 1 is evicted.
+    for _ in 0..3 {
+        file.read_at(&mut [0; 10], 0).unwrap();
+    }
+    file.invalidate(PAGE..2 * PAGE);
+    let (buf, result) = block_on(read);
+    assert_eq!(result.unwrap(), 2 * PAGE as usize);
+    assert!(buf == bytes[..2 * PAGE as usize]);
+}
+
 #[test]
 fn an_error_is_told_to_who_asked_and_is_not_kept() {
     for choice in [Choice::Auto, Choice::Worker, Choice::Sync] {

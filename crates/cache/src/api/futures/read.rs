@@ -153,7 +153,6 @@ impl<S: RefScheme> ReadAt<'_, S> {
                     reference.bytes().copy_to(off, here);
                     past_end.fill(0);
                     self.done += n;
-                    self.waiting.begin_anew();
                     if !past_end.is_empty() {
                         // The file has just been found to end here.
                         break;

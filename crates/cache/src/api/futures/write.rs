@@ -120,7 +120,6 @@ impl<S: RefScheme> WriteAt<'_, S> {
                 Ok(Attempt::Done) => {
                     self.done += bytes.len();
                     self.waiting.take_out(mapping);
-                    self.waiting.begin_anew();
                 }
                 Ok(Attempt::Raced) if backoff.rounds() < WATCHES => backoff.wait(),
                 Ok(Attempt::Locked(lock)) => {

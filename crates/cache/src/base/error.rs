@@ -1,6 +1,7 @@
 //! The errors of the cache, in one type.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fmt, io};
 
 #[cfg(not(loom))]
@@ -208,7 +209,7 @@ impl From<io::Error> for Failure {
 /// An error of the cache: its kind, the operation, the file, and the cause.
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     kind: ErrorKind,
     op: Op,
@@ -220,7 +221,7 @@ struct Inner {
     noted: Option<Cause>,
     /// How many frames were in the way that were not clean, if the error is for lack of frames.
     nr_unclean: usize,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -316,7 +317,7 @@ impl Error {
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -348,32 +349,10 @@ impl Error {
         self
     }
 
-    /// The same error, for another caller that waited for the same work. A source that is an error of the system keeps its kind and its
-    /// number; any other is told by its text.
+    /// The same error, for another caller that waited for the same work; both have one source.
     #[cold]
     pub(crate) fn copied(&self) -> Self {
-        let inner = &self.0;
-        let source = inner.source.as_deref().map(|source| {
-            let copy: Box<dyn std::error::Error + Send + Sync> =
-                match source.downcast_ref::<io::Error>() {
-                    Some(error) => match error.raw_os_error() {
-                        Some(number) => io::Error::from_raw_os_error(number).into(),
-                        None => io::Error::new(error.kind(), error.to_string()).into(),
-                    },
-                    None => source.to_string().into(),
-                };
-            copy
-        });
-        Self(Box::new(Inner {
-            kind: inner.kind,
-            op: inner.op,
-            path: inner.path.clone(),
-            detail: inner.detail.clone(),
-            page: inner.page,
-            noted: inner.noted,
-            nr_unclean: inner.nr_unclean,
-            source,
-        }))
+        Self(self.0.clone())
     }
 
     /// The kind of error.

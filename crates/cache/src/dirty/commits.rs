@@ -183,6 +183,7 @@ impl Drop for Lead<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::io;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::thread;
 
@@ -236,6 +237,26 @@ mod tests {
         for told in told {
             let error = told.expect("an outcome").expect_err("a failure");
             assert_eq!((error.kind(), error.page()), (ErrorKind::Refused, Some(7)));
+        }
+    }
+
+    /// Followers were given the text of a hook's error, and not the error.
+    #[test]
+    fn followers_get_the_source_of_the_leaders_error() {
+        let refusal = io::Error::other(Error::new(ErrorKind::ReadOnly, Op::Write));
+        let told = followers(3, |mut lead| {
+            lead.close();
+            lead.end(&Err(
+                Error::new(ErrorKind::Refused, Op::Sync).with_source(refusal)
+            ));
+        });
+        for told in told {
+            let error = told.expect("an outcome").expect_err("a failure");
+            let source = std::error::Error::source(&error).expect("a source");
+            let source = source.downcast_ref::<io::Error>().expect("the hook's");
+            let inner = source.get_ref().expect("an inner error");
+            let inner = inner.downcast_ref::<Error>().expect("its type");
+            assert_eq!(inner.kind(), ErrorKind::ReadOnly);
         }
     }
 

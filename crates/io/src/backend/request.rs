@@ -204,7 +204,8 @@ impl Request {
         self.pos = self.pos.saturating_add(nr as u64);
     }
 
-    /// It is done, with this result; see [`Completion::complete`].
+    /// Completes the request with this result, as [`Completion::complete`] describes it. A write of fewer bytes than were asked for
+    /// fails with [`WriteZero`](io::ErrorKind::WriteZero).
     pub fn complete(mut self, result: io::Result<usize>) {
         self.finish(result);
     }
@@ -238,6 +239,12 @@ impl Request {
 
     fn call(&mut self, result: io::Result<usize>) -> Option<Panic> {
         let completion = self.completion.take()?;
+        let len = self.nr_done + self.spans.nr_bytes();
+        // A backend that completes a write early has not written all of it, whatever it returns.
+        let result = match (self.kind, result) {
+            (Kind::Write, Ok(nr)) if nr < len => Err(io::ErrorKind::WriteZero.into()),
+            (_, result) => result,
+        };
         catch_unwind(AssertUnwindSafe(|| completion.complete(result))).err()
     }
 }

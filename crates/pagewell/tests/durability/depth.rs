@@ -28,6 +28,8 @@ struct Later {
     nr_writes: AtomicUsize,
     /// Where writes fail.
     fails: Mutex<HashSet<u64>>,
+    /// Whether writes complete with a byte too few, which is not written.
+    is_short: AtomicBool,
 }
 
 impl Later {
@@ -38,6 +40,7 @@ impl Later {
             most: AtomicUsize::new(0),
             nr_writes: AtomicUsize::new(0),
             fails: Mutex::default(),
+            is_short: AtomicBool::new(false),
         })
     }
 
@@ -51,6 +54,7 @@ impl Later {
     fn perform(&self, request: &Request) -> io::Result<usize> {
         match request.kind() {
             Kind::Read => self.inner.read_at(&request.buffers(), request.pos()),
+            Kind::Write if self.is_short.load(Ordering::Relaxed) => Ok(request.nr_left() - 1),
             Kind::Write => {
                 self.write_at(&request.sources(), request.pos())?;
                 Ok(request.nr_left())
@@ -205,6 +209,22 @@ fn of_many_runs_those_that_fail_are_dirty_again_and_the_others_are_not() {
         );
         assert!(stored(Arc::clone(storage)) == bytes);
         file.close().map_err(|(_, error)| error).unwrap();
+    });
+}
+
+/// A write that completed with fewer bytes than it was given was taken for whole.
+#[test]
+fn a_write_that_completes_short_fails_and_is_written_again() {
+    on_each_engine(manual, |storage, file, old| {
+        let bytes = write_runs(&file, old);
+        storage.is_short.store(true, Ordering::Relaxed);
+        let error = file.sync_data().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let error = io::Error::from(error);
+        assert_eq!(error.kind(), io::ErrorKind::WriteZero, "{error}");
+        storage.is_short.store(false, Ordering::Relaxed);
+        file.sync_data().unwrap();
+        assert!(stored(Arc::clone(storage)) == bytes);
     });
 }
 

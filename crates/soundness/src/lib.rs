@@ -530,6 +530,47 @@
 //! }
 //! ```
 //!
+//! An engine is one of the library's: unsafe code relies on a lane's drop, which waits.
+//!
+//! ```
+//! use pagewell_io::engine::{Engine, Job};
+//! fn submit(engine: &dyn Engine, job: Job) {
+//!     engine.submit(job);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use pagewell_io::engine::{Job, Lane};
+//! struct Mine;
+//! impl Lane for Mine {
+//!     fn submit(&mut self, _: Job) {}
+//!     fn wait(&mut self, _: usize) -> usize {
+//!         0
+//!     }
+//!     fn nr_in_flight(&self) -> usize {
+//!         0
+//!     }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use pagewell_io::engine::{Engine, Job, Lane, Limits};
+//! #[derive(Debug)]
+//! struct Mine;
+//! impl Engine for Mine {
+//!     fn name(&self) -> &'static str {
+//!         "mine"
+//!     }
+//!     fn limits(&self) -> Limits {
+//!         loop {}
+//!     }
+//!     fn submit(&self, _: Job) {}
+//!     fn lane(&self) -> Box<dyn Lane + '_> {
+//!         loop {}
+//!     }
+//! }
+//! ```
+//!
 //! Who is at work on a thread's value stays with the thread:
 //!
 //! ```

@@ -45,7 +45,7 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// What only this crate has: engines rely on a raw file's descriptor.
+/// What only this crate has: engines rely on a raw file's descriptor, and the cache on an engine's lanes.
 #[expect(
     unnameable_types,
     reason = "that nobody else can name it is what it is for"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::interface::{Engine, Lane};
 use super::job::Job;
-use crate::backend::Group;
+use crate::backend::{Group, Sealed};
 use crate::file::Owner;
 
 /// A lane by counting.
@@ -48,6 +48,8 @@ impl GroupLane<'_> {
         Some(nr)
     }
 }
+
+impl Sealed for GroupLane<'_> {}
 
 impl Lane for GroupLane<'_> {
     fn submit(&mut self, mut job: Job) {

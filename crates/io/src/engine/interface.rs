@@ -4,8 +4,11 @@ use std::fmt::Debug;
 use std::panic::resume_unwind;
 
 use super::job::Job;
+use crate::backend::Sealed;
 
 /// What takes requests to storages, and sees to it that each completes exactly once.
+///
+/// Only this crate has engines: unsafe code relies on their contract, as on that of [`Lane`]'s drop.
 ///
 /// | given by | completes | for |
 /// |---|---|---|
@@ -22,7 +25,7 @@ use super::job::Job;
 ///   [`Limits::per_storage`] (of those that are read and written by calls that wait).
 /// - E6: an engine without requests uses no processor.
 /// - E7: in a child of `fork` requests fail with [`Forked`](crate::Forked), or are done by the thread itself if the storage lets it; the parent's are not touched.
-pub trait Engine: Debug + Send + Sync + 'static {
+pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Its name: `sync`, `worker`, `uring` or `sim`.
     fn name(&self) -> &'static str;
 
@@ -74,7 +77,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
 /// its size, a write of a part of a block of a file that is transferred directly) waits for the writes, and only this thread sees their end.
 ///
 /// In a child that was forked meanwhile, what the lane had under way is the parent's; what it was not begun fails.
-pub trait Lane {
+pub trait Lane: Sealed {
     /// Takes a request. It need not be begun before the thread waits.
     fn submit(&mut self, job: Job);
 

@@ -17,7 +17,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
-use crate::backend::{Group, Kind, total_len};
+use crate::backend::{Group, Kind, Sealed, total_len};
 use crate::doubles::Rng;
 
 /// What a device writes at once, in bytes.
@@ -416,6 +416,8 @@ fn off() -> io::Error {
     io::Error::other("the power is off")
 }
 
+impl Sealed for SimEngine {}
+
 impl Engine for SimEngine {
     fn name(&self) -> &'static str {
         "sim"
@@ -503,6 +505,8 @@ impl SimLane<'_> {
         nr_new
     }
 }
+
+impl Sealed for SimLane<'_> {}
 
 impl Lane for SimLane<'_> {
     fn submit(&mut self, mut job: Job) {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use super::group_lane::GroupLane;
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
+use crate::backend::Sealed;
 
 /// The engine that has no threads: a request is done when [`submit`](Engine::submit) returns.
 ///
@@ -25,6 +26,8 @@ thread_local! {
     /// What completions have given while a request of this thread completes. None if none does.
     static LATER: RefCell<Option<VecDeque<Job>>> = const { RefCell::new(None) };
 }
+
+impl Sealed for SyncEngine {}
 
 impl Engine for SyncEngine {
     fn name(&self) -> &'static str {
@@ -73,6 +76,8 @@ impl Engine for SyncEngine {
 /// As [`SyncEngine`], and at once, also while another request completes: who waits for it needs it now.
 #[derive(Debug)]
 struct Now;
+
+impl Sealed for Now {}
 
 impl Engine for Now {
     fn name(&self) -> &'static str {

@@ -20,6 +20,7 @@ use super::group_lane::GroupLane;
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use super::queue::{OfStorage, Queue};
+use crate::backend::Sealed;
 use crate::file::Owner;
 
 /// How many threads a [`WorkerEngine`] may have.
@@ -227,6 +228,8 @@ impl Shared {
         Next::End
     }
 }
+
+impl Sealed for WorkerEngine {}
 
 impl Engine for WorkerEngine {
     fn name(&self) -> &'static str {

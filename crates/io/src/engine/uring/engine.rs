@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lane::UringLane;
 use super::pool::Pool;
 use super::thread::{self, Inbox};
-use crate::backend::Kind;
+use crate::backend::{Kind, Sealed};
 use crate::engine::interface::{Engine, Lane, Limits, MOST_SPANS};
 use crate::engine::job::Job;
 use crate::engine::settings::{Refusal, UringSettings};
@@ -74,6 +74,8 @@ impl UringEngine {
         None
     }
 }
+
+impl Sealed for UringEngine {}
 
 impl Engine for UringEngine {
     fn name(&self) -> &'static str {

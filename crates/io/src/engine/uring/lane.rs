@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::pool::Pool;
 use super::ring::{Outcome, Ring};
-use crate::backend::{Group, Panic};
+use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::Lane;
 use crate::engine::job::Job;
 
@@ -198,6 +198,8 @@ impl<'p> UringLane<'p> {
         }
     }
 }
+
+impl Sealed for UringLane<'_> {}
 
 impl Lane for UringLane<'_> {
     fn submit(&mut self, job: Job) {

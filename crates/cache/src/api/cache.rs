@@ -166,9 +166,10 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    let registered = self.register(backend, path, options)?;
+                    let truncates = options.file.truncates();
+                    let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);
-                    return self.file_of(registered, path, options);
+                    return self.file_of(registered, path, options, truncates);
                 }
                 // Another file has taken its place.
                 Ok(None) => {}
@@ -220,16 +221,18 @@ impl<S: RefScheme> Cache<S> {
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }
-        let registered = self.register(backend, &path, options)?;
-        self.file_of(registered, &path, options)
+        let registered = self.register(backend, &path, options, false)?;
+        self.file_of(registered, &path, options, false)
     }
 
     /// The mapping of the file that a backend holds, made as `options` say if there is none, and whether it was open already.
+    /// `truncates`: the file is truncated next, by [`file_of`](Self::file_of).
     fn register(
         &self,
         backend: impl Backend,
         path: &Path,
         options: &OpenOptions,
+        truncates: bool,
     ) -> Result<(Opened<S>, Origin), Error> {
         let page_size = self.page_size_of(options, path)?;
         let access = match &options.write {
@@ -240,18 +243,24 @@ impl<S: RefScheme> Cache<S> {
         let how = How {
             access,
             hooks: options.hooks.clone(),
+            truncates,
         };
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
-    /// A handle of a mapping that has been registered.
+    /// A handle of a mapping that has been registered. Truncation is the last step: what fails before it leaves the file as it was.
     fn file_of(
         &self,
         (mapping, origin): (Opened<S>, Origin),
         path: &Path,
         options: &OpenOptions,
+        truncates: bool,
     ) -> Result<File<S>, Error> {
         let file = self.handle(mapping.clone(), path, options)?;
+        if truncates {
+            file.set_size(0).map_err(|error| error.with_op(Op::Open))?;
+            return Ok(file);
+        }
         match origin {
             Origin::Open => drop(refresh(&mapping, Op::Open)?),
             Origin::Made => Grower(&*mapping).settle_at_open(),

@@ -24,11 +24,11 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// The state for a file that was just opened.
-    pub(crate) fn in_step() -> Self {
+    /// State of a file that was just opened.
+    pub(crate) fn at_open(is_size_known: bool) -> Self {
         Self {
-            is_size_known: true,
-            // The opening may have emptied or created it, and its last writer may not have synced it.
+            is_size_known,
+            // The opening may have created it, and its last writer may not have synced it.
             is_synced: false,
             is_doubtful: false,
             may_have_dirty: false,

@@ -107,11 +107,16 @@ impl Writes {
     }
 
     /// None when the system does not give the addresses.
-    pub(crate) fn new(nr_pages: u64, number: u64, options: WriteOptions) -> Option<Self> {
+    pub(crate) fn new(
+        nr_pages: u64,
+        number: u64,
+        options: WriteOptions,
+        is_size_known: bool,
+    ) -> Option<Self> {
         let WriteOptions { mode, before_write } = options;
         Some(Self {
             sets: PageSets::new(nr_pages)?,
-            writeback: Padded(Mutex::new(Storage::in_step())),
+            writeback: Padded(Mutex::new(Storage::at_open(is_size_known))),
             commits: Commits::default(),
             oldest: Oldest::default(),
             nr_handles: Padded(AtomicUsize::new(0)),

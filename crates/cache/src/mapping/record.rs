@@ -152,6 +152,8 @@ impl Drop for Entry {
 pub(crate) struct How {
     pub(crate) access: Access,
     pub(crate) hooks: Option<Hooks>,
+    /// The caller truncates the file to zero next, so its stored size need not be a valid one.
+    pub(crate) truncates: bool,
 }
 
 impl How {
@@ -161,6 +163,7 @@ impl How {
         Self {
             access,
             hooks: None,
+            truncates: false,
         }
     }
 }
@@ -255,15 +258,23 @@ impl<S: RefScheme> Mapping<S> {
         (id, number): (FileId, u64),
         how: How,
     ) -> Result<Self, Error> {
-        let How { access, hooks } = how;
+        let How {
+            access,
+            hooks,
+            truncates,
+        } = how;
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let layout = layout_of(hooks.as_ref(), page_size.bytes());
-        let size = told_size(&*backend, layout)
-            .map_err(|error| size_error(Op::Open, error).with_path(&path))?;
-        if size > MAX_FILE_BYTES {
-            return Err(fail(ErrorKind::FileTooLarge)
-                .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}")));
-        }
+        let told = told_size(&*backend, layout)
+            .map_err(|error| size_error(Op::Open, error).with_path(&path))
+            .and_then(|size| match size {
+                0..=MAX_FILE_BYTES => Ok(size),
+                _ => Err(fail(ErrorKind::FileTooLarge)
+                    .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}"))),
+            });
+        // An empty file to its users; the storage's size counts as unknown until it is set.
+        let is_size_known = told.is_ok() || !truncates;
+        let size = if is_size_known { told? } else { 0 };
         let order = page_size.order();
         // Room for a few pages besides the index; without it no page could ever be replaced.
         let nr_blocks = shared.supply.pool().nr_blocks(order);
@@ -285,7 +296,7 @@ impl<S: RefScheme> Mapping<S> {
         let mut writes = match access {
             Access::Read => None,
             Access::Write(options) => {
-                let writes = Writes::new(nr_pages, number, options);
+                let writes = Writes::new(nr_pages, number, options, is_size_known);
                 Some(Box::new(writes.ok_or_else(no_addresses)?))
             }
         };

@@ -109,6 +109,9 @@ impl FileBackend {
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
         for _ in 0..UnlockedFile::MOST_TRIES {
             if let Some(locked) = Self::open_unlocked(path, options)?.lock()? {
+                if options.truncates() {
+                    locked.set_size(0)?;
+                }
                 return Ok(locked);
             }
         }
@@ -118,8 +121,8 @@ impl FileBackend {
         ))
     }
 
-    /// As [`open_writable`](Self::open_writable), but that the file is not locked yet, and not truncated. So the system may
-    /// be slow to open it while nobody waits who finds it locked.
+    /// As [`open_writable`](Self::open_writable), but the file is neither locked nor truncated: the caller locks it, and truncates it
+    /// as the last step, since no later check can fail then. Opening may be slow, and other threads that find the file locked wait.
     ///
     /// # Errors
     ///
@@ -129,7 +132,6 @@ impl FileBackend {
         let place = Mutex::new(place);
         Ok(UnlockedFile {
             backend: Self::new(file, Access::Write { place }, options.asked())?,
-            truncates: options.truncates(),
         })
     }
 
@@ -234,7 +236,6 @@ impl FileBackend {
 #[derive(Debug)]
 pub struct UnlockedFile {
     backend: FileBackend,
-    truncates: bool,
 }
 
 impl UnlockedFile {
@@ -246,15 +247,13 @@ impl UnlockedFile {
         self.backend.id
     }
 
-    /// Locks it against other writers, and truncates it if the options said so. None if another program has put another
-    /// file in its place meanwhile: to write this one would be to write what nobody will ever read, so it is to be opened
-    /// anew.
+    /// Locks the file against other writers; it keeps its bytes. Returns `None` if another file was put in its place since it was
+    /// opened: bytes written to this one would never be read, so the caller opens the path again.
     ///
     /// # Errors
     ///
     /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another process.
-    /// - [`io::ErrorKind::InvalidInput`] if a block device is to be truncated.
-    /// - What else the system says.
+    /// - Any other error of the operating system.
     pub fn lock(self) -> io::Result<Option<FileBackend>> {
         self.lock_or_keep().map_err(|(_, error)| error)
     }
@@ -271,7 +270,7 @@ impl UnlockedFile {
         if let Err(error) = lock::take(&self.backend.file) {
             return Err((self, error));
         }
-        match self.locked() {
+        match self.is_in_place() {
             Ok(true) => Ok(Some(self.backend)),
             Ok(false) => Ok(None),
             Err(error) => {
@@ -281,13 +280,9 @@ impl UnlockedFile {
         }
     }
 
-    /// What is to be done under the lock: whether the name still leads to the file, which is truncated then if the options said so.
-    fn locked(&self) -> io::Result<bool> {
-        let is_in_place = self.backend.place()?.leads_to(self.backend.id)?;
-        if is_in_place && self.truncates {
-            self.backend.set_size(0)?;
-        }
-        Ok(is_in_place)
+    /// Whether the name still leads to the file.
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.backend.place()?.leads_to(self.backend.id)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 use pagewell::io::{Backend, FileId, RacyBytes};
 use pagewell::space::{CacheSpaces as _, Sharing};
@@ -237,4 +237,81 @@ fn the_same_hook_may_be_named_again() {
     second.write_at_lsn(&[1; 10], 0, 3).unwrap();
     first.sync_data().unwrap();
     assert_eq!(*seen.lock().unwrap(), [(0, 3)]);
+}
+
+/// Contents, size and times of the file at `path`.
+fn state(path: &Path) -> (Vec<u8>, [i64; 5]) {
+    // The times first: reading changes one of them.
+    let metadata = std::fs::metadata(path).unwrap();
+    let times = [
+        metadata.size() as i64,
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ];
+    (std::fs::read(path).unwrap(), times)
+}
+
+/// The lock step truncated the file, and later checks could still refuse it.
+#[test]
+fn a_truncating_open_that_fails_leaves_the_file_as_it_was() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 100_000]).unwrap();
+    let before = state(&path);
+    let small = Cache::builder().capacity(128 << 10).build().unwrap();
+    // The cache is too small for pages of this size.
+    let options = OpenOptions::new().truncate().page_size(65536);
+    let error = small.open_with(&path, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+    assert!(state(&path) == before);
+    // Nothing is left of it, neither a lock nor an open file.
+    let file = cache()
+        .open_with(&path, &OpenOptions::new().write())
+        .unwrap();
+    drop(file);
+    let file = small
+        .open_with(&path, &OpenOptions::new().truncate())
+        .unwrap();
+    assert_eq!(file.size(), 0);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+}
+
+/// Another thread opened the file for reading between the lock and the registration: `Busy`, and the file was empty.
+#[test]
+fn a_truncating_open_that_meets_a_reader_leaves_the_file_as_it_was() {
+    const ROUNDS: usize = 300;
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let cache = cache();
+    let (begin, end) = (Barrier::new(2), Barrier::new(2));
+    let mut outcomes = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                begin.wait();
+                let reader = cache.open(&path);
+                end.wait();
+                drop(reader);
+            }
+        });
+        for _ in 0..ROUNDS {
+            std::fs::write(&path, b"all").unwrap();
+            begin.wait();
+            let opened = cache.open_with(&path, &OpenOptions::new().truncate());
+            let stored = std::fs::read(&path).unwrap();
+            end.wait();
+            outcomes.push((opened.map(drop), stored));
+        }
+    });
+    for (opened, stored) in outcomes {
+        match opened {
+            Ok(()) => assert_eq!(stored, b""),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+                assert_eq!(stored, b"all");
+            }
+        }
+    }
 }

@@ -342,6 +342,28 @@ fn a_reader_finds_out_that_the_file_has_grown_or_was_cut() {
 }
 
 #[test]
+fn a_truncating_open_repairs_a_file_of_an_impossible_size() {
+    let dir = scratch::dir();
+    let path = dir.path().join("file");
+    let hooks = Arc::new(Keyed::default());
+    for size in [1, PAGE - 1] {
+        std::fs::write(&path, vec![1; size]).unwrap();
+        let error = cache(64).open_with(&path, &manual(&hooks)).unwrap_err();
+        assert_eq!(error.kind(), pagewell::ErrorKind::Corrupt, "{error}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), size as u64);
+
+        let cache = cache(64);
+        let file = cache.open_with(&path, &manual(&hooks).truncate()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+        assert_eq!(file.size(), 0);
+        file.write_at(&content(3, PAGE + 10), 0).unwrap();
+        file.close().map_err(|(_, error)| error).unwrap();
+        let file = cache.open_with(&path, &manual(&hooks)).unwrap();
+        assert!(contents(&file) == content(3, PAGE + 10));
+    }
+}
+
+#[test]
 fn a_storage_of_an_impossible_size_is_refused() {
     let (storage, hooks) = (memory(), Arc::new(Keyed::default()));
     let cache = cache(64);

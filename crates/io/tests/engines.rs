@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use pagewell_io::engine::{Deferred, Engine, GivenUp, Job, Kind, Request};
+use pagewell_io::engine::{Deferred, Engine, GivenUp, Job, Kind, RawFile, Request};
 use pagewell_io::{
     Backend, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend,
     Operation,
@@ -105,6 +105,50 @@ impl Deferred for Later {
     fn start(&self, request: Request) {
         self.requests.0.lock().unwrap().push_back(request);
         self.requests.1.notify_one();
+    }
+}
+
+/// A file whose raw file is asked for: one of the answers is a panic, or differs from the others.
+#[derive(Debug)]
+struct Fickle {
+    file: Arc<FileBackend>,
+    nr_asked: AtomicUsize,
+    /// The call that is answered so.
+    at: usize,
+    panics: bool,
+}
+
+impl Backend for Fickle {
+    fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
+        self.file.read_at(bufs, pos)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn id(&self) -> FileId {
+        self.file.id()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        self.file.write_at(bufs, pos)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.file.set_size(size)
+    }
+
+    fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
+        if self.nr_asked.fetch_add(1, Ordering::Relaxed) == self.at {
+            assert!(!self.panics, "made to panic");
+            return None;
+        }
+        Arc::clone(&self.file).raw_file()
     }
 }
 
@@ -846,4 +890,44 @@ fn an_idle_ring_does_nothing() {
         });
         not_yet(name, || nr_sleeps("pagewell-uring") != before);
     }
+}
+
+/// The question was asked four times a transfer. A panic ended the thread of the ring; another answer submitted descriptor -1, or kept
+/// a share of the file, so that a change of its size never ended.
+#[test]
+fn a_backend_that_panics_or_changes_its_answer_harms_no_request() {
+    bounded("answers", || {
+        let dir = pagewell_testkit::scratch::dir();
+        let bytes = content(64 << 10);
+        for (name, engine) in engines() {
+            for (at, panics) in (0..8).flat_map(|at| [(at, false), (at, true)]) {
+                let file: Arc<dyn Backend> = Arc::new(Fickle {
+                    file: Arc::new(file(&bytes, Direct::Auto, dir.path())),
+                    nr_asked: AtomicUsize::new(0),
+                    at,
+                    panics,
+                });
+                let what = format!("{name}: call {at}, panics: {panics}");
+                for round in 0..4 {
+                    let results = Results::of(2);
+                    let (read, written) = (Memory::new(4096), Memory::with_bytes(&bytes[..4096]));
+                    let requests = [
+                        read.read(8192, &[4096], results.note(0)),
+                        written.write(4096, &[4096], results.note(1)),
+                    ];
+                    let jobs = requests.map(|request| Job::new(Arc::clone(&file), request));
+                    match round % 2 {
+                        0 => engine.run(&mut jobs.into()),
+                        _ => jobs.into_iter().for_each(|job| engine.submit(job)),
+                    }
+                    for result in results.all() {
+                        assert_eq!(result.unwrap(), 4096, "{what}");
+                    }
+                    assert!(read.bytes() == bytes[8192..8192 + 4096], "{what}");
+                }
+                // It waits for all shares of the file.
+                file.set_size(10_000).unwrap();
+            }
+        }
+    });
 }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
+#[cfg(not(loom))]
+use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
@@ -80,6 +82,9 @@ pub(crate) struct Mapping<S: RefScheme> {
     // Not written after the file was opened, from here on.
     path: PathBuf,
     backend: Arc<dyn Backend>,
+    /// The backend, for the engine.
+    #[cfg(not(loom))]
+    target: Target,
     // Dropped after the backend, and before values that the program has given: a thread that opens the file anew waits for no more.
     entry: Entry,
     /// Some if the file may be written to.
@@ -275,6 +280,9 @@ impl<S: RefScheme> Mapping<S> {
         // An empty file to its users; the storage's size counts as unknown until it is set.
         let is_size_known = told.is_ok() || !truncates;
         let size = if is_size_known { told? } else { 0 };
+        #[cfg(not(loom))]
+        let target = Target::new(Arc::clone(&backend))
+            .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
         let order = page_size.order();
         // Room for a few pages besides the index; without it no page could ever be replaced.
         let nr_blocks = shared.supply.pool().nr_blocks(order);
@@ -336,6 +344,8 @@ impl<S: RefScheme> Mapping<S> {
             growth: Padded(growth),
             path,
             backend,
+            #[cfg(not(loom))]
+            target,
             writes,
             users: pagewell_sync::Arc::default(),
             entry: Entry { keeper, number, id },
@@ -488,6 +498,12 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// A job of the engine: `request`, for the backend.
+    #[cfg(not(loom))]
+    pub(crate) fn job(&self, request: Request) -> Job {
+        Job::of(self.target.clone(), request)
     }
 
     /// Whether the storage does many requests at once, and nothing by itself that it was not asked for: then pages are read ahead apart from misses, as nobody below

@@ -149,8 +149,7 @@ impl<S: RefScheme> Flights<'_, S> {
         // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the visitor's mapping has a share of; the completion
         // owns both, and lets go of neither before it is called. (b) The frames are no pages yet: their slots are claimed, and name none.
         let request = unsafe { Request::read(pos, spans, Box::new(flight)) };
-        let storage = std::sync::Arc::clone(self.0.backend());
-        Ok(Departure::Ready(Job::new(storage, request), nr_pages))
+        Ok(Departure::Ready(self.0.job(request), nr_pages))
     }
 }
 

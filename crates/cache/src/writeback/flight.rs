@@ -29,7 +29,7 @@ mod imp {
     use std::sync::Arc;
 
     use pagewell_frame::refcount::RefScheme;
-    use pagewell_io::engine::{Job, Lane, Request, Span};
+    use pagewell_io::engine::{Lane, Request, Span};
     use pagewell_sync::{Mutex, lock};
 
     use crate::dirty::reserve::Reserve;
@@ -120,8 +120,7 @@ mod imp {
             // requests. Neither is leaked. (In a child that was forked meanwhile the lane does not wait: the requests are those of the
             // parent, and so is the memory that the kernel reads.)
             let request = unsafe { Request::write(start, spans, Box::new(done)) };
-            self.lane
-                .submit(Job::new(Arc::clone(self.mapping.backend()), request));
+            self.lane.submit(self.mapping.job(request));
             match (self.has_hook, self.lane.nr_in_flight()) {
                 (false, MOST..) => self.wait(AT_ONCE, settled),
                 (true, MOST..) => self.wait(MOST, settled),

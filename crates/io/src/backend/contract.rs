@@ -40,7 +40,7 @@ pub struct FileId {
 /// | `set_size` | less than the size | drop what is past it for good: if the file grows again, zeros are there |
 /// | | more than the size | make the file that long; what is new reads as zeros |
 /// | | an error | leave either size |
-/// | `sync_data` | success | have made durable every write and every size that returned before the call, and the name by which a file that this backend has made is found |
+/// | `sync_data` | success | have made durable every write and every size that returned before the call, and the name by which a file that this backend has made or renamed is found |
 /// | `sync_all` | success | the same, and the metadata (times, permissions) too |
 /// | both | an error | mean nothing about what was written since the last good sync: see below |
 /// | `size` | | return the size of now, in bytes |
@@ -172,10 +172,10 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
-    /// The file of the system behind the storage, if engines may transfer its bytes themselves. A backend that does more than that with a read or a
-    /// write (counts, checks, translates) must not have one.
+    /// The file of the operating system behind the backend, if engines may transfer its bytes themselves. It is asked for once, when the
+    /// backend is opened. A backend that does more with a read or a write (counts, checks, translates) must not have one.
     #[cfg(not(loom))]
-    fn raw_file(&self) -> Option<&dyn RawFile> {
+    fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None
     }
 }
@@ -273,7 +273,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     }
 
     #[cfg(not(loom))]
-    fn raw_file(&self) -> Option<&dyn RawFile> {
-        (**self).raw_file()
+    fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
+        Self::clone(&self).raw_file()
     }
 }

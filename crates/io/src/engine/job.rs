@@ -8,10 +8,53 @@ use std::sync::Arc;
 use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
+/// A backend, and what engines have to know of it. The backend is asked once: what it answers later changes nothing.
+#[derive(Clone)]
+pub struct Target(Arc<Answers>);
+
+struct Answers {
+    file: Arc<dyn Backend>,
+    raw: Option<Arc<dyn RawFile>>,
+    /// Whether its calls complete later.
+    is_deferred: bool,
+}
+
+impl Target {
+    /// Asks `file` for its raw file, and whether its calls complete later.
+    ///
+    /// # Errors
+    ///
+    /// The backend panics.
+    pub fn new(file: Arc<dyn Backend>) -> io::Result<Self> {
+        let (raw, is_deferred) = caught(|| {
+            let raw = Arc::clone(&file).raw_file();
+            Ok((raw, file.deferred().is_some()))
+        })?;
+        let answers = Answers {
+            file,
+            raw,
+            is_deferred,
+        };
+        Ok(Self(Arc::new(answers)))
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn Backend> {
+        &self.0.file
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Target").field(&self.0.file).finish()
+    }
+}
+
 /// A request, and the storage that is to do it, which is kept until it is done.
 #[must_use = "a job that is dropped fails"]
 pub struct Job {
-    file: Arc<dyn Backend>,
+    target: Target,
     request: Request,
 }
 
@@ -22,9 +65,21 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// `request`, for `file`.
+    /// `request`, for a backend that is asked here what engines have to know of it. If it panics, its blocking calls are made.
     pub fn new(file: Arc<dyn Backend>, request: Request) -> Self {
-        Self { file, request }
+        let target = Target::new(Arc::clone(&file)).unwrap_or_else(|_| {
+            Target(Arc::new(Answers {
+                file,
+                raw: None,
+                is_deferred: false,
+            }))
+        });
+        Self { target, request }
+    }
+
+    /// `request`, for `target`.
+    pub fn of(target: Target, request: Request) -> Self {
+        Self { target, request }
     }
 
     /// The request.
@@ -37,54 +92,50 @@ impl Job {
     }
 
     pub(super) fn file(&self) -> &dyn Backend {
-        &*self.file
+        &**self.target.file()
     }
 
     pub(super) fn join(&mut self, group: &Arc<Group>) {
         self.request.join(group);
     }
 
-    /// The file of the system behind the storage, if it has one.
+    /// The file of the operating system behind the backend, if there is one; always the same.
     pub(super) fn raw_file(&self) -> Option<&dyn RawFile> {
-        // The storage is safe code of somebody, and this may be the thread of an engine.
-        let ask = || self.file.raw_file();
-        catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| {
-            forget(panic);
-            None
-        })
+        self.target.0.raw.as_deref()
     }
 
     /// It is done. The storage is let go first: who is told may be about to close it.
     pub(super) fn complete(self, result: io::Result<usize>) {
-        let_go(self.file);
+        let_go(self.target);
         self.request.complete(result);
     }
 
     /// As [`complete`](Self::complete), for who counts by itself: returns what the completion panicked with.
     pub(super) fn complete_quietly(self, result: io::Result<usize>) -> Option<Panic> {
-        let_go(self.file);
+        let_go(self.target);
         self.request.complete_quietly(result)
     }
 
     /// Hands the request to a storage that completes it later, if it does; else gives the job back.
     pub(super) fn defer(self) -> Option<Self> {
-        let file = Arc::clone(&self.file);
+        if !self.target.0.is_deferred {
+            return Some(self);
+        }
+        let target = self.target.clone();
         let mut job = Some(self);
-        let start = || {
-            if let Some(deferred) = file.deferred()
-                && let Some(Self { file, request }) = job.take()
+        // What a storage drops when it panics was given up.
+        let _ = caught(|| {
+            if let Some(deferred) = target.file().deferred()
+                && let Some(Self { target, request }) = job.take()
             {
                 // The storage keeps itself, if it has to.
-                drop(file);
+                drop(target);
                 deferred.start(request);
             }
-        };
-        // What a storage drops when it panics was given up.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(start)) {
-            forget(panic);
-        }
+            Ok(())
+        });
         if job.is_none() {
-            let_go(file);
+            let_go(target);
         }
         job
     }
@@ -100,7 +151,7 @@ impl Job {
 
     /// Does it by the storage's calls, for who waits for it: returns what the completion panicked with. Gives it back if the storage completes it later.
     pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
-        if self.file.deferred().is_some() {
+        if self.target.0.is_deferred {
             return Err(self);
         }
         let result = self.call();
@@ -109,9 +160,9 @@ impl Job {
 
     /// Makes the call of the storage. A panic of it is an error.
     pub(super) fn call(&mut self) -> io::Result<usize> {
-        let (file, request) = (&*self.file, &self.request);
+        let (file, request) = (self.file(), &self.request);
         let nr_done = request.nr_done();
-        let call = || match request.kind() {
+        caught(|| match request.kind() {
             Kind::Read => Ok(nr_done + file.read_at(&request.buffers(), request.pos())?),
             Kind::Write => {
                 file.write_at(&request.sources(), request.pos())?;
@@ -120,29 +171,29 @@ impl Job {
             Kind::SyncData => file.sync_data().map(|()| 0),
             Kind::SyncAll => file.sync_all().map(|()| 0),
             Kind::SetSize(size) => file.set_size(size).map(|()| 0),
-        };
-        // The storage is safe code of somebody; nothing of ours is half done when it panics.
-        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-            forget(panic);
-            Err(io::Error::other("the storage panicked"))
         })
     }
 }
 
 impl OfStorage for Job {
     fn key(&self) -> usize {
-        Arc::as_ptr(&self.file).addr()
+        Arc::as_ptr(self.target.file()).addr()
     }
 }
 
-/// Lets go of a storage, whose drop may panic.
-fn let_go(file: Arc<dyn Backend>) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(file))) {
-        forget(panic);
-    }
+/// Calls a backend, which is code of the program and may panic; nothing of the engine is half done then. A panic is an error.
+fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        // It was shown by the panic hook. Its drop could panic again, so it is leaked.
+        std::mem::forget(panic);
+        Err(io::Error::other("the storage panicked"))
+    })
 }
 
-/// A panic was shown by the panic hook. Its drop could panic again, so it is leaked.
-fn forget(panic: Panic) {
-    std::mem::forget(panic);
+/// Drops a reference to a backend, whose drop may panic.
+fn let_go(target: Target) {
+    let _ = caught(|| {
+        drop(target);
+        Ok(())
+    });
 }

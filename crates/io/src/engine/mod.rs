@@ -7,7 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | `interface` | [`Engine`], [`Lane`], [`Limits`]: the contract |
-//! | `job` | [`Job`]: a request and its storage |
+//! | `job` | [`Job`]: a request and its [`Target`], a backend and what it has answered |
 //! | `queue` | jobs that wait; storages take turns |
 //! | `group_lane` | a lane that counts |
 //! | `sync` | [`SyncEngine`]: the thread itself, the baseline |
@@ -34,7 +34,7 @@ mod worker;
 
 pub use self::choice::{Choice, Chosen, Reason, Settings};
 pub use self::interface::{Engine, Lane, Limits};
-pub use self::job::Job;
+pub use self::job::{Job, Target};
 pub use self::settings::{Refusal, UringSettings};
 pub use self::sync::SyncEngine;
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
@@ -398,7 +398,7 @@ impl Backend for FileBackend {
         Some(self.transfers())
     }
 
-    fn raw_file(&self) -> Option<&dyn RawFile> {
+    fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         Some(self)
     }
 }

@@ -56,8 +56,7 @@ impl Gate {
     /// Gives a share back.
     pub(super) fn unshare(&self) {
         let mut state = self.lock();
-        // Saturating: a backend that hands on several files in turn takes shares of one, and gives back those of another.
-        state.nr_shared = state.nr_shared.saturating_sub(1);
+        state.nr_shared -= 1;
         if state.nr_shared == 0 && state.nr_waiting != 0 {
             drop(state);
             self.changed.notify_all();

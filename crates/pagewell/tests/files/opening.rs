@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
+use pagewell::io::engine::RawFile;
 use pagewell::io::{Backend, FileId, RacyBytes};
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{BeforeWrite, Cache, Error, ErrorKind, File, OpenOptions, Writeback};
@@ -314,4 +315,47 @@ fn a_truncating_open_that_meets_a_reader_leaves_the_file_as_it_was() {
             }
         }
     }
+}
+
+/// A backend that panics when it is asked for its raw file.
+#[derive(Debug)]
+struct Panics;
+
+impl Backend for Panics {
+    fn read_at(&self, _: &[RacyBytes<'_>], _: u64) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn id(&self) -> FileId {
+        FileId {
+            device: u64::MAX,
+            inode: 1,
+        }
+    }
+
+    fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
+        panic!("made to panic")
+    }
+}
+
+#[test]
+fn a_backend_that_panics_while_it_is_opened_is_an_error_of_its_file() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    std::fs::write(&path, b"all").unwrap();
+    let cache = cache();
+    for _ in 0..2 {
+        let error = cache.open_backend(Panics, "panics").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("panics"), "{error}");
+    }
+    let mut buf = [0; 3];
+    let file = cache.open(&path).unwrap();
+    assert_eq!(file.read_at(&mut buf, 0).unwrap(), 3);
+    drop(file);
+    assert_eq!(cache.stats().nr_free, cache.stats().nr_frames);
 }

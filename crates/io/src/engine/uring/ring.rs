@@ -221,13 +221,11 @@ impl Ring {
         let Some(job) = &self.flights[number as usize] else {
             return;
         };
-        // The storage has one: it has let this job be begun.
-        let descriptor = job
-            .file()
-            .raw_file()
-            .map(|raw| raw.descriptor().as_raw_fd());
-        let entry = entry_of(job, types::Fd(descriptor.unwrap_or(-1)), number);
-        // SAFETY: U1: the job keeps the memory, the list and, by the storage, the descriptor; U4.
+        let Some(raw) = job.raw_file() else {
+            unreachable!("only jobs with a raw file are begun");
+        };
+        let entry = entry_of(job, types::Fd(raw.descriptor().as_raw_fd()), number);
+        // SAFETY: U1: the job keeps the memory, the list and, by its raw file, the descriptor; U4.
         unsafe { self.push(&entry) };
     }
 

@@ -134,7 +134,7 @@ impl<S: RefScheme> Builder<S> {
     }
 
     /// How long the last close of a file, or the drop of its last handle, tries again when the storage, or the hook, has failed.
-    /// Beside that it takes as long as their calls. Default: a second.
+    /// Beside that it takes as long as their calls. The drop of the cache waits as long for requests of io_uring in flight. Default: a second.
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
@@ -222,7 +222,9 @@ impl<S: RefScheme> Builder<S> {
                 .with_detail(error.to_string())
                 .with_source(error)
         })?;
-        let engines = Engines::new(self.engine).map_err(|refusal| {
+        let mut engine = self.engine;
+        engine.uring.close_timeout = self.close_timeout;
+        let engines = Engines::new(engine).map_err(|refusal| {
             Error::new(ErrorKind::Unavailable, Op::Build)
                 .with_detail(refusal.to_string())
                 .with_source(refusal)

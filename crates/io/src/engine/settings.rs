@@ -1,6 +1,7 @@
 //! What can be chosen of io_uring, and why there is none.
 
 use std::fmt;
+use std::time::Duration;
 
 /// What can be chosen of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,14 +10,17 @@ pub struct UringSettings {
     pub depth: u32,
     /// Requests under way of one storage, of these; at least one.
     pub per_storage: usize,
+    /// Time for which the drop of an engine waits for such requests, at most. Then its thread is left, with a line on standard error.
+    pub close_timeout: Duration,
 }
 
 impl Default for UringSettings {
-    /// 1024 requests, 256 of one storage.
+    /// 1024 requests, 256 of one storage; a second.
     fn default() -> Self {
         Self {
             depth: 1024,
             per_storage: 256,
+            close_timeout: Duration::from_secs(1),
         }
     }
 }

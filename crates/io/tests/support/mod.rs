@@ -256,6 +256,7 @@ pub(crate) fn rings() -> Vec<(&'static str, Arc<dyn Engine>)> {
     let small = UringSettings {
         depth: 8,
         per_storage: 3,
+        ..usual
     };
     let mut engines: Vec<(&str, Arc<dyn Engine>)> = Vec::new();
     for (name, settings) in [("ring", usual), ("small ring", small)] {

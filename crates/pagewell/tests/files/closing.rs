@@ -618,3 +618,39 @@ fn what_is_open_stays_open_while_a_second_backend_of_it_is_dropped<S: RefScheme>
     file.read_at(&mut byte, 0).unwrap();
     assert_eq!((byte, cache.stats().nr_fills), ([7], 1));
 }
+
+/// An engine that was dropped while its thread completed a read kept the thread, the ring and the event for ever.
+#[test]
+fn engines_end_with_their_caches() {
+    if !pagewell_testkit::alone("closing::engines_end_with_their_caches") {
+        return;
+    }
+    /// How many descriptors of rings and events, and how many threads the process has.
+    fn held() -> (usize, usize) {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap();
+        let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+        let is_of_ring = |link: &std::path::PathBuf| {
+            let name = link.to_string_lossy();
+            name.contains("io_uring") || name.contains("eventfd")
+        };
+        let nr_threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+        (links.filter(is_of_ring).count(), nr_threads)
+    }
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let before = held();
+    for _ in 0..200 {
+        let cache = pagewell::Cache::builder()
+            .capacity(4 << 20)
+            .build()
+            .unwrap();
+        let file = cache.open(&path).unwrap();
+        file.prefetch(&[0..1 << 19, 1 << 19..1 << 20]).unwrap();
+        drop(file);
+        drop(cache);
+        assert_eq!(held().0, before.0);
+    }
+    // Threads for blocking calls are not joined, and end when they see that.
+    pagewell_testkit::wait::until("the threads end", || held() == before);
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::lane::UringLane;
 use super::pool::Pool;
-use super::thread::{self, Inbox};
+use super::thread::{self, Handle};
 use crate::backend::{Kind, Sealed};
 use crate::engine::interface::{Engine, Lane, Limits, MOST_SPANS};
 use crate::engine::job::Job;
@@ -26,7 +26,8 @@ pub struct UringEngine {
 #[derive(Debug)]
 struct Parts {
     pool: Arc<Pool>,
-    inbox: Arc<Inbox>,
+    /// None when the engine is dropped.
+    thread: Option<Handle>,
 }
 
 impl UringEngine {
@@ -39,6 +40,7 @@ impl UringEngine {
         let settings = UringSettings {
             depth: settings.depth.clamp(8, 16384),
             per_storage: settings.per_storage.max(1),
+            ..settings
         };
         let owner = Owner::this_process();
         let pool = Arc::new(Pool::new(owner, WorkerEngine::new(workers)));
@@ -46,7 +48,7 @@ impl UringEngine {
             owner,
             settings,
             parts: Parts {
-                inbox: thread::start(settings, &pool)?,
+                thread: Some(thread::start(settings, &pool)?),
                 pool,
             },
         })
@@ -54,7 +56,10 @@ impl UringEngine {
 
     /// Gives jobs to the thread with the ring, or to the others, if it has none any more.
     fn push(&self, jobs: impl IntoIterator<Item = Job>) {
-        for job in self.parts.inbox.push(jobs) {
+        let Some(thread) = &self.parts.thread else {
+            return;
+        };
+        for job in thread.inbox.push(jobs) {
             self.parts.pool.call(job, None);
         }
     }
@@ -115,11 +120,25 @@ impl Engine for UringEngine {
 }
 
 impl Drop for UringEngine {
-    /// What was submitted is still done; nobody waits for it here, since this may be the thread of the engine.
+    /// Waits for the requests of the thread with the ring, for [`close_timeout`](UringSettings::close_timeout) at most, unless that thread drops
+    /// the engine. What is left is still done.
     fn drop(&mut self) {
-        match self.owner.check() {
-            Ok(()) => self.parts.inbox.close(),
-            Err(_) => self.parts.pool.forget(),
+        if self.owner.check().is_err() {
+            self.parts.pool.forget();
+            // The thread is the parent's.
+            std::mem::forget(self.parts.thread.take());
+            return;
+        }
+        let timeout = self.settings.close_timeout;
+        if let Some(thread) = self.parts.thread.take()
+            && !thread.end(timeout)
+        {
+            use std::io::Write;
+            // Standard error may be closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "pagewell: an engine of io_uring was dropped, and has requests that are not completed after {timeout:?}: its thread is left"
+            );
         }
     }
 }

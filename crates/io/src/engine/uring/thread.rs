@@ -14,6 +14,8 @@
 //!
 //! The wake is a write to an event descriptor that is read in the ring all along, so there is one place to wait in. A submitter whose lock comes before (a) has
 //! its job taken; one whose lock comes after (b) wakes. Nobody spins: in (c) the kernel has the thread sleep until there is a completion.
+//!
+//! Closing is a message too, and always wakes: the read of the event may be in the ring, and the thread ends only when that is done ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -43,11 +45,77 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 struct State {
     queue: Queue<Job>,
+    turn: Turn,
+}
+
+/// Whether the thread looks at its queue by itself, and what it does when there is nothing to do. Guarded by the inbox's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Turn {
+    phase: Phase,
     /// The thread looks at the queue again when it is woken, not before.
-    sleeps: bool,
-    is_closed: bool,
-    /// The ring is not to be had any more: jobs are for the threads.
-    is_given_up: bool,
+    is_parked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Running,
+    /// The engine was dropped: the thread does what it has, and ends.
+    Closing,
+    /// The kernel refuses the ring. Jobs are for the workers, and the thread waits without it.
+    Unusable,
+}
+
+/// Whether the event has to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Signal {
+    Wake,
+    None,
+}
+
+impl Turn {
+    const fn new() -> Self {
+        Self {
+            phase: Phase::Running,
+            is_parked: false,
+        }
+    }
+
+    /// The queue has changed; `nr_ready` of its jobs may be begun.
+    fn pushed(&mut self, nr_ready: usize) -> Signal {
+        if nr_ready == 0 || !self.is_parked {
+            return Signal::None;
+        }
+        self.is_parked = false;
+        Signal::Wake
+    }
+
+    /// The engine is dropped. The read of the event may be in the ring, whether or not the thread is parked.
+    fn close(&mut self) -> Signal {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Closing;
+        }
+        Signal::Wake
+    }
+
+    /// The thread has taken the jobs that may be begun.
+    fn park(&mut self) {
+        self.is_parked = true;
+    }
+
+    /// The thread looks at the queue before it waits again.
+    fn unpark(&mut self) {
+        self.is_parked = false;
+    }
+
+    fn give_up(&mut self) {
+        self.phase = Phase::Unusable;
+    }
+
+    /// Whether the event is to be read in the ring.
+    fn listens(self) -> bool {
+        self.phase == Phase::Running
+    }
 }
 
 impl Inbox {
@@ -59,51 +127,77 @@ impl Inbox {
     pub(super) fn push(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
         let mut back = Vec::new();
         self.change(|state| {
-            if state.is_given_up {
+            if state.turn.phase == Phase::Unusable {
                 back.extend(jobs);
             } else {
                 jobs.into_iter().for_each(|job| state.queue.push(job));
             }
+            // If nothing may be begun, there is nothing to be woken for.
+            state.turn.pushed(state.queue.nr_ready())
         });
         back
     }
 
-    /// The thread is to end when there is nothing left to do.
-    pub(super) fn close(&self) {
-        self.change(|state| state.is_closed = true);
+    /// Has the thread end when there is nothing left to do.
+    fn close(&self) {
+        self.change(|state| state.turn.close());
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.lock();
-        change(&mut state);
-        // If nothing may be begun, there is nothing to be woken for.
-        let must_look = state.is_closed || state.queue.nr_ready() != 0;
-        let wakes = must_look && std::mem::take(&mut state.sleeps);
-        drop(state);
-        if wakes {
+    fn change(&self, change: impl FnOnce(&mut State) -> Signal) {
+        let signal = change(&mut self.lock());
+        if signal == Signal::Wake {
             // It adds to a number, which would have to be near 2^64 to make this wait.
             let _ = (&self.event).write_all(&1_u64.to_ne_bytes());
         }
     }
 }
 
+/// The thread, for the engine. It must be [ended](Self::end), unless this process is not the one that has it.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) inbox: Arc<Inbox>,
+    thread: thread::JoinHandle<()>,
+    /// Disconnected when the thread has let go of its ring.
+    is_over: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Handle {
+    /// Closes the inbox and joins the thread, which completes what it has. Returns whether it did within `timeout`; else it is left to end by
+    /// itself, as it is if it makes this call.
+    pub(super) fn end(self, timeout: Duration) -> bool {
+        self.inbox.close();
+        if self.thread.thread().id() == thread::current().id() {
+            return true;
+        }
+        let is_over = self.is_over.into_inner();
+        let is_over = is_over.unwrap_or_else(PoisonError::into_inner);
+        if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(timeout) {
+            return false;
+        }
+        // It has nothing left to do but to return. Completions do not unwind; a panic of ours was shown by the panic hook.
+        let _ = self.thread.join();
+        true
+    }
+}
+
 /// Starts the thread; returns when its ring was seen to work.
-pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Arc<Inbox>, Refusal> {
+pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle, Refusal> {
     let event = event().map_err(|error| Refusal::Refused(errno(&error)))?;
     let inbox = Arc::new(Inbox {
         state: Mutex::new(State {
             queue: Queue::new(settings.per_storage),
-            sleeps: false,
-            is_closed: false,
-            is_given_up: false,
+            turn: Turn::new(),
         }),
         event,
     });
     let (pool, for_thread) = (Arc::clone(pool), Arc::clone(&inbox));
     let (answer, is_there) = mpsc::channel();
-    thread::Builder::new()
+    let (over, is_over) = mpsc::channel::<()>();
+    let thread = thread::Builder::new()
         .name("pagewell-uring".into())
         .spawn(move || {
+            // Dropped last.
+            let _over = over;
             // Made here: the kernel wants to be entered by the thread that has made it.
             match Ring::new(settings.depth, Use::OneThread) {
                 Ok(ring) => {
@@ -117,7 +211,11 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Arc<Inb
         })
         .map_err(|error| Refusal::NoThread(errno(&error)))?;
     match is_there.recv() {
-        Ok(answer) => answer.map(|()| inbox),
+        Ok(answer) => answer.map(|()| Handle {
+            inbox,
+            thread,
+            is_over: Mutex::new(is_over),
+        }),
         Err(_) => Err(Refusal::NoThread(0)),
     }
 }
@@ -194,7 +292,7 @@ impl Thread {
     /// The kernel refuses to be called, as when the program has shut itself in a sandbox. What waits, and all that comes, is for the threads. What the
     /// kernel has it completes, since this thread goes on making calls of other kinds ([`Use::OneThread`]).
     fn finish(mut self) {
-        self.inbox.lock().is_given_up = true;
+        self.inbox.lock().turn.give_up();
         let mut outcomes = Vec::new();
         let mut jobs = Vec::new();
         loop {
@@ -224,8 +322,8 @@ impl Thread {
             jobs.push(job);
         }
         // If there is no room, a completion comes, which makes some; then it looks again.
-        state.sleeps = true;
-        state.is_closed && state.queue.is_at_rest()
+        state.turn.park();
+        state.turn.phase == Phase::Closing && state.queue.is_at_rest()
     }
 
     /// Completes jobs, and has the storages' calls made for others.
@@ -236,7 +334,7 @@ impl Thread {
         {
             let mut state = self.inbox.lock();
             // It looks at the queue before it waits again: what completions give needs no wake.
-            state.sleeps = false;
+            state.turn.unpark();
             for (key, _) in outcomes.iter() {
                 state.queue.done(*key);
             }
@@ -252,7 +350,7 @@ impl Thread {
 
     /// Has the event read in the ring, if it is not. When there is no room, completions are coming, and it is tried again after them.
     fn listen(&mut self) {
-        if self.is_listening || self.ring.is_given_up() || self.inbox.lock().is_closed {
+        if self.is_listening || !self.inbox.lock().turn.listens() {
             return;
         }
         let descriptor = types::Fd(self.inbox.event.as_raw_fd());
@@ -280,5 +378,140 @@ impl Drop for Thread {
             // The kernel may still write there.
             Box::leak(std::mem::take(&mut self.woken));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Where the thread is in its loop.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum At {
+        Listen,
+        Take,
+        /// Has taken jobs; whether no more will come.
+        Begin(bool),
+        Enter,
+        Ended,
+    }
+
+    /// The thread, its ring, its queue, and a program that gives jobs and drops the engine.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    struct World {
+        turn: Turn,
+        at: At,
+        nr_queued: usize,
+        nr_in_flight: usize,
+        nr_completed: usize,
+        is_listening: bool,
+        /// Whether the event was written since it was read.
+        event: bool,
+        /// Whether the read of the event is done.
+        is_woken: bool,
+        nr_to_push: usize,
+        is_open: bool,
+    }
+
+    impl World {
+        fn signal(&mut self, signal: Signal) {
+            self.event |= signal == Signal::Wake;
+        }
+
+        /// All that can happen next.
+        fn next(self) -> Vec<Self> {
+            let mut all = Vec::new();
+            let mut add = |change: fn(&mut Self)| {
+                let mut next = self;
+                change(&mut next);
+                all.push(next);
+            };
+            if self.nr_to_push != 0 {
+                add(|world| {
+                    world.nr_to_push -= 1;
+                    world.nr_queued += 1;
+                    let signal = world.turn.pushed(world.nr_queued);
+                    world.signal(signal);
+                });
+            } else if self.is_open {
+                add(|world| {
+                    world.is_open = false;
+                    let signal = world.turn.close();
+                    world.signal(signal);
+                });
+            }
+            // The kernel.
+            if self.nr_in_flight != 0 {
+                add(|world| {
+                    world.nr_in_flight -= 1;
+                    world.nr_completed += 1;
+                });
+            }
+            if self.is_listening && self.event && !self.is_woken {
+                add(|world| (world.event, world.is_woken) = (false, true));
+            }
+            // The thread, as in `Thread::run`.
+            match self.at {
+                At::Listen => add(|world| {
+                    world.is_listening |= world.turn.listens();
+                    world.at = At::Take;
+                }),
+                At::Take => add(|world| {
+                    world.nr_in_flight += std::mem::take(&mut world.nr_queued);
+                    world.turn.park();
+                    world.at = At::Begin(world.turn.phase == Phase::Closing);
+                }),
+                At::Begin(is_over) => {
+                    let is_idle = self.nr_in_flight == 0 && self.nr_completed == 0;
+                    if is_over && is_idle && !self.is_listening {
+                        add(|world| world.at = At::Ended);
+                    } else {
+                        add(|world| world.at = At::Enter);
+                    }
+                }
+                At::Enter if self.is_woken || self.nr_completed != 0 => add(|world| {
+                    if std::mem::take(&mut world.is_woken) {
+                        world.is_listening = false;
+                    }
+                    if std::mem::take(&mut world.nr_completed) != 0 {
+                        world.turn.unpark();
+                    }
+                    world.at = At::Listen;
+                }),
+                At::Enter | At::Ended => {}
+            }
+            all
+        }
+    }
+
+    /// If closing did not wake a thread that is not parked, its read of the event was never done, and it never ended.
+    #[test]
+    fn in_every_order_of_pushes_completions_and_the_close_the_thread_ends() {
+        let begin = World {
+            turn: Turn::new(),
+            at: At::Listen,
+            nr_queued: 0,
+            nr_in_flight: 0,
+            nr_completed: 0,
+            is_listening: false,
+            event: false,
+            is_woken: false,
+            nr_to_push: 3,
+            is_open: true,
+        };
+        let (mut seen, mut rest) = (HashSet::from([begin]), vec![begin]);
+        let mut nr_ended = 0;
+        while let Some(world) = rest.pop() {
+            let next = world.next();
+            if next.is_empty() {
+                assert_eq!(world.at, At::Ended, "it waits for ever: {world:?}");
+                assert_eq!(world.nr_queued + world.nr_in_flight, 0, "{world:?}");
+                nr_ended += 1;
+            }
+            rest.extend(next.into_iter().filter(|next| seen.insert(*next)));
+        }
+        assert!(nr_ended != 0 && seen.len() > 100);
     }
 }

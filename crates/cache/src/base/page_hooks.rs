@@ -24,7 +24,8 @@ use crate::base::page::PageNr;
 ///   alone, zeros for example, which `before_write` replaces and `after_read` restores.
 /// - A page with a byte that is not zero is stored with a byte that is not zero. `before_write` is told so by an error of the file if it does otherwise.
 /// - The same page may go out several times, in different versions, and be asked for again after a failure. So `before_write` must not
-///   take a page that it has seen for one that is stored.
+///   take a page that it has seen for one that is stored, and must not derive a nonce from the page's number and log sequence number:
+///   two versions may have the same.
 ///
 /// # Pages that nobody has written
 ///
@@ -118,7 +119,10 @@ impl<'b> OutgoingPage<'b> {
         self.page
     }
 
-    /// The highest log sequence number of a write to the page ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if it has none.
+    /// Highest log sequence number of a write to the page ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if it has none, and if the
+    /// page is written to remove bytes after the end of the file.
+    ///
+    /// Different bytes may go out with the same number, 0 included: it is no nonce.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn

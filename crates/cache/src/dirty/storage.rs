@@ -17,6 +17,9 @@ pub(crate) struct Storage {
     pub(crate) may_have_dirty: bool,
     /// Of a file in whole pages: where the pages end that the storage was made long enough for since, if that is after those of the file.
     pub(crate) pages_end: u64,
+    /// Of a file in whole pages: whether the bytes past the last one, which only tell the size, may be others than zeros. So they may in a
+    /// file that was opened, until they were looked at.
+    pub(crate) may_have_rest: bool,
     /// Of a file in whole pages: whether it was cut since the last successful sync ([`crate::writeback::size`], P2).
     pub(crate) is_cut: bool,
     /// How much it was given since the last sync.
@@ -33,6 +36,7 @@ impl Storage {
             is_doubtful: false,
             may_have_dirty: false,
             pages_end: 0,
+            may_have_rest: false,
             is_cut: false,
             pace: Pace::default(),
         }

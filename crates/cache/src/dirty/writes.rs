@@ -84,6 +84,14 @@ impl Drop for Cutting<'_> {
 }
 
 impl Writes {
+    /// The state of the storage, before others have the file.
+    pub(crate) fn storage_mut(&mut self) -> &mut Storage {
+        self.writeback
+            .0
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Counts a handle of the file.
     pub(crate) fn add_handle(&self) {
         // ORDERING: Relaxed; a thread that makes a handle has the mapping, and nothing is published.

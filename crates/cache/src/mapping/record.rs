@@ -317,6 +317,7 @@ impl<S: RefScheme> Mapping<S> {
             if layout.has_part(size) {
                 // Who wrote it may have lost its power before it told the size.
                 writes.set_loose_end(Some(size));
+                writes.storage_mut().may_have_rest = true;
             }
         }
         let sets = writes.as_ref().map(|writes| writes.memory_of_sets());

@@ -220,9 +220,11 @@ impl<S: RefScheme> Grower<'_, S> {
         if let Some(writes) = self.0.writes_if_any()
             && writes.loose_end().is_some()
             && let Ok(_resize) = self.0.lock_size(writes, Op::Open)
+            && let Ok(mut storage) = self.0.lock_storage(writes, Op::Open)
+            && StorageSize(self.0).settle_cut(&mut storage).is_ok()
         {
-            let is_settled = TailKeeper(self.0).settle_at_open(writes, Op::Open);
-            let _ = is_settled.and_then(|()| self.settle_end(writes, Op::Open));
+            drop(storage);
+            let _ = self.settle_end(writes, Op::Open);
         }
     }
 

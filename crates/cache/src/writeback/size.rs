@@ -22,7 +22,7 @@
 //!   is that of a longer file: more pages, of which those that were not written are holes.
 //! - P2: where a new page comes to be, the storage has zeros, whatever of the earlier changes survives a loss of power. The bytes past the last whole page, which only tell the
 //!   size, would otherwise be those of a page that was cut off, and a part of a page once the storage grows. So a cut is first one to whole pages; and a cut is made durable before
-//!   the storage grows again. (A file that is opened for writing is looked at, too: [`super::tail`].)
+//!   the storage grows again. A file that is opened for writing may have others there from an earlier program: it is looked at before it grows, at the latest ([`settle_rest`](StorageSize::settle_rest)).
 //! - P3: what was cut off of the last page is in the storage until the page is written again, which the cut sees to; fills do not look at it, and the file grows past it only when it is
 //!   gone ([`super::tail`]).
 //!
@@ -37,7 +37,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
+use crate::base::aligned::Aligned;
 use crate::base::page::PageNr;
+use crate::base::page_hooks::is_zeros;
 use crate::dirty::commits::Sync;
 use crate::dirty::service::{InStep, Step};
 use crate::dirty::storage::Storage;
@@ -235,14 +237,41 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(wanted)
     }
 
-    /// Before a file in whole pages gets more of them: makes an earlier cut durable (P2).
-    fn settle_cut(self, storage: &mut Storage) -> io::Result<()> {
+    /// Before a file in whole pages gets more of them: checks the bytes past the last page of a file that was opened, and makes an
+    /// earlier cut durable (P2).
+    pub(crate) fn settle_cut(self, storage: &mut Storage) -> io::Result<()> {
+        self.settle_rest(storage)?;
         match self.0.writes_if_any() {
             Some(writes) if storage.is_cut => {
                 Durable(self.0).sync_storage(writes, storage, Sync::Data)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Cuts the bytes past the last whole page, which only tell the size, if an earlier program left others than zeros there. It looks
+    /// once: a look that fails is repeated before the next growth.
+    fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
+        if !storage.may_have_rest {
+            return Ok(());
+        }
+        let (layout, size) = (self.0.layout(), self.0.fill_size());
+        let start = layout.pages_end(size);
+        let memory = Aligned::new(self.0.page_size());
+        let bytes = memory
+            .bytes()
+            .slice(0, (layout.stored(size) - start) as usize);
+        let nr = self.0.backend().read_at(&[bytes], start)?;
+        let mut rest = vec![0; nr];
+        memory.bytes().copy_to(0, &mut rest);
+        if !is_zeros(&rest) {
+            // As if a page had been there.
+            storage.pages_end = start + 1;
+            storage.is_size_known = false;
+            self.know_size(storage)?;
+        }
+        storage.may_have_rest = false;
+        Ok(())
     }
 
     /// Gives the storage the size of a file of `size` bytes. Of a file in whole pages that has to be one with as many pages, or fewer, or no cut may have
@@ -257,6 +286,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.backend().set_size(pages_end)?;
+                storage.may_have_rest = false;
             }
             storage.pages_end = pages_end;
         }

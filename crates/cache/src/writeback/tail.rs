@@ -104,35 +104,6 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         Ok(Tail::Settled)
     }
 
-    /// Looks at what the storage has past its last whole page, which tells the size, when the file is opened for writing: it has to be zeros before pages come to be there
-    /// (P2 of [`super::size`]).
-    pub(crate) fn settle_at_open(self, writes: &Writes, op: Op) -> Result<(), Error> {
-        let size = self.0.size();
-        let layout = self.0.layout();
-        let mut storage = self.0.lock_storage(writes, op)?;
-        let failed = |error| Error::from_io(op, error).with_path(self.0.path());
-        let memory = Aligned::new(self.0.page_size());
-        let rest = (layout.stored(size) - layout.pages_end(size)) as usize;
-        let bytes = memory.bytes().slice(0, rest);
-        let nr = self
-            .0
-            .backend()
-            .read_at(&[bytes], layout.pages_end(size))
-            .map_err(failed)?;
-        let mut rest = vec![0; nr];
-        memory.bytes().copy_to(0, &mut rest);
-        if !is_zeros(&rest) {
-            // As if the page had been there.
-            storage.pages_end = layout.pages_end(size) + 1;
-            storage.is_size_known = false;
-            StorageSize(self.0)
-                .know_size(&mut storage)
-                .and_then(|()| Durable(self.0).sync_storage(writes, &mut storage, Sync::Data))
-                .map_err(|error| self.0.write_failed(writes, op, error))?;
-        }
-        Ok(())
-    }
-
     /// What the storage has of `page`, as it was before it was changed on its way; none if it is a hole.
     fn stored(self, hooks: &Hooks, page: PageNr, op: Op) -> Result<Option<Vec<u8>>, Error> {
         let memory = Aligned::new(self.0.page_size());

@@ -151,6 +151,39 @@ fn a_page_that_was_written_before_its_size_has_nothing_after_it() {
     }
 }
 
+/// The bytes past the last whole page were looked at when the file was opened, and never again if that failed.
+#[test]
+fn what_cannot_be_looked_at_when_the_file_is_opened_is_looked_at_before_it_grows() {
+    use pagewell::io::{Fault, FaultBackend, Operation};
+    let (storage, mut model) = with_bytes_after_the_end(100);
+    storage.modify(|stored| stored[2 * PAGE..].fill(7));
+    let hooks = Arc::new(Keyed::default());
+    let is_failing = Arc::new(AtomicBool::new(true));
+    let script = {
+        let is_failing = Arc::clone(&is_failing);
+        move |operation: &Operation| match operation {
+            Operation::Read { pos, .. }
+                if *pos == 2 * PAGE as u64 && is_failing.load(Ordering::SeqCst) =>
+            {
+                Fault::Fail(io::Error::other("not yet"))
+            }
+            _ => Fault::None,
+        }
+    };
+    let backend = Arc::new(FaultBackend::with_script(Arc::clone(&storage), script));
+    let cache = cache(64);
+    let file = open(&cache, &backend, &manual(&hooks));
+    assert!(contents(&file) == model);
+    let error = file.set_size(4 * PAGE as u64).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(file.size(), model.len() as u64);
+    is_failing.store(false, Ordering::SeqCst);
+    file.set_size(4 * PAGE as u64).unwrap();
+    model.resize(4 * PAGE, 0);
+    file.close().unwrap();
+    assert!(reopened(&storage, &hooks) == model);
+}
+
 #[test]
 fn a_write_that_fails_while_the_end_is_made_right_loses_nothing() {
     use pagewell::io::{Fault, FaultBackend};

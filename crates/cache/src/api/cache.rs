@@ -383,7 +383,7 @@ impl<S: RefScheme> Cache<S> {
 
     /// What the cache does its work with. The engine is made now, if it was not used yet.
     pub fn info(&self) -> Info {
-        let Chosen { engine, reason, .. } = self.files.shared.engines.chosen();
+        let Chosen { engine, reason, .. } = self.files.engines.chosen();
         Info {
             engine: engine.name(),
             engine_reason: *reason,

@@ -5,7 +5,7 @@
 
 #[cfg(not(loom))]
 mod imp {
-    use std::sync::{Arc, OnceLock};
+    use std::sync::{Arc, OnceLock, Weak};
     use std::task::Waker;
 
     use pagewell_io::engine::{Chosen, Engine, Refusal, Settings, WorkerEngine, WorkerSettings};
@@ -33,12 +33,18 @@ mod imp {
     const RESTORERS_OF_FILE: usize = 8;
 
     /// Calls the wakers of tasks by the threads of a cache.
-    pub(crate) struct ByCallers(pub(crate) Arc<Engines>);
+    pub(crate) struct ByCallers(pub(crate) Weak<Engines>);
 
     impl Courier for ByCallers {
         fn deliver(&self, wakers: Vec<Waker>) {
-            let key = Arc::as_ptr(&self.0).addr();
-            self.0.call(key, Box::new(move || parking::call(wakers)));
+            match self.0.upgrade() {
+                Some(engines) => {
+                    let key = Arc::as_ptr(&engines).addr();
+                    engines.call(key, Box::new(move || parking::call(wakers)));
+                }
+                // No cache and no file is left, and so no task of theirs, nor anything that it could wait for.
+                None => parking::call(wakers),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use pagewell_frame::{Order, UniqueFrame};
 use pagewell_io::FileId;
 use pagewell_sync::lock;
 
+use crate::base::engines::Engines;
 use crate::base::error::Error;
 use crate::dirty::calls::Call;
 use crate::files::clean::Cleaner;
@@ -19,6 +20,10 @@ use crate::supply::leaves::Leaves;
 use crate::supply::owners::LeafOwners;
 
 impl<S: RefScheme> Keeper for Files<S> {
+    fn engines(&self) -> &Arc<Engines> {
+        &self.engines
+    }
+
     fn forget(&self, id: FileId, number: u64) {
         // In a child, another thread of the parent may have had the lock.
         if self.shared.home.is_here() {

@@ -31,11 +31,13 @@ pub(crate) fn files_with<S: RefScheme>(
     eviction: Eviction,
     engines: Engines,
 ) -> Arc<Files<S>> {
-    let shared = Shared::new(pool, limits, eviction, engines);
+    let engines = Arc::new(engines);
+    let shared = Shared::new(pool, limits, eviction, &engines);
     let shared = PoolOwner::new(pagewell_sync::Arc::new(shared));
     let calls = Arc::clone(&shared.pressure.calls);
     let files = Arc::new(Files {
         registry: Registry::new(),
+        engines,
         flushers: Flushers::new(calls, serve::watch, serve::serve),
         left: Mutex::new(Vec::new()),
         companion: Mutex::new(Weak::<()>::new()),

@@ -1,11 +1,12 @@
 //! The state that is one for a cache.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use pagewell_frame::PoolOwner;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Mutex;
 
+use crate::base::engines::Engines;
 use crate::files::flushers::Flushers;
 use crate::files::registry::Registry;
 use crate::files::share::Share;
@@ -18,6 +19,8 @@ pub(crate) struct Files<S: RefScheme> {
     /// Each file keeps this, as long as it is open: so nothing is pinned any more when the owner of the frames goes.
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
+    /// Engines end with the last cache and file handle; a pin that borrows nothing keeps frames, and no ring, thread or descriptor.
+    pub(crate) engines: Arc<Engines>,
     /// The threads that write back.
     pub(crate) flushers: Flushers<Self>,
     /// Shares of files whose last handle, or last share, went in a hook: a flusher drops them.

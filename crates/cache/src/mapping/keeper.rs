@@ -6,10 +6,14 @@ use std::sync::Arc;
 use pagewell_frame::Order;
 use pagewell_io::FileId;
 
+use crate::base::engines::Engines;
 use crate::base::error::Error;
 
 /// The services of the whole cache that a file asks for. The owner of all files implements them.
 pub(crate) trait Keeper: fmt::Debug + Send + Sync {
+    /// The engines of the cache.
+    fn engines(&self) -> &Arc<Engines>;
+
     /// Forgets the file `id`, which was torn down and whose storage is closed. In a child made by `fork` nothing is done.
     fn forget(&self, id: FileId, number: u64);
 

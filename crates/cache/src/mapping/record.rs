@@ -22,6 +22,8 @@ use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
+#[cfg(not(loom))]
+use crate::base::engines::Engines;
 use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::home::check_may_wait;
 use crate::base::layout::Layout;
@@ -499,6 +501,12 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// The engines of the cache.
+    #[cfg(not(loom))]
+    pub(crate) fn engines(&self) -> &Arc<Engines> {
+        self.entry.keeper.engines()
     }
 
     /// A job of the engine: `request`, for the backend.

@@ -22,7 +22,6 @@ pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) pressure: Pressure,
     next_holder: Padded<AtomicU64>,
-    pub(crate) engines: Arc<Engines>,
 }
 
 // Pins and writes ask where they are at home; and look at the limits where a page is clean.
@@ -40,7 +39,7 @@ const _: () = {
 #[cfg(not(loom))]
 fn waits_of(engines: &Arc<Engines>) -> WaitTable {
     use crate::base::engines::ByCallers;
-    WaitTable::with_courier(Box::new(ByCallers(Arc::clone(engines))))
+    WaitTable::with_courier(Box::new(ByCallers(Arc::downgrade(engines))))
 }
 
 /// A model has no threads but its own.
@@ -68,15 +67,13 @@ impl<S: RefScheme> Shared<S> {
         pool: FramePool<S>,
         limits: Limits,
         eviction: Eviction,
-        engines: Engines,
+        engines: &Arc<Engines>,
     ) -> Self {
-        let engines = Arc::new(engines);
         Self {
             home: Home::here(),
-            supply: Supply::new(pool, eviction, waits_of(&engines)),
+            supply: Supply::new(pool, eviction, waits_of(engines)),
             pressure: Pressure::new(limits),
             next_holder: Padded(AtomicU64::new(0)),
-            engines,
         }
     }
 

@@ -160,7 +160,7 @@ impl<S: RefScheme> Completion for Flight<S> {
             return self.land(result);
         }
         let key = std::sync::Arc::as_ptr(mapping.backend()).addr();
-        let engines = std::sync::Arc::clone(&mapping.shared().engines);
+        let engines = std::sync::Arc::clone(mapping.engines());
         engines.restore(key, Box::new(move || self.land(result)));
     }
 }

@@ -73,11 +73,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
     /// Gives all to the engine; returns how many pages are being read.
     pub(crate) fn submit(&mut self) -> usize {
         if !self.jobs.is_empty() {
-            self.mapping
-                .shared()
-                .engines
-                .engine()
-                .submit_all(&mut self.jobs);
+            self.mapping.engines().engine().submit_all(&mut self.jobs);
         }
         std::mem::take(&mut self.nr_begun)
     }
@@ -86,7 +82,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
     /// their slots are claimed.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
-            self.mapping.shared().engines.engine().run(&mut self.jobs);
+            self.mapping.engines().engine().run(&mut self.jobs);
         }
     }
 }

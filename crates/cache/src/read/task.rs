@@ -139,7 +139,7 @@ impl Waiting {
         match Flights(mapping).prepare(page, want, Some(Arc::clone(&report)))? {
             Departure::Ready(job, _) => {
                 self.report = Some(report);
-                mapping.shared().engines.engine().submit(job);
+                mapping.engines().engine().submit(job);
                 Ok(true)
             }
             Departure::There => Ok(true),

@@ -81,7 +81,7 @@ mod imp {
             storage.is_size_known = false;
             Ok(Self {
                 mapping,
-                lane: mapping.shared().engines.engine().lane(),
+                lane: mapping.engines().engine().lane(),
                 runs: Vec::new(),
                 results: Results::default(),
                 had_dirty: std::mem::replace(&mut storage.may_have_dirty, true),

@@ -15,7 +15,7 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
 ) -> Option<Errand<T>> {
     let visitor = Visitor::of(mapping)?;
     let key = std::ptr::from_ref::<Mapping<S>>(mapping).addr();
-    let engines = &mapping.shared().engines;
+    let engines = mapping.engines();
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());
         // The task may be told only when the file is let go of.

@@ -40,7 +40,7 @@ pub struct FileId {
 /// | `set_size` | less than the size | drop what is past it for good: if the file grows again, zeros are there |
 /// | | more than the size | make the file that long; what is new reads as zeros |
 /// | | an error | leave either size |
-/// | `sync_data` | success | have made durable every write and every size that returned before the call, and the name by which a file that this backend has made or renamed is found |
+/// | `sync_data` | success | have made durable every write and every size that returned before the call, and the name by which a file that this backend has made is found |
 /// | `sync_all` | success | the same, and the metadata (times, permissions) too |
 /// | both | an error | mean nothing about what was written since the last good sync: see below |
 /// | `size` | | return the size of now, in bytes |

@@ -29,8 +29,8 @@
 //!
 //! Synced data is of no use if no name leads to it after a loss of power. So the
 //! first sync of every file opened for writing also syncs its directory, whoever created the file: the
-//! program may have created it in an earlier run, and been killed before it could sync. Renaming
-//! syncs both directories. The directories above them are left to the programs that made them.
+//! program may have created it in an earlier run, and been killed before it could sync.
+//! The directories above it are left to the programs that made them.
 //!
 //! # Direct transfers
 //!

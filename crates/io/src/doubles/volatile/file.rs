@@ -21,8 +21,7 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 pub struct VolatileFile {
     device: Shared,
     id: FileId,
-    /// What the next sync through this is to make durable. It is locked for as long as a sync or a
-    /// renaming takes, and before the device.
+    /// What the next sync through this is to make durable. It is locked for as long as a sync takes, and before the device.
     names: Mutex<SyncNames>,
     /// Of a file that is transferred directly.
     direct: Option<Direct>,
@@ -36,20 +35,6 @@ impl VolatileFile {
             names: Mutex::new(SyncNames::Too),
             direct: alignment.map(Direct::new),
         }
-    }
-
-    /// Gives the file another name, durably, as `FileBackend::rename` does; what had it before has
-    /// none then.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::NotFound`] if the file has no name any more; if the sync of the directory is to
-    /// fail; and if the power is off.
-    pub fn rename(&self, to: &str) -> io::Result<()> {
-        let mut names = self.names();
-        self.device
-            .rename_file(self.id.inode, to)
-            .inspect_err(|_| *names = SyncNames::Too)
     }
 
     fn names(&self) -> MutexGuard<'_, SyncNames> {

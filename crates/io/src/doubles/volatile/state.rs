@@ -111,18 +111,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a file another name, and makes the names durable.
-    pub(super) fn rename_file(&self, inode: Inode, to: &str) -> io::Result<()> {
-        let from = {
-            let state = self.lock();
-            let mut names = state.directory.names();
-            let found = names.find(|(_, other)| *other == inode);
-            found.map(|(name, _)| name.to_owned())
-        };
-        self.rename(&from.ok_or(io::ErrorKind::NotFound)?, to)?;
-        self.sync_dir()
-    }
-
     /// Gives a file another name.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.lock().change(|state| state.directory.rename(from, to))

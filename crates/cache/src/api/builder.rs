@@ -143,7 +143,7 @@ impl<S: RefScheme> Builder<S> {
 
     /// What does many transfers at once: batches of reads, reading ahead, futures, writing back. Default: io_uring, and threads where the
     /// system has none ([`Cache::info`] says why). It is made when it is first used. A read that misses alone is done by its own thread,
-    /// with whatever engine.
+    /// with whatever engine. [`close_timeout`](Self::close_timeout) replaces that of the settings for io_uring.
     #[must_use]
     pub fn engine(mut self, settings: Settings) -> Self {
         self.engine = settings;

@@ -639,6 +639,11 @@ fn engines_end_with_their_caches() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let engine = pagewell::Cache::builder().build().unwrap().info().engine;
+    if engine != "uring" {
+        pagewell_testkit::skip::skipped("there is no io_uring");
+        return;
+    }
     let before = held();
     for round in 0..200 {
         let cache = pagewell::Cache::builder()

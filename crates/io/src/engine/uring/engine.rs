@@ -120,8 +120,8 @@ impl Engine for UringEngine {
 }
 
 impl Drop for UringEngine {
-    /// Waits for the requests of the thread with the ring, for [`close_timeout`](UringSettings::close_timeout) at most, unless that thread drops
-    /// the engine. What is left is still done.
+    /// Waits for the requests of the thread with the ring, for [`close_timeout`](UringSettings::close_timeout) at most, and then for its end, unless that
+    /// thread drops the engine. What is left is still done.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();
@@ -137,7 +137,7 @@ impl Drop for UringEngine {
             // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
-                "pagewell: an engine of io_uring was dropped, and has requests that are not completed after {timeout:?}: its thread is left"
+                "pagewell: an engine of io_uring was dropped, and its thread is left: it has requests that are not completed after {timeout:?}, or a waker that does not return"
             );
         }
     }

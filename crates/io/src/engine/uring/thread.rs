@@ -152,23 +152,41 @@ impl Inbox {
     }
 }
 
+/// Time for which the drop of an engine waits for a thread that has nothing to do but to end, or that calls wakers.
+const MIN_JOIN: Duration = Duration::from_secs(1);
+
+/// The number of this thread in the system.
+fn tid() -> libc::pid_t {
+    // SAFETY: it takes no memory and does not fail.
+    unsafe { libc::gettid() }
+}
+
 /// The thread, for the engine. It must be [ended](Self::end), unless this process is not the one that has it.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) inbox: Arc<Inbox>,
     thread: thread::JoinHandle<()>,
+    /// The thread's number in the system.
+    tid: libc::pid_t,
     /// Disconnected when the thread has let go of its ring.
     is_over: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Handle {
-    /// Closes the inbox and joins the thread, which completes what it has. Returns whether it did within `timeout`; else it is left to end by
-    /// itself, as it is if it makes this call.
+    /// Closes the inbox and joins the thread, which completes what it has. Returns whether it ended within `timeout`, or within
+    /// [`MIN_JOIN`] if it has no request; else it is left to end by itself, as it is if it makes this call.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
-        if self.thread.thread().id() == thread::current().id() {
+        // Not `thread::current`, which has nothing to return when a thread ends and drops its values.
+        if self.tid == tid() {
             return true;
         }
+        let is_at_rest = self.inbox.lock().queue.is_at_rest();
+        let timeout = if is_at_rest {
+            timeout.max(MIN_JOIN)
+        } else {
+            timeout
+        };
         let is_over = self.is_over.into_inner();
         let is_over = is_over.unwrap_or_else(PoisonError::into_inner);
         if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(timeout) {
@@ -201,7 +219,7 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
             // Made here: the kernel wants to be entered by the thread that has made it.
             match Ring::new(settings.depth, Use::OneThread) {
                 Ok(ring) => {
-                    let _ = answer.send(Ok(()));
+                    let _ = answer.send(Ok(tid()));
                     Thread::new(ring, for_thread, pool).run();
                 }
                 Err(refusal) => {
@@ -211,9 +229,10 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
         })
         .map_err(|error| Refusal::NoThread(errno(&error)))?;
     match is_there.recv() {
-        Ok(answer) => answer.map(|()| Handle {
+        Ok(answer) => answer.map(|tid| Handle {
             inbox,
             thread,
+            tid,
             is_over: Mutex::new(is_over),
         }),
         Err(_) => Err(Refusal::NoThread(0)),

@@ -281,6 +281,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         if layout.is_of_pages() {
             let pages_end = layout.pages_end(size);
             let has = layout.pages_end(self.0.fill_size());
+            // A change within the last page cuts some of the rest, too, which may be what nobody has looked at.
+            storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
                 // Nothing of the pages that go may be left past the last page.
                 storage.pages_end = storage.pages_end.max(has);

@@ -184,6 +184,45 @@ fn what_cannot_be_looked_at_when_the_file_is_opened_is_looked_at_before_it_grows
     assert!(reopened(&storage, &hooks) == model);
 }
 
+/// A change of the size within the last page cut bytes that nobody had looked at, and the next growth was not after a sync: a loss of power
+/// could keep the growth without the cut, and with it these bytes as a page.
+#[test]
+fn what_is_cut_unseen_past_the_last_page_is_gone_for_good_before_the_file_grows() {
+    use pagewell::io::{Fault, FaultBackend, Operation};
+    use std::sync::Mutex;
+    let (storage, _) = with_bytes_after_the_end(100);
+    storage.modify(|stored| stored[2 * PAGE..].fill(7));
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let script = {
+        let calls = Arc::clone(&calls);
+        let is_opened = AtomicBool::new(false);
+        move |operation: &Operation| {
+            calls.lock().unwrap().push(*operation);
+            match operation {
+                Operation::Read { pos, .. }
+                    if *pos == 2 * PAGE as u64 && !is_opened.swap(true, Ordering::SeqCst) =>
+                {
+                    Fault::Fail(io::Error::other("not yet"))
+                }
+                _ => Fault::None,
+            }
+        }
+    };
+    let hooks = Arc::new(Keyed::default());
+    let backend = Arc::new(FaultBackend::with_script(Arc::clone(&storage), script));
+    let cache = cache(64);
+    let file = open(&cache, &backend, &manual(&hooks));
+    file.set_size(2 * PAGE as u64).unwrap();
+    calls.lock().unwrap().clear();
+    file.set_size(4 * PAGE as u64).unwrap();
+    let calls = calls.lock().unwrap();
+    let of = |wanted: fn(&Operation) -> bool| calls.iter().position(wanted);
+    let synced = of(|operation| matches!(operation, Operation::SyncData));
+    let grown =
+        of(|operation| matches!(operation, Operation::SetSize { size } if *size > 2 * PAGE as u64));
+    assert!(synced.is_some() && synced < grown, "{calls:?}");
+}
+
 #[test]
 fn a_write_that_fails_while_the_end_is_made_right_loses_nothing() {
     use pagewell::io::{Fault, FaultBackend};

@@ -166,7 +166,8 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    let truncates = options.file.truncates();
+                    // A file that this call made has no bytes, and another thread may have written to it once it is registered.
+                    let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);
                     return self.file_of(registered, path, options, truncates);
@@ -258,8 +259,15 @@ impl<S: RefScheme> Cache<S> {
     ) -> Result<File<S>, Error> {
         let file = self.handle(mapping.clone(), path, options)?;
         if truncates {
-            file.set_size(0).map_err(|error| error.with_op(Op::Open))?;
-            return Ok(file);
+            return match file.set_size(0) {
+                Ok(()) => Ok(file),
+                Err(error) => {
+                    if origin == Origin::Made {
+                        mapping.keep_stored_size();
+                    }
+                    Err(error.with_op(Op::Open))
+                }
+            };
         }
         match origin {
             Origin::Open => drop(refresh(&mapping, Op::Open)?),

@@ -280,8 +280,15 @@ impl<S: RefScheme> Mapping<S> {
                     .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}"))),
             });
         // An empty file to its users; the storage's size counts as unknown until it is set.
-        let is_size_known = told.is_ok() || !truncates;
-        let size = if is_size_known { told? } else { 0 };
+        let (size, is_size_known) = match told {
+            Err(error)
+                if truncates
+                    && matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FileTooLarge) =>
+            {
+                (0, false)
+            }
+            told => (told?, true),
+        };
         #[cfg(not(loom))]
         let target = Target::new(Arc::clone(&backend))
             .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
@@ -501,6 +508,18 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// The file could not be truncated when it was opened: has its only handle, which goes, leave the storage's size as it is, though
+    /// it counts as unknown.
+    #[cfg(not(loom))]
+    pub(crate) fn keep_stored_size(&self) {
+        if let Some(writes) = self.writes_if_any()
+            && writes.has_one_handle()
+            && let Ok(mut storage) = self.lock_storage(writes, Op::Open)
+        {
+            storage.is_size_known = true;
+        }
     }
 
     /// The engines of the cache.

@@ -167,9 +167,9 @@ pub mod frame {
 /// ```
 pub mod space {
     pub use pagewell_space::{
-        AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Error, ErrorKind, FileInfo, FrameSource,
-        MAX_MIGRATION_ENTRIES, MAX_SPACE_BYTES, MapOptions, MappedAt, Migrated, NotMoved, OfSpace,
-        Op, OwnedPin, Pin, Policy, Protection, Sharing, Space, Spaces,
+        AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Error, ErrorKind, FrameSource, MAX_SPACE_BYTES,
+        MapOptions, Migrated, NotMoved, OfSpace, Op, OwnedPin, Pin, Policy, Protection, Sharing,
+        Space, Spaces,
     };
 }
 

@@ -32,8 +32,6 @@ pub enum Op {
     Migrate,
     /// Making room for a block.
     Compact,
-    /// Looking which pages were accessed.
-    Age,
     /// Changing the policy of a range.
     SetPolicy,
 }
@@ -54,7 +52,6 @@ impl fmt::Display for Op {
             Self::Fork => "fork",
             Self::Migrate => "migrate",
             Self::Compact => "compact",
-            Self::Age => "age",
             Self::SetPolicy => "set policy",
         })
     }

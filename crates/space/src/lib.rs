@@ -49,14 +49,11 @@ pub use access::view::OfSpace;
 #[cfg(not(loom))]
 pub use api::cache::CacheSpaces;
 pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
-#[cfg(not(loom))]
-pub use api::rmap::MappedAt;
 pub use areas::maps::Sharing;
 pub use areas::policy::Policy;
 pub use change::fork::ForkMode;
-pub use change::options::{AreaInfo, FileInfo, MapOptions};
+pub use change::options::{AreaInfo, MapOptions};
 pub use error::{Error, ErrorKind, Op};
 pub use motion::report::{Engine, Migrated, NotMoved};
 pub use supply::source::FrameSource;
-pub use words::counts::MAX_MIGRATION_ENTRIES;
 pub use words::pte::Protection;

@@ -102,7 +102,6 @@ fn ranges_that_are_none() {
         assert_eq!(of(space.protect(range.clone(), Protection::Read)), kind);
         assert_eq!(of(space.move_to_free(range.clone()).map(drop)), kind);
         assert_eq!(of(space.migrate(range.clone(), 1).map(drop)), kind);
-        assert_eq!(of(space.take_accessed(range.clone()).map(drop)), kind);
     }
     let mut buf = [0; 4 * PAGE as usize];
     space.read(area.start, &mut buf).unwrap();
@@ -186,29 +185,4 @@ fn memory_that_runs_out_in_the_middle_of_a_fork() {
         assert_eq!(space.load(addr), Ok(addr));
     }
     spaces.verify(&[&space, &fork]).unwrap();
-}
-
-#[test]
-fn pages_in_use_are_told_from_others() {
-    let (_, space) = small();
-    let area = space.map(4 * PAGE, Policy::Local).unwrap();
-    let page = |nr: u64| area.start + nr * PAGE;
-    for nr in [0, 1, 3] {
-        space.write(page(nr), b"x").unwrap();
-    }
-    assert_eq!(
-        space.take_accessed(area.clone()),
-        Ok(vec![page(0), page(1), page(3)])
-    );
-    assert_eq!(space.take_accessed(area.clone()), Ok(vec![]));
-    space.read(page(1), &mut [0; 8]).unwrap();
-    space.write(page(3) + 5, b"y").unwrap();
-    space.read(page(2), &mut [0; 8]).unwrap();
-    assert_eq!(
-        space.take_accessed(area.clone()),
-        Ok(vec![page(1), page(3)])
-    );
-    let fork = space.fork().unwrap();
-    fork.read(page(0), &mut [0; 8]).unwrap();
-    assert_eq!(space.take_accessed(area.clone()), Ok(vec![page(0)]));
 }

@@ -29,14 +29,14 @@ impl User {
     /// The user. If there is none, `make` makes it. It is not kept alive.
     pub(crate) fn get_or_make(
         &self,
-        make: Option<impl FnOnce() -> Arc<dyn FileUser>>,
-    ) -> Option<Arc<dyn FileUser>> {
+        make: impl FnOnce() -> Arc<dyn FileUser>,
+    ) -> Arc<dyn FileUser> {
         let mut user = lock(&self.0);
         let known = user.as_ref().and_then(Weak::upgrade);
-        known.or_else(|| {
-            let made = make?();
+        known.unwrap_or_else(|| {
+            let made = make();
             *user = Some(Arc::downgrade(&made));
-            Some(made)
+            made
         })
     }
 

@@ -21,7 +21,6 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
@@ -126,11 +125,6 @@ impl<S: RefScheme> MappedFile<S> {
         self.access == Handle::Write
     }
 
-    /// The path that the file was first opened with.
-    pub fn path(&self) -> &Path {
-        self.mapping.path()
-    }
-
     /// Whether the file's pages are in frames of `pool`.
     pub fn is_in(&self, pool: &FramePool<S>) -> bool {
         std::ptr::eq(self.mapping.pool(), pool)
@@ -144,20 +138,7 @@ impl<S: RefScheme> MappedFile<S> {
     /// The one user of the file. If there is none yet, `make` makes it. None if the user is
     /// of another type. The file does not keep it alive.
     pub fn user_or_else<U: FileUser>(&self, make: impl FnOnce() -> Arc<U>) -> Option<Arc<U>> {
-        let user = self.mapping.user().get_or_make(Some(|| {
-            let made: Arc<dyn FileUser> = make();
-            made
-        }))?;
-        let user: Arc<dyn Any + Send + Sync> = user;
-        user.downcast().ok()
-    }
-
-    /// The user of the file, if there is one of this type.
-    pub fn user<U: FileUser>(&self) -> Option<Arc<U>> {
-        let user: Arc<dyn Any + Send + Sync> = self
-            .mapping
-            .user()
-            .get_or_make(None::<fn() -> Arc<dyn FileUser>>)?;
+        let user: Arc<dyn Any + Send + Sync> = self.mapping.user().get_or_make(|| make());
         user.downcast().ok()
     }
 
@@ -394,7 +375,7 @@ impl<S: RefScheme> Drop for MappedFile<S> {
 impl<S: RefScheme> fmt::Debug for MappedFile<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MappedFile")
-            .field("path", &self.path())
+            .field("path", &self.mapping.path())
             .finish_non_exhaustive()
     }
 }

@@ -267,7 +267,10 @@ fn views_are_of_one_moment_while_everything_changes() {
                         .expect("a node");
                 }
                 2 => {
-                    space.take_accessed(area.clone()).expect("an area");
+                    let read_only = Protection::Read;
+                    space.protect(page.clone(), read_only).expect("an area");
+                    let read_write = Protection::ReadWrite;
+                    space.protect(page.clone(), read_write).expect("an area");
                 }
                 _ => {}
             }

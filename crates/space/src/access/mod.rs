@@ -1,7 +1,7 @@
 //! Accesses: reads, writes and pins, from the hit without a lock to the fault that makes a page.
 //!
 //! Owns: the optimistic read ([`optimistic`]) and the slow one ([`read`]); writes ([`write`](mod@write)); new pages ([`fault`]); pins ([`pin`]); views ([`view`]);
-//! accesses of files ([`files`]); the marks that accesses leave ([`age`]).
+//! accesses of files ([`files`]).
 //!
 //! May call: `mm` and all below; of `motion` only compaction, for large pages.
 //!
@@ -10,7 +10,6 @@
 //!
 //! Locks: structure, for reading, in what is no hit; nothing is held while a file's page, or the end of a migration, is waited for.
 
-pub(crate) mod age;
 mod fault;
 pub(crate) mod files;
 pub(crate) mod optimistic;

@@ -214,11 +214,8 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                             return Err(failed(ErrorKind::TooManyPins));
                         }
                     };
-                    let after = entry.touched();
                     if entry.is_writable() {
-                        claim.end(after.shared());
-                    } else if !entry.is_accessed() {
-                        claim.end(after);
+                        claim.end(entry.shared());
                     }
                     return Ok(Tried::Pinned(reference, off));
                 }

@@ -182,13 +182,10 @@ impl<'m, S: RefScheme> Reader<'m, S> {
             };
             // The claim sees what the last one did, and with it the change of the directory, if the table became
             // somebody else's before.
-            if let Some(claim) = claim
+            if let Some(_claim) = claim
                 && Directory::look(pmd_word) == table.pmd
             {
                 view::page_bytes_of(self.mm.tables.view(), entry.frame(), off, len).copy_to(0, buf);
-                if !entry.is_accessed() {
-                    claim.end(entry.touched());
-                }
                 return Ok(Slow::Done(len));
             }
             drop(table);

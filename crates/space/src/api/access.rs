@@ -9,7 +9,6 @@ use pagewell_cache::{Looked, Torn, View};
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::access::age::Marks;
 use crate::access::pin::{Pin, Pinner};
 use crate::access::read::Reader;
 use crate::access::view::{OfSpace, Viewer};
@@ -124,22 +123,6 @@ impl<S: RefScheme> Space<S> {
             Looked::Done(answer) => Ok(answer),
             _ => Viewer::of(&self.mm).view(addr, len, &mut look),
         }
-    }
-
-    /// The addresses of the pages of `range`, all of which must be mapped, that were accessed since this was last called for
-    /// them, or since they were made: by this space, or by one that still shares the page table.
-    ///
-    /// Pages of a file are not among them, since the file's cache keeps their age for all who use the file; private copies
-    /// are. A page that somebody is changing at the moment counts as accessed. A page that is made while this runs may be among
-    /// them or not.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange), [`Misaligned`](crate::ErrorKind::Misaligned),
-    /// [`Unmapped`](crate::ErrorKind::Unmapped).
-    pub fn take_accessed(&self, range: Range<u64>) -> Result<Vec<u64>, Error> {
-        let mm = &*self.mm;
-        Marks::new(&mm.structure, &mm.tables, &mm.shared.supply).take(range)
     }
 
     /// The word at `addr`, in the machine's byte order.

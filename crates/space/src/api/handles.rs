@@ -6,7 +6,6 @@ use std::sync::Arc;
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{LockBit, RefScheme};
 
-use crate::areas::maps::LinkedSpace;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::shared::Shared;

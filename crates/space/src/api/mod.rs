@@ -12,6 +12,4 @@ mod areas;
 pub(crate) mod cache;
 pub(crate) mod handles;
 mod motion;
-#[cfg(not(loom))]
-pub(crate) mod rmap;
 mod verify;

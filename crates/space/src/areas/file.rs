@@ -133,8 +133,11 @@ impl<S: RefScheme> FileArea<S> {
         self.sharing == Sharing::Private || !protection.allows_writes() || self.file().is_writable()
     }
 
-    /// Links the area `id` of `space` to the file.
+    /// Links the area `id` of `space` to the file, if it is a private one.
     pub(crate) fn link<T: LinkedSpace + 'static>(&self, id: u64, space: &Arc<T>) {
+        if self.sharing == Sharing::Shared {
+            return;
+        }
         let frame = FRAME_BYTES as u64;
         let first = self.first_byte / frame;
         let space: Arc<dyn LinkedSpace> = Arc::<T>::clone(space);
@@ -144,12 +147,14 @@ impl<S: RefScheme> FileArea<S> {
             first,
             end: first + (self.range.end - self.range.start) / frame,
         };
-        self.backing.maps.of(self.sharing).link(id, link);
+        self.backing.maps.private.link(id, link);
     }
 
     pub(crate) fn unlink(&self, id: u64) {
-        let first = self.first_byte / FRAME_BYTES as u64;
-        self.backing.maps.of(self.sharing).unlink(id, first);
+        if self.sharing == Sharing::Private {
+            let first = self.first_byte / FRAME_BYTES as u64;
+            self.backing.maps.private.unlink(id, first);
+        }
     }
 
     /// What a private area has of the page at `addr` in the tables of its space, if that is no copy.

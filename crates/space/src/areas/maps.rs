@@ -1,8 +1,7 @@
-//! From a file to the areas that show it.
+//! From a file to the private areas that show it.
 //!
-//! There are two interval trees of areas for each file, by the frame of the file that an area begins with: of shared areas, and of
-//! private ones. The first is for those who ask ([`Spaces::mappings_of`](crate::Spaces::mappings_of)); the second finds the copies
-//! of pages that are cut off ([`crate::areas::cut`]).
+//! There is an interval tree of private areas for each file, by the frame of the file that an area begins with. It finds the copies
+//! of pages that are cut off ([`crate::areas::cut`]). Shared areas have no copies, and are not in it.
 //!
 //! F3: a private area is linked before any entry of its space can name a copy of a page of the file, and stays linked
 //! until none does. As F1 of [`crate::pages::family`].
@@ -26,9 +25,6 @@ pub enum Sharing {
 
 /// A space, as links know it.
 pub(crate) trait LinkedSpace: Send + Sync {
-    /// A number that no other space of the same frames has.
-    fn id(&self) -> u64;
-
     /// Where its tables are.
     fn directory(&self) -> &Directory;
 
@@ -37,24 +33,15 @@ pub(crate) trait LinkedSpace: Send + Sync {
     fn drop_copies(&self, maps: &FileMaps, size: u64);
 }
 
-/// The areas that show one file, of all spaces.
+/// The private areas that show one file, of all spaces.
 pub(crate) struct FileMaps {
-    shared: Links<Arc<dyn LinkedSpace>>,
     pub(crate) private: Links<Arc<dyn LinkedSpace>>,
 }
 
 impl FileMaps {
     pub(crate) fn new() -> Self {
         Self {
-            shared: Links::new(),
             private: Links::new(),
-        }
-    }
-
-    pub(crate) fn of(&self, sharing: Sharing) -> &Links<Arc<dyn LinkedSpace>> {
-        match sharing {
-            Sharing::Shared => &self.shared,
-            Sharing::Private => &self.private,
         }
     }
 }
@@ -62,7 +49,6 @@ impl FileMaps {
 impl fmt::Debug for FileMaps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileMaps")
-            .field("shared", &self.shared)
             .field("private", &self.private)
             .finish()
     }

@@ -21,7 +21,7 @@ use crate::areas::area::Area;
 use crate::areas::close::close;
 use crate::areas::policy::Policy;
 use crate::areas::set::Areas;
-use crate::change::options::{AreaInfo, FileInfo, MapOptions};
+use crate::change::options::{AreaInfo, MapOptions};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 use crate::words::claim::{claim_used, look};
@@ -110,11 +110,6 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                 protection: area.protection,
                 policy: area.policy,
                 page_bytes: area.page_bytes(),
-                file: area.file.as_ref().map(|file| FileInfo {
-                    path: file.file().path().to_path_buf(),
-                    first_byte: file.first_byte,
-                    sharing: file.sharing,
-                }),
             })
             .collect()
     }

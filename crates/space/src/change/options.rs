@@ -1,11 +1,9 @@
 //! How areas are mapped, and what there is to know of them.
 
 use std::ops::Range;
-use std::path::PathBuf;
 
 use pagewell_frame::{FRAME_BYTES, Order};
 
-use crate::areas::maps::Sharing;
 use crate::areas::policy::Policy;
 use crate::error::ErrorKind;
 use crate::words::geometry::MAX_PAGE_ORDER;
@@ -83,18 +81,4 @@ pub struct AreaInfo {
     pub policy: Policy,
     /// The size of its pages in bytes.
     pub page_bytes: u64,
-    /// Which file it shows, if it does.
-    pub file: Option<FileInfo>,
-}
-
-/// What an area shows of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FileInfo {
-    /// The path that the file was first opened with.
-    pub path: PathBuf,
-    /// Which byte of the file the area begins with.
-    pub first_byte: u64,
-    /// What writes do.
-    pub sharing: Sharing,
 }

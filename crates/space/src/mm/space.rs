@@ -73,6 +73,11 @@ impl<S: RefScheme> Mm<S> {
         }))
     }
 
+    /// A number that no other space of the same frames has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Why there is no area at `addr`.
     pub(crate) fn unmapped(&self, addr: u64) -> ErrorKind {
         match self.tables.pmd_word(addr) {
@@ -171,10 +176,6 @@ impl<S: RefScheme> Mm<S> {
 }
 
 impl<S: RefScheme> LinkedSpace for Mm<S> {
-    fn id(&self) -> u64 {
-        self.id
-    }
-
     fn directory(&self) -> &Directory {
         self.tables.directory()
     }

@@ -35,8 +35,7 @@ pub enum NotMoved {
     Pinned,
     /// Somebody else is moving it.
     InMigration,
-    /// It is mapped by more entries than can be counted while it is being moved
-    /// ([`MAX_MIGRATION_ENTRIES`](crate::MAX_MIGRATION_ENTRIES)).
+    /// It is mapped by more entries than can be counted while it is being moved: 2^24 - 1.
     TooManyEntries,
     /// Entries of it were being copied or moved all the while, and could not all be found.
     StillMapped,

@@ -1,11 +1,17 @@
-//! Areas: their families, and the tables that they share.
+//! Areas: their families, their links to files, and the tables that they share.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pagewell_cache::{Cache, OpenOptions};
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_sync::read;
 
+use crate::api::cache::CacheSpaces as _;
 use crate::api::handles::{Space, Spaces};
 use crate::areas::area::Area;
+use crate::areas::maps::{FileMaps, Sharing};
 use crate::areas::policy::Policy;
 use crate::words::geometry::TABLE_BYTES;
 
@@ -63,4 +69,43 @@ fn a_page_that_no_generation_writes_keeps_its_family_only() {
     let mut buf = [0; 5];
     space.read(area.start, &mut buf).unwrap();
     assert_eq!(&buf, b"first");
+}
+
+/// An area that is unmapped, and the areas of a space that is dropped, are not linked to their file any more. Shared areas never are.
+#[test]
+fn only_private_areas_that_are_mapped_are_linked_to_their_file() {
+    const BYTES: u64 = FRAME_BYTES as u64;
+    let stored = pagewell_testkit::scratch::file();
+    stored.as_file().set_len(4 * BYTES).unwrap();
+    let cache = Cache::builder().capacity(4 << 20).build().unwrap();
+    let options = OpenOptions::new().write();
+    let file = cache.open_with(stored.path(), &options).unwrap();
+    let maps = file.mapped().user_or_else(|| Arc::new(FileMaps::new()));
+    let maps = maps.unwrap();
+    let linked = |page: u64| {
+        let mut nr = 0;
+        let _ = maps.private.walk(page, page + 1, |_| {
+            nr += 1;
+            ControlFlow::<()>::Continue(())
+        });
+        nr
+    };
+    let space = cache.space().unwrap();
+    space
+        .map_file(&file, 0..4 * BYTES, Sharing::Shared)
+        .unwrap();
+    assert_eq!([0, 1, 3].map(linked), [0, 0, 0]);
+    let area = space.map_file(&file, BYTES..4 * BYTES, Sharing::Private);
+    let area = area.unwrap();
+    assert_eq!([0, 1, 3].map(linked), [0, 1, 1]);
+    let fork = space.fork().unwrap();
+    assert_eq!([0, 1, 3].map(linked), [0, 2, 2]);
+    space.unmap(area.start..area.start + BYTES).unwrap();
+    assert_eq!([0, 1, 3].map(linked), [0, 1, 2]);
+    let area = space.move_to_free(area.start + BYTES..area.end).unwrap();
+    assert_eq!([0, 1, 3].map(linked), [0, 1, 2]);
+    drop(fork);
+    assert_eq!([0, 1, 3].map(linked), [0, 0, 1]);
+    space.unmap(area).unwrap();
+    assert_eq!([0, 1, 3].map(linked), [0, 0, 0]);
 }

@@ -43,7 +43,7 @@ const FIELD_BITS: u32 = 28;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
 /// The most migration entries that a frame may have.
-pub const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
+pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
 
 /// The most mappings that a frame may have: a table each, of 4 KiB.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;

@@ -1,28 +1,28 @@
 //! The page-table entry: what a table says of one page, in one word. Pure.
 //!
 //! ```text
-//! 63 62           33 32              7    6        5          4          3          2         1     0
-//! [0][   frame (30)  ][  version (26)  ][dirty][accessed][writable][readable][migration][cold][hot]
+//! 63 62           33 32              6    5        4          3          2         1     0
+//! [0][   frame (30)  ][  version (27)  ][dirty][writable][readable][migration][cold][hot]
 //! ```
 //!
 //! | state | migration | cold | hot | frame |
 //! |---|---|---|---|---|
 //! | empty | 0 | 0 | 0 | 0 |
-//! | present, readable and accessed | 0 | 0 | 1 | the page's |
-//! | present, but not both | 0 | 1 | 0 | the page's |
+//! | present, readable | 0 | 0 | 1 | the page's |
+//! | present, but not readable | 0 | 1 | 0 | the page's |
 //! | migration | 1 | 0 | 0 | the one that the page is being moved out of |
 //! | claimed | 1 | 1 | 0 | as before |
 //!
 //! A word of zeros is an empty entry. `hot` is all that a read has to test. `readable` and `writable` say what may be done without
 //! looking any further: a page that is `writable` is named by no other entry and pinned by nobody, so it is written where it is. A
-//! migration entry keeps the four marks of the entry that it stands for. The uppermost bit is 0, so that a shift that keeps the
+//! migration entry keeps the three marks of the entry that it stands for. The uppermost bit is 0, so that a shift that keeps the
 //! sign, and a short mask, make an address of the frame's number ([`Pte::frame_start`]).
 //!
 //! Every change goes through a claim ([`crate::words::claim`]), and moves the version: bytes written, marks changed, the
 //! frame replaced, taken out or put in.
 //!
 //! How far the version is from repeating: a reader is fooled only if, during one copy, its entry is changed
-//! exactly a multiple of 2^26 times and is then the same in everything else. A change takes some twenty
+//! exactly a multiple of 2^27 times and is then the same in everything else. A change takes some twenty
 //! nanoseconds at the least, so that is more than a second in the middle of one copy of at most a page, and the copy would have
 //! to end between one write and the next. A table that is freed and used again does not matter: its reader checks
 //! the directory's entry too, which has a version of its own ([`crate::words::pmd`]).
@@ -36,8 +36,7 @@ const COLD: u64 = 1 << 1;
 const MIGRATION: u64 = 1 << 2;
 const READABLE: u64 = 1 << 3;
 const WRITABLE: u64 = 1 << 4;
-const ACCESSED: u64 = 1 << 5;
-const DIRTY: u64 = 1 << 6;
+const DIRTY: u64 = 1 << 5;
 
 /// What state the entry is in.
 const STATE: u64 = HOT | COLD | MIGRATION;
@@ -46,9 +45,9 @@ const STATE: u64 = HOT | COLD | MIGRATION;
 const BUSY: u64 = COLD | MIGRATION;
 
 /// What a page's user may see; kept by a migration entry.
-const MARKS: u64 = READABLE | WRITABLE | ACCESSED | DIRTY;
+const MARKS: u64 = READABLE | WRITABLE | DIRTY;
 
-const VERSION_SHIFT: u32 = 7;
+const VERSION_SHIFT: u32 = 6;
 const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
@@ -139,7 +138,7 @@ impl Pte {
         start_in_pool(self.0)
     }
 
-    /// Whether an optimistic read may go on: present, readable, marked as accessed, and nobody is changing it.
+    /// Whether an optimistic read may go on: present, readable, and nobody is changing it.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
         self.0 & HOT != 0
@@ -171,10 +170,6 @@ impl Pte {
         self.0 & WRITABLE != 0
     }
 
-    pub(crate) const fn is_accessed(self) -> bool {
-        self.0 & ACCESSED != 0
-    }
-
     /// The word while a claim of it lasts.
     #[inline]
     pub(crate) const fn claimed(self) -> Self {
@@ -187,11 +182,7 @@ impl Pte {
 
     /// The state of a present entry with these marks.
     const fn present(marks: u64) -> u64 {
-        if marks & (READABLE | ACCESSED) == READABLE | ACCESSED {
-            HOT
-        } else {
-            COLD
-        }
+        if marks & READABLE != 0 { HOT } else { COLD }
     }
 
     /// After a change that leaves the frame and the given marks, of an entry that has one.
@@ -215,18 +206,18 @@ impl Pte {
     /// After the page was written where it is.
     #[inline]
     pub(crate) const fn rewritten(self) -> Self {
-        self.with_marks(self.marks() | ACCESSED | DIRTY)
+        self.with_marks(self.marks() | DIRTY)
     }
 
     /// After a write that made the page, or put it into a frame of its own: this one.
     pub(crate) const fn owned(self, frame: FrameNr) -> Self {
-        let marks = READABLE | WRITABLE | ACCESSED | DIRTY;
+        let marks = READABLE | WRITABLE | DIRTY;
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
     }
 
     /// After a page was made that nobody has written to, which may be written only where the area says so.
     pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
-        let mut marks = ACCESSED;
+        let mut marks = 0;
         if protection.allows_reads() {
             marks |= READABLE;
         }
@@ -239,17 +230,7 @@ impl Pte {
 
     /// After the page was found to be nobody else's: it may be written.
     pub(crate) const fn reused(self) -> Self {
-        self.with_marks(READABLE | WRITABLE | ACCESSED | DIRTY)
-    }
-
-    /// After a read that found the mark missing.
-    pub(crate) const fn touched(self) -> Self {
-        self.with_marks(self.marks() | ACCESSED)
-    }
-
-    /// After the mark was taken off to see whether the page is still in use.
-    pub(crate) const fn aged(self) -> Self {
-        self.with_marks(self.marks() & !ACCESSED)
+        self.with_marks(READABLE | WRITABLE | DIRTY)
     }
 
     /// After a change that made the page, or the migration entry for it, somebody else's too, or pinned.
@@ -299,7 +280,6 @@ impl fmt::Debug for Pte {
         for (mark, name) in [
             (READABLE, "readable"),
             (WRITABLE, "writable"),
-            (ACCESSED, "accessed"),
             (DIRTY, "dirty"),
         ] {
             if self.0 & mark != 0 {
@@ -323,7 +303,7 @@ mod tests {
     /// Settled entries of every state and with all marks, at versions around the ends of their range.
     fn entries() -> impl Iterator<Item = Pte> {
         [0, 1, LAST - 1, LAST].into_iter().flat_map(|version| {
-            let marks = (0..16_u64).map(|marks| marks << READABLE.trailing_zeros());
+            let marks = (0..8_u64).map(|marks| marks << READABLE.trailing_zeros());
             let used = marks.flat_map(move |marks| {
                 let frames = [0, 1, (1 << FRAME_NR_BITS) - 2];
                 frames.into_iter().flat_map(move |frame: u64| {
@@ -352,7 +332,7 @@ mod tests {
             changed.extend([other, other.to_migration()].map(|entry| pte.moved_here(entry)));
             changed.push(pte.made(frame, Protection::Read));
             if pte.state() != State::Empty {
-                changed.extend([pte.rewritten(), pte.reused(), pte.touched(), pte.aged()]);
+                changed.extend([pte.rewritten(), pte.reused()]);
                 changed.extend([pte.shared(), pte.protected(Protection::Read)]);
                 changed.extend([pte.to_migration(), pte.restored(frame)]);
             }
@@ -404,7 +384,7 @@ mod tests {
                 assert!(!pte.is_hot() && !pte.may_write_in_place());
                 continue;
             };
-            let is_hot = pte.0 & READABLE != 0 && pte.is_accessed();
+            let is_hot = pte.0 & READABLE != 0;
             assert_eq!(pte.is_hot(), is_hot);
             assert_eq!(pte.may_write_in_place(), is_hot && pte.is_writable());
             assert!(!pte.shared().may_write_in_place());
@@ -412,10 +392,8 @@ mod tests {
             assert_eq!(pte.shared().state(), State::Present(frame));
             assert!(!pte.protected(Protection::None).is_hot());
             assert!(!pte.protected(Protection::ReadWrite).may_write_in_place());
-            assert!(!pte.aged().is_hot());
-            assert_eq!(pte.aged().touched().marks(), pte.marks() | ACCESSED);
             let written = pte.rewritten();
-            assert_eq!(written.marks(), pte.marks() | ACCESSED | DIRTY);
+            assert_eq!(written.marks(), pte.marks() | DIRTY);
             assert_eq!(written.state(), pte.state());
         }
     }

@@ -1,11 +1,13 @@
-//! A B+tree that real code could start from: keys and values of changing lengths, readers without a pin and without a lock, several
-//! writers, a write-ahead log, recovery. `docs/guide/btree.md` goes through it; the tree is in `engine`.
+//! A B+tree to start a storage engine from: keys and values of variable length, readers without
+//! pins and locks, concurrent writers, a write-ahead log, recovery. `docs/guide/btree.md` explains
+//! it; the tree is in `engine`.
 //!
-//!     cargo run --release --example btree [folder]
+//!     cargo run --release --example btree [FOLDER]
 //!
-//! puts the words of a sentence into a tree in the folder (default: a temporary one), each with how often it was there, over all runs.
+//! counts the words of a sentence in a tree in the folder (default: a temporary one). The counts
+//! add up over all runs.
 
-// What the example does not call, the tests and `pagewell bench tree` do.
+// The tests and `pagewell bench tree` use the rest.
 #[allow(dead_code, unused_imports)]
 mod engine;
 #[cfg(test)]
@@ -34,7 +36,7 @@ fn run(folder: &Path) -> Result<Vec<(String, u64)>, Box<dyn std::error::Error>> 
         };
         tree.insert(word.as_bytes(), &(count + 1).to_le_bytes())?;
     }
-    tree.sync()?; // from here on a crash does no harm
+    tree.sync()?; // the counts survive a crash from here on
 
     let mut words = Vec::new();
     tree.reader().scan(b"", |key, value| {

@@ -1,34 +1,104 @@
-//! Ways to look at a page. The tree is read by views; the others are there to be compared with, and for who has only them.
+//! Reading bytes of a page: in place by a view, while other threads may be writing them, or in a
+//! copy.
+//!
+//! All code that reads nodes is generic over [`Bytes`]. Every access is checked and returns `Torn`
+//! if it leads out of the page: the page may be changing concurrently, or may not be a node.
 
-use pagewell::{File, Token, Torn};
+use std::cmp::Ordering;
 
-use super::bytes::Bytes;
+use pagewell::{File, Token, Torn, View};
+
 use super::error::Error;
-use super::node::PAGE;
 
-/// What is asked of a page. It may be asked any number of times, as the closure of a view.
+/// Bytes of a page, read by value. All methods return `Torn` if the range is not within the page.
+pub(crate) trait Bytes {
+    fn u16(&self, at: usize) -> Result<u16, Torn>;
+    fn u64(&self, at: usize) -> Result<u64, Torn>;
+    /// Compares the `other.len()` bytes at `at` with `other`.
+    fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn>;
+    fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn>;
+}
+
+impl Bytes for View<'_> {
+    #[inline(always)]
+    fn u16(&self, at: usize) -> Result<u16, Torn> {
+        self.u16_le(at)
+    }
+
+    #[inline(always)]
+    fn u64(&self, at: usize) -> Result<u64, Torn> {
+        self.u64_le(at)
+    }
+
+    #[inline(always)]
+    fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
+        View::compare(self, at, other)
+    }
+
+    #[inline(always)]
+    fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
+        View::copy_to(self, at, buf)
+    }
+}
+
+/// Returns the `len` bytes at `at`.
+#[inline(always)]
+pub(super) fn part(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], Torn> {
+    bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(Torn)
+}
+
+#[inline(always)]
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Torn> {
+    let rest = bytes.get(at..).ok_or(Torn)?;
+    rest.first_chunk().copied().ok_or(Torn)
+}
+
+impl Bytes for [u8] {
+    #[inline(always)]
+    fn u16(&self, at: usize) -> Result<u16, Torn> {
+        array(self, at).map(u16::from_le_bytes)
+    }
+
+    #[inline(always)]
+    fn u64(&self, at: usize) -> Result<u64, Torn> {
+        array(self, at).map(u64::from_le_bytes)
+    }
+
+    #[inline(always)]
+    fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
+        Ok(part(self, at, other.len())?.cmp(other))
+    }
+
+    #[inline(always)]
+    fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
+        buf.copy_from_slice(part(self, at, buf.len())?);
+        Ok(())
+    }
+}
+
+/// Query of one page. It may run several times for one answer, as the closure of a view does.
 pub(crate) trait Question {
     type Answer;
     fn ask<B: Bytes + ?Sized>(&mut self, page: &B) -> Result<Self::Answer, Torn>;
 }
 
-/// A way to look at the pages of a tree.
+/// Method of reading pages: [`Views`]; `pagewell bench tree` compares it with others.
 pub(crate) trait Access {
-    /// What a page was when it was looked at.
+    /// Version of a page.
     type Token;
 
-    /// What the page answers, all of it true of one moment; and what the page was at that moment.
+    /// Returns the answer of a page as of one moment, and the page's version at that moment.
     fn ask<Q: Question>(
         &self,
         page: u64,
         question: &mut Q,
     ) -> Result<(Q::Answer, Self::Token), Error>;
 
-    /// Whether the page is still what it was. It may say no for no reason.
+    /// Returns whether the page still has this version. `false` may be spurious.
     fn is_unchanged(&self, token: &Self::Token) -> Result<bool, Error>;
 }
 
-/// By views and tokens: nothing is copied but the answer, and nothing written that threads share.
+/// Reading by views and tokens: copies only the answer, and writes no memory that threads share.
 #[derive(Clone, Copy)]
 pub(crate) struct Views<'f>(pub(crate) &'f File);
 
@@ -43,80 +113,5 @@ impl Access for Views<'_> {
     #[inline(always)]
     fn is_unchanged(&self, token: &Token) -> Result<bool, Error> {
         Ok(self.0.is_unchanged(token))
-    }
-}
-
-/// A page and the log sequence number that it had. Each change of a page gives it a larger one; so these are tokens for who has none.
-pub(crate) struct Numbered {
-    page: u64,
-    lsn: u64,
-}
-
-/// Reads a page's log sequence number anew.
-fn still_has(file: &File, token: &Numbered) -> Result<bool, Error> {
-    let mut lsn = [0; 8];
-    let nr_read = file.read_at(&mut lsn, token.page * PAGE as u64)?;
-    Ok(nr_read == lsn.len() && u64::from_le_bytes(lsn) == token.lsn)
-}
-
-/// What the bytes of a page, which do not change, answer.
-pub(super) fn ask_slice<Q: Question>(
-    page: u64,
-    bytes: &[u8],
-    question: &mut Q,
-) -> Result<(Q::Answer, Numbered), Error> {
-    let malformed = |Torn| Error::Malformed {
-        page,
-        what: "something in it leads out of it",
-    };
-    let answer = question.ask(bytes).map_err(malformed)?;
-    let lsn = bytes.u64(0).map_err(malformed)?;
-    Ok((answer, Numbered { page, lsn }))
-}
-
-/// By pins: each page is referenced while it is looked at.
-#[derive(Clone, Copy)]
-pub(crate) struct Pins<'f>(pub(crate) &'f File);
-
-impl Access for Pins<'_> {
-    type Token = Numbered;
-
-    #[inline(always)]
-    fn ask<Q: Question>(
-        &self,
-        page: u64,
-        question: &mut Q,
-    ) -> Result<(Q::Answer, Numbered), Error> {
-        let pin = self.0.pin(page)?;
-        ask_slice(page, &pin, question)
-    }
-
-    #[inline(always)]
-    fn is_unchanged(&self, token: &Numbered) -> Result<bool, Error> {
-        still_has(self.0, token)
-    }
-}
-
-/// By reads: each page is copied, all of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Reads<'f>(pub(crate) &'f File);
-
-impl Access for Reads<'_> {
-    type Token = Numbered;
-
-    #[inline(always)]
-    fn ask<Q: Question>(
-        &self,
-        page: u64,
-        question: &mut Q,
-    ) -> Result<(Q::Answer, Numbered), Error> {
-        let mut bytes = [0; PAGE];
-        let nr_read = self.0.read_at(&mut bytes, page * PAGE as u64)?;
-        ask_slice(page, &bytes[..nr_read], question)
-    }
-
-    #[inline(always)]
-    fn is_unchanged(&self, token: &Numbered) -> Result<bool, Error> {
-        still_has(self.0, token)
     }
 }

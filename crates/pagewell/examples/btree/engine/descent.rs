@@ -1,152 +1,143 @@
-//! From the root to a leaf, while other threads change the tree: optimistic lock coupling, as `docs/guide/views-and-tokens.md` has it.
+//! Optimistic descent from the root to a leaf, concurrent with writers: optimistic lock coupling,
+//! as in `docs/guide/views-and-tokens.md`.
 //!
-//! A node is looked at; then it is asked whether the one above is still what it was when it named this one. If not, what was seen means
-//! nothing, be it an error, and the way begins anew.
+//! The descent reads a node, and then validates the token of its parent. If the parent has changed,
+//! whatever was read is discarded, errors included, and the descent restarts at the root.
 
 use std::ops::ControlFlow;
 
 use pagewell::Torn;
 
-use super::access::{Access, Question};
-use super::bytes::Bytes;
+use super::access::{Access, Bytes, Question};
 use super::error::Error;
 use super::node::{self, Head, Place};
 
-/// The page of the root, which never moves.
+/// Page number of the root, which never moves.
 pub(super) const ROOT: u64 = 0;
 
-/// What a way down is for.
-pub(super) trait Errand {
-    /// What is wanted of an inner node beside the child.
-    type Note;
-    /// What is wanted of the leaf.
+/// Purpose of a descent. The methods that read a node may run on torn bytes, and several times for
+/// one node.
+pub(super) trait Visitor {
+    /// Result of the leaf.
     type Answer;
 
-    /// Looks at an inner node, of which the way goes on by entry `nr`.
-    fn on_inner<B: Bytes + ?Sized>(
-        &mut self,
-        node: &B,
-        head: Head,
-        nr: usize,
-    ) -> Result<Self::Note, Torn>;
+    /// Called when the descent starts or restarts.
+    fn restart(&mut self) {}
 
-    /// Looks at the leaf; the key is at `place`, or would be.
+    /// Reads an inner node whose child `nr` is next. `Break` ends the descent there, because the
+    /// caller has to split it.
+    #[inline(always)]
+    fn on_inner<B: Bytes + ?Sized>(&mut self, _: &B, _: Head, _nr: usize) -> OnInner {
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Called when the inner node that was read last is validated.
+    #[inline(always)]
+    fn keep(&mut self) {}
+
+    /// Reads the leaf; `place` is the key's position.
     fn on_leaf<B: Bytes + ?Sized>(
         &mut self,
         leaf: &B,
         head: Head,
         place: Place,
     ) -> Result<Self::Answer, Torn>;
-
-    /// The way begins.
-    fn begin(&mut self) {}
-
-    /// Whether the way ends at an inner node, since that is to be changed first.
-    #[inline(always)]
-    fn stops_at<B: Bytes + ?Sized>(&self, _node: &B, _head: Head) -> Result<bool, Torn> {
-        Ok(false)
-    }
-
-    /// The note of an inner node that was the right one.
-    fn keep(&mut self, _note: Self::Note) {}
 }
 
-/// A node on the way: its page, and what it was when it was looked at.
+/// Result of [`Visitor::on_inner`].
+pub(super) type OnInner = Result<ControlFlow<()>, Torn>;
+
+/// A node of a descent, and its version when it was read.
 pub(super) struct Step<T> {
     pub(super) page: u64,
     pub(super) token: T,
 }
 
-/// Where a way has ended.
-pub(super) enum End<A> {
-    Leaf(A),
-    /// At an inner node that the errand stops at.
-    Inner,
-}
-
-/// A way down.
-pub(super) struct Way<T, A> {
-    /// The node above the last one.
-    pub(super) above: Option<Step<T>>,
+/// Result of a descent.
+pub(super) struct Descent<T, A> {
+    pub(super) parent: Option<Step<T>>,
     pub(super) last: Step<T>,
-    pub(super) end: End<A>,
+    /// Answer of the leaf; `None` if the visitor stopped at an inner node.
+    pub(super) answer: Option<A>,
 }
 
-/// What an errand asks each node on its way.
-struct Ask<'a, E> {
+struct Ask<'a, V> {
     key: &'a [u8],
-    errand: &'a mut E,
+    visitor: &'a mut V,
 }
 
-enum Says<N, A> {
-    Child { page: u64, note: N },
+enum Next<A> {
+    Child(u64),
     Stop,
     Leaf(A),
 }
 
-impl<E: Errand> Question for Ask<'_, E> {
-    type Answer = (u16, Says<E::Note, E::Answer>);
+impl<V: Visitor> Question for Ask<'_, V> {
+    type Answer = (u16, Next<V::Answer>);
 
     #[inline(always)]
     fn ask<B: Bytes + ?Sized>(&mut self, page: &B) -> Result<Self::Answer, Torn> {
         let head = node::head(page)?;
         let place = node::search(page, head, self.key)?;
-        let says = if head.height == 0 {
-            Says::Leaf(self.errand.on_leaf(page, head, place)?)
-        } else if self.errand.stops_at(page, head)? {
-            Says::Stop
-        } else {
-            let nr = node::child_nr(place)?;
-            let note = self.errand.on_inner(page, head, nr)?;
-            let page = node::child(page, nr)?;
-            Says::Child { page, note }
+        if head.height == 0 {
+            let answer = self.visitor.on_leaf(page, head, place)?;
+            return Ok((0, Next::Leaf(answer)));
+        }
+        let nr = node::child_nr(place)?;
+        let next = match self.visitor.on_inner(page, head, nr)? {
+            ControlFlow::Continue(()) => Next::Child(node::child(page, nr)?),
+            ControlFlow::Break(()) => Next::Stop,
         };
-        Ok((head.height, says))
+        Ok((head.height, next))
     }
 }
 
-/// Goes down to the leaf that `key` belongs to.
+/// Descends to the leaf that covers `key`.
 #[inline(always)]
-pub(super) fn go_down<P: Access, E: Errand>(
+pub(super) fn descend<P: Access, V: Visitor>(
     pages: &P,
     key: &[u8],
-    errand: &mut E,
-) -> Result<Way<P::Token, E::Answer>, Error> {
+    visitor: &mut V,
+) -> Result<Descent<P::Token, V::Answer>, Error> {
     'from_the_root: loop {
-        errand.begin();
-        let mut above: Option<Step<P::Token>> = None;
-        let (mut page, mut below) = (ROOT, None);
+        visitor.restart();
+        let mut parent: Option<Step<P::Token>> = None;
+        let (mut page, mut expected) = (ROOT, None);
         loop {
-            let seen = pages.ask(page, &mut Ask { key, errand });
-            if let Some(above) = &above
-                && !pages.is_unchanged(&above.token)?
+            let seen = pages.ask(page, &mut Ask { key, visitor });
+            if let Some(parent) = &parent
+                && !pages.is_unchanged(&parent.token)?
             {
                 continue 'from_the_root;
             }
-            let ((height, says), token) = seen?;
-            // A whole tree has this; and without it, a circle of pages would never end.
-            if below.is_some_and(|below| height + 1 != below) {
-                return Err(Error::Malformed {
-                    page,
-                    what: "it is not one lower than the node above",
-                });
+            let ((height, next), token) = seen?;
+            // Holds in every valid tree. The check bounds the descent if damaged pages form a
+            // cycle.
+            if expected.is_some_and(|expected| expected != height) {
+                let what = "its height does not match its parent's";
+                return Err(Error::Damaged { page, what });
             }
             let last = Step { page, token };
-            let end = match says {
-                Says::Child { page: child, note } => {
-                    errand.keep(note);
-                    (above, page, below) = (Some(last), child, Some(height));
+            let answer = match next {
+                Next::Child(child) => {
+                    visitor.keep();
+                    // Not 0 here: a child was read.
+                    (parent, page, expected) = (Some(last), child, Some(height - 1));
                     continue;
                 }
-                Says::Stop => End::Inner,
-                Says::Leaf(answer) => End::Leaf(answer),
+                Next::Stop => None,
+                Next::Leaf(answer) => Some(answer),
             };
-            return Ok(Way { above, last, end });
+            return Ok(Descent {
+                parent,
+                last,
+                answer,
+            });
         }
     }
 }
 
-/// The tree, as readers use it.
+/// The tree, for readers.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<P>(pub(crate) P);
 
@@ -154,14 +145,8 @@ struct Get<'v> {
     value: &'v mut Vec<u8>,
 }
 
-impl Errand for Get<'_> {
-    type Note = ();
+impl Visitor for Get<'_> {
     type Answer = bool;
-
-    #[inline(always)]
-    fn on_inner<B: Bytes + ?Sized>(&mut self, _: &B, _: Head, _: usize) -> Result<(), Torn> {
-        Ok(())
-    }
 
     #[inline(always)]
     fn on_leaf<B: Bytes + ?Sized>(
@@ -178,53 +163,39 @@ impl Errand for Get<'_> {
     }
 }
 
-/// How many leaves from the one that is scanned on are asked for.
-pub(super) const AHEAD: usize = 16;
-
-/// Gets a leaf's entries from a key on, and the key at which the next leaf begins.
+/// Copies the entries of a leaf from a key on.
 #[derive(Default)]
 struct Scan {
-    /// Keys and values, one behind the other.
+    /// Keys and values; the first `nr_entries` are valid, the others keep their memory.
     entries: Vec<(Vec<u8>, Vec<u8>)>,
     nr_entries: usize,
+    /// Lower bound of the next leaf's keys.
     next: Option<Vec<u8>>,
-    /// The leaves that come next, as far as their parent names them; only if `is_long`.
-    ahead: Vec<u64>,
-    is_long: bool,
+    /// The same, of an inner node that is not validated yet.
+    unvalidated: Option<Vec<u8>>,
 }
 
-impl Errand for Scan {
-    type Note = Option<Vec<u8>>;
+impl Visitor for Scan {
     type Answer = ();
 
-    fn begin(&mut self) {
+    fn restart(&mut self) {
         self.next = None;
     }
 
-    fn on_inner<B: Bytes + ?Sized>(
-        &mut self,
-        node: &B,
-        head: Head,
-        nr: usize,
-    ) -> Result<Option<Vec<u8>>, Torn> {
-        if self.is_long && head.height == 1 {
-            self.ahead.clear();
-            for nr in nr + 1..head.count.min(nr + 1 + AHEAD) {
-                self.ahead.push(node::child(node, nr)?);
-            }
+    fn on_inner<B: Bytes + ?Sized>(&mut self, node: &B, head: Head, nr: usize) -> OnInner {
+        self.unvalidated = None;
+        if nr + 1 < head.count {
+            let mut next = Vec::new();
+            node::copy_key(node, nr + 1, &mut next)?;
+            self.unvalidated = Some(next);
         }
-        if nr + 1 >= head.count {
-            return Ok(None);
-        }
-        let mut next = Vec::new();
-        node::copy_key(node, nr + 1, &mut next)?;
-        Ok(Some(next))
+        Ok(ControlFlow::Continue(()))
     }
 
-    fn keep(&mut self, note: Option<Vec<u8>>) {
-        // The lowest node that has a next entry has the next leaf's.
-        if note.is_some() {
-            self.next = note;
+    fn keep(&mut self) {
+        // The bound of the lowest node that has one is the tightest.
+        if let Some(next) = self.unvalidated.take() {
+            self.next = Some(next);
         }
     }
 
@@ -249,43 +220,31 @@ impl Errand for Scan {
 }
 
 impl<P: Access> Reader<P> {
-    /// Copies the value of `key` to `value`, and returns whether there is one. If not, what is in `value` means nothing.
+    /// Copies the value of `key` to `value`, and returns whether the key is in the tree. Otherwise
+    /// `value` is unspecified.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Error> {
-        match go_down(&self.0, key, &mut Get { value })?.end {
-            End::Leaf(is_there) => Ok(is_there),
-            End::Inner => unreachable!("a reader goes on"),
-        }
+        let answer = descend(&self.0, key, &mut Get { value })?.answer;
+        Ok(answer.unwrap_or(false))
     }
 
-    /// Gives all entries from key `from` on to `take`, in order, until it breaks.
+    /// Passes all entries from key `from` on to `take`, in order, until `take` breaks.
     ///
-    /// Those of one leaf are of one moment. An entry that is there all the time is seen once; one that comes or goes meanwhile may be
-    /// seen or not. Nothing is held while `take` runs: it may change the tree.
+    /// The entries of one leaf are as of one moment; those of different leaves are not. An entry
+    /// that is in the tree during the whole scan is passed exactly once. No lock is held while
+    /// `take` runs: it may change the tree.
     pub(crate) fn scan(
         &self,
         from: &[u8],
-        take: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.scan_with(from, take, |_| ())
-    }
-
-    /// As [`scan`](Self::scan), and tells `ahead` which leaves come next; some more than once.
-    pub(super) fn scan_with(
-        &self,
-        from: &[u8],
         mut take: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-        mut ahead: impl FnMut(&[u64]),
     ) -> Result<(), Error> {
         let (mut scan, mut from) = (Scan::default(), from.to_vec());
         loop {
-            go_down(&self.0, &from, &mut scan)?;
-            ahead(&scan.ahead);
-            // Short scans, which are most, pay for nothing but the leaf that they want.
-            scan.is_long = true;
+            let page = descend(&self.0, &from, &mut scan)?.last.page;
             let next = scan.next.take();
             for (key, value) in &scan.entries[..scan.nr_entries] {
-                // The parent says which keys are the leaf's. While the leaf is being split it still has those of the new one.
+                // The parent defines the leaf's range. A leaf that is being split still contains
+                // entries of the new one.
                 if next.as_ref().is_some_and(|next| key >= next) {
                     break;
                 }
@@ -294,6 +253,11 @@ impl<P: Access> Reader<P> {
                 }
             }
             match next {
+                // Holds in every valid tree. The check bounds the scan if separators are damaged.
+                Some(next) if next <= from => {
+                    let what = "the next leaf's lower bound is not larger";
+                    return Err(Error::Damaged { page, what });
+                }
                 Some(next) => from = next,
                 None => return Ok(()),
             }

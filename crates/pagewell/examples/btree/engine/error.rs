@@ -1,23 +1,39 @@
-//! Why a call of the tree fails.
+//! Errors of the tree.
 
 use std::fmt;
 
-/// Why a call fails. Nothing has changed then, unless `Cache` says that the storage has failed: what of the log was not synced is in doubt
-/// after that.
+use pagewell::Torn;
+
+/// Reason why a call failed. The call has changed nothing in memory.
+///
+/// After a storage error ([`Cache`](Self::Cache)), changes that were not synced may be lost or may
+/// survive a crash.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The cache, or the storage.
+    /// The cache or the storage failed.
     Cache(pagewell::Error),
-    /// A key, or a key with its value, is too long: it has so many bytes, and may have so many.
-    TooLong { bytes: usize, most: usize },
-    /// A page is not what it must be.
-    Malformed { page: u64, what: &'static str },
-    /// A record of the log with a good checksum cannot be done again.
+    /// The key, or the key and its value together, exceed the maximum length.
+    TooLong {
+        what: &'static str,
+        bytes: usize,
+        max: usize,
+    },
+    /// A page violates the format of the tree.
+    Damaged { page: u64, what: &'static str },
+    /// A log record has a valid checksum, but cannot be applied.
     BadRecord { lsn: u64 },
-    /// The files do not belong together, or are no tree.
-    NoTree(&'static str),
-    /// The log could not be started over, so it is not known where it begins. Open the tree again.
+    /// The files are not a tree, or do not belong together.
+    NotATree(&'static str),
+    /// The log was not restarted after a checkpoint, because its head could not be made durable.
     LogLost,
+}
+
+impl Error {
+    /// Error of a page whose contents gave `Torn` although no thread was changing it.
+    pub(crate) fn damaged(page: u64) -> impl Fn(Torn) -> Error {
+        let what = "an offset or a length in it is invalid";
+        move |Torn| Error::Damaged { page, what }
+    }
 }
 
 impl From<pagewell::Error> for Error {
@@ -30,18 +46,15 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Cache(error) => error.fmt(f),
-            Error::TooLong { bytes, most } => {
-                write!(
-                    f,
-                    "an entry or its key has {bytes} bytes, {most} at the most fit"
-                )
+            Error::TooLong { what, bytes, max } => {
+                write!(f, "cannot insert: {what} of {bytes} bytes exceeds {max}")
             }
-            Error::Malformed { page, what } => write!(f, "page {page} of the tree: {what}"),
+            Error::Damaged { page, what } => write!(f, "page {page} of the tree: {what}"),
             Error::BadRecord { lsn } => {
-                write!(f, "the record before {lsn} of the log fits no page")
+                write!(f, "cannot recover: the log record at {lsn} does not apply")
             }
-            Error::NoTree(why) => write!(f, "no tree: {why}"),
-            Error::LogLost => f.write_str("the log could not be started over: open the tree again"),
+            Error::NotATree(why) => write!(f, "cannot open the tree: {why}"),
+            Error::LogLost => f.write_str("the log was not restarted: reopen the tree"),
         }
     }
 }

@@ -1,39 +1,46 @@
-//! The log: records one behind the other, and how far they are durable.
+//! Write-ahead log: records, durability, restart after a checkpoint.
 //!
-//! **Numbers.** A record's log sequence number is where the log ends with it, counted in bytes since the tree was made. It never becomes
-//! smaller, however often the log is started over.
+//! **Log sequence numbers.** A record's number is the end of the log with that record, in bytes
+//! since the tree was created. It never decreases, however often the log is restarted.
 //!
-//! **The file.** Two pages for the head, in turns, then the records. A head says from which number on there are records (`base`), and which
-//! time this is (`epoch`). To start over is to write the next head: from then on records are written over the old ones. These are taken for none,
-//! since the checksum of a record covers its epoch and its number.
+//! **File.** Two head pages, used alternately, then the records. A head contains the number at
+//! which the records begin (`base`) and the number of restarts (`epoch`). A restart writes the next
+//! head; later records overwrite older ones. The checksum of a record covers epoch and number, so
+//! older records are never taken for newer ones.
 //!
-//! **Order.** A head is durable before the first record of its epoch is written. So at any time the newest good head has its records.
+//! **Invariant.** A head is durable before the first record of its epoch is written. So the newest
+//! valid head always has its records.
 //!
-//! **Locks.** `position`, and `durable` before it. Under both only the log's own file is used, so the hook of the data file may take them.
+//! **Locks.** `durable`, then `position`. Under them only the log file is used, so the write-ahead
+//! callback of the data file may take them.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell::File;
 
-use super::bytes::{Bytes, part};
+use super::access::Bytes as _;
 use super::error::Error;
 use super::node::PAGE;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"PwBtLog1");
-/// Bytes of a head: the magic, the base, the epoch, the checksum.
-const HEAD: usize = 28;
-/// Where the records begin.
+const MAGIC: u64 = u64::from_le_bytes(*b"PwBtLog2");
+/// Bytes of a head: magic, base, epoch, identifier of the tree, checksum.
+const HEAD: usize = 32;
+/// Offset of the first record.
 const RECORDS: u64 = 2 * PAGE as u64;
-/// What a record has before its body: the checksum, the length of all of it.
+/// Bytes of a record before its body: checksum, length of the record.
 const RECORD_HEAD: usize = 8;
-/// The longest record: some pages.
-const MAX_RECORD: usize = 8 * PAGE;
+/// Maximum length of a record, which has the bytes of three pages at most.
+const MAX_RECORD: usize = 4 * PAGE;
 
 /// The log, open for writing.
 pub(super) struct Log {
     file: File,
+    /// Random number that the root of the tree contains too, so that the files of two trees are
+    /// told apart.
+    tree_id: u32,
     position: Mutex<Position>,
-    /// Up to where the log is durable.
+    /// End of the durable part.
     durable: Mutex<u64>,
 }
 
@@ -42,16 +49,27 @@ struct Position {
     epoch: u64,
     base: u64,
     end: u64,
-    /// Whether it is known which head is durable.
-    is_sound: bool,
+    /// Whether a restart failed, so that it is unknown which head is durable.
+    is_lost: bool,
+}
+
+impl Position {
+    fn new(epoch: u64, base: u64) -> Self {
+        Self {
+            epoch,
+            base,
+            end: base,
+            is_lost: false,
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Both are set by one store, behind what may fail.
+    // A panic leaves no partial change: each critical section ends with one store.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The checksum of a record: of its epoch, its number, and its bytes behind the checksum.
+/// Checksum of a record: over its epoch, its number, and its bytes after the checksum.
 fn checksum(epoch: u64, lsn: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&epoch.to_le_bytes());
@@ -63,79 +81,81 @@ fn checksum(epoch: u64, lsn: u64, bytes: &[u8]) -> u32 {
 fn write_all(file: &File, bytes: &[u8], at: u64) -> Result<(), Error> {
     let mut done = 0;
     while done < bytes.len() {
-        // What could not be written is told by the next write.
+        // The next write returns the error of a short one.
         done += file.write_at(&bytes[done..], at + done as u64)?;
     }
     Ok(())
 }
 
-fn read_head(file: &File, slot: u64) -> Result<Option<Position>, Error> {
+/// Reads a head; `None` if it is not valid.
+fn read_head(file: &File, slot: u64) -> Result<Option<(u32, Position)>, Error> {
     let mut bytes = [0; HEAD];
     if file.read_at(&mut bytes, slot * PAGE as u64)? < HEAD {
         return Ok(None);
     }
     let field = |at| bytes[..].u64(at).unwrap_or(0);
-    let (base, epoch) = (field(8), field(16));
-    let is_good =
-        field(0) == MAGIC && bytes[24..] == checksum(epoch, base, &bytes[..8]).to_le_bytes();
-    Ok(is_good.then_some(Position {
-        epoch,
-        base,
-        end: base,
-        is_sound: true,
-    }))
+    let (base, epoch, last) = (field(8), field(16), field(24));
+    let is_valid = field(0) == MAGIC && (last >> 32) as u32 == crc32fast::hash(&bytes[..HEAD - 4]);
+    Ok(is_valid.then(|| (last as u32, Position::new(epoch, base))))
 }
 
 /// Writes a head, and makes it durable.
-fn write_head(file: &File, head: Position) -> Result<(), Error> {
-    let mut bytes = [0; HEAD];
-    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[8..16].copy_from_slice(&head.base.to_le_bytes());
-    bytes[16..24].copy_from_slice(&head.epoch.to_le_bytes());
-    let sum = checksum(head.epoch, head.base, &bytes[..8]);
-    bytes[24..].copy_from_slice(&sum.to_le_bytes());
+fn write_head(file: &File, tree_id: u32, head: Position) -> Result<(), Error> {
+    let mut bytes = Vec::with_capacity(HEAD);
+    for field in [MAGIC, head.base, head.epoch] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.extend_from_slice(&tree_id.to_le_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
     write_all(file, &bytes, head.epoch % 2 * PAGE as u64)?;
     Ok(file.sync_data()?)
 }
 
-/// Whether the file had a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Log,
-    Nothing,
+/// Returns whether a file without a valid head is empty, as after a crash during the first
+/// [`write_head`].
+fn is_empty(file: &File) -> Result<bool, Error> {
+    let mut first = [0; PAGE];
+    file.read_at(&mut first, 0)?;
+    Ok(file.size() <= RECORDS && first.iter().all(|byte| *byte == 0))
 }
 
 impl Log {
-    /// Opens the log in `file`, or makes one. The records that it has are durable then, and are to be read by [`read`](Self::read) before
-    /// any is added.
-    pub(super) fn open(file: File) -> Result<(Log, Found), Error> {
+    /// Opens the log in `file`, or creates one. Returns whether it was created.
+    ///
+    /// The records of the log are durable then. They must be read by [`replay`](Self::replay)
+    /// before one is appended.
+    pub(super) fn open(file: File) -> Result<(Log, bool), Error> {
         let heads = [read_head(&file, 0)?, read_head(&file, 1)?];
-        let newest = heads.into_iter().flatten().max_by_key(|head| head.epoch);
-        let found = match newest {
-            Some(_) => Found::Log,
-            None if file.size() > RECORDS => {
-                return Err(Error::NoTree("the log has no good head"));
-            }
-            None => Found::Nothing,
-        };
-        let head = newest.unwrap_or(Position {
-            epoch: 1,
-            base: 0,
-            end: 0,
-            is_sound: true,
+        let newest = heads
+            .into_iter()
+            .flatten()
+            .max_by_key(|(_, head)| head.epoch);
+        if newest.is_none() && !is_empty(&file)? {
+            return Err(Error::NotATree("the log file has no valid head"));
+        }
+        let (tree_id, head) = newest.unwrap_or_else(|| {
+            let random = RandomState::new().build_hasher().finish() as u32;
+            (random.max(1), Position::new(1, 0))
         });
-        // Also one that was there: what is read now, the system may have in memory only. After this sync it is durable.
-        write_head(&file, head)?;
+        // An existing head is rewritten too: it and the records may be in the system's page cache
+        // only, and this sync makes them durable.
+        write_head(&file, tree_id, head)?;
         let log = Log {
             file,
+            tree_id,
             position: Mutex::new(head),
             durable: Mutex::new(head.end),
         };
-        Ok((log, found))
+        Ok((log, newest.is_none()))
     }
 
-    /// Gives each record's number and body to `take`, in order, up to the first one that is missing or torn.
-    pub(super) fn read(
+    pub(super) fn tree_id(&self) -> u32 {
+        self.tree_id
+    }
+
+    /// Passes number and body of each record to `take`, in order, up to the first record that is
+    /// missing or torn.
+    pub(super) fn replay(
         &self,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -168,16 +188,17 @@ impl Log {
         Ok(())
     }
 
-    /// Adds a record; returns its number. If it fails nothing was added, as far as anybody who has not crashed can tell.
+    /// Appends a record, and returns its number. If it fails, the log is unchanged unless the
+    /// process crashes.
     pub(super) fn append(&self, body: &[&[u8]]) -> Result<u64, Error> {
         let len = RECORD_HEAD + body.iter().map(|part| part.len()).sum::<usize>();
-        debug_assert!(len <= MAX_RECORD, "a record of {len} bytes");
+        assert!(len <= MAX_RECORD, "a record of {len} bytes");
         let mut record = Vec::with_capacity(len);
         record.extend_from_slice(&[0; 4]);
         record.extend_from_slice(&(len as u32).to_le_bytes());
         body.iter().for_each(|part| record.extend_from_slice(part));
         let mut position = lock(&self.position);
-        if !position.is_sound {
+        if position.is_lost {
             return Err(Error::LogLost);
         }
         let lsn = position.end + len as u64;
@@ -189,7 +210,8 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Makes the log durable up to `lsn`, if it is not. Threads that wait meanwhile find theirs done, most of them.
+    /// Makes the log durable up to `lsn`. Concurrent callers wait, and mostly share one sync of the
+    /// storage.
     pub(super) fn sync_to(&self, lsn: u64) -> Result<(), Error> {
         let mut durable = lock(&self.durable);
         if *durable < lsn {
@@ -200,46 +222,36 @@ impl Log {
         Ok(())
     }
 
-    /// The number of the last record.
+    /// Returns the number of the last record.
     pub(super) fn end(&self) -> u64 {
         lock(&self.position).end
     }
 
-    /// The number that the records begin at.
+    /// Returns the number at which the records begin.
     pub(super) fn base(&self) -> u64 {
         lock(&self.position).base
     }
 
-    /// How many bytes of records there are since the log was started over.
+    /// Returns the length of the records in bytes.
     pub(super) fn len(&self) -> u64 {
         let position = lock(&self.position);
         position.end - position.base
     }
 
-    /// Starts the log over: what it has is not needed any more, since the pages are durable.
-    pub(super) fn start_over(&self) -> Result<(), Error> {
+    /// Discards all records, after a checkpoint has made their pages durable.
+    pub(super) fn restart(&self) -> Result<(), Error> {
         let mut durable = lock(&self.durable);
         let mut position = lock(&self.position);
-        if !position.is_sound {
+        if position.is_lost {
             return Err(Error::LogLost);
         }
-        let next = Position {
-            epoch: position.epoch + 1,
-            base: position.end,
-            ..*position
-        };
-        // If it fails, the storage may get this head later all the same; a record of the old epoch would be lost then.
-        position.is_sound = false;
-        write_head(&self.file, next)?;
+        let next = Position::new(position.epoch + 1, position.end);
+        // If the write fails, the head may still become durable later, and would invalidate records
+        // of the old epoch.
+        position.is_lost = true;
+        write_head(&self.file, self.tree_id, next)?;
         *position = next;
         *durable = next.end;
         Ok(())
     }
-}
-
-/// A part of a record's body, taken from its front.
-pub(super) fn take<'b>(body: &mut &'b [u8], len: usize) -> Option<&'b [u8]> {
-    let taken = part(body, 0, len).ok()?;
-    *body = &body[len..];
-    Some(taken)
 }

@@ -1,62 +1,66 @@
-//! What is where in a page: a node with slots. Pure functions over bytes.
+//! Page format: a slotted node. Pure functions over bytes.
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
-//! | 0 to 8 | the log sequence number of the last change |
+//! | 0 to 8 | log sequence number of the last change |
 //! | 8 to 12 | [`MAGIC`] |
-//! | 12 to 14 | the number of entries |
-//! | 14 to 16 | the height; 0 for leaves |
-//! | 16 to 18 | where the cells begin |
-//! | 18 to 20 | bytes of cells that no slot names any more |
-//! | 24 and on | the slots, 8 bytes each, by ascending keys |
-//! | up to the end | the cells, added from the end downwards |
+//! | 12 to 14 | number of entries |
+//! | 14 to 16 | height; 0 for leaves |
+//! | 16 to 18 | offset of the lowest cell |
+//! | 20 to 24 | identifier of the tree (in the root) |
+//! | from 24 | slots of 8 bytes, by ascending keys |
+//! | up to the end | cells, allocated from the end downwards |
 //!
-//! A slot is one integer: where its cell is, the length of the key, and the key's first four bytes as a number. Most comparisons of a search
-//! need no more than that one load. A cell is the length of its value (2 bytes), the key, the value.
+//! A slot is one integer: the cell's offset, the key's length, and the key's first four bytes as a
+//! number, which decide most comparisons of a search. A cell is the length of its value (2 bytes),
+//! the key, the value.
 //!
-//! In an inner node the value is the page of a child (8 bytes), and the key is the smallest that may be in it. The first entry's key is
-//! empty, so it is not larger than any.
+//! In an inner node the value is the page number of a child (8 bytes), and the key is the child's
+//! lower bound. The first key is empty, so it is not larger than any other.
 //!
-//! All lengths that come from a page are checked where they are used, so a page that is no node gives `Torn`.
+//! Lengths and offsets from a page are checked where they are used, so a page that is not a node
+//! gives `Torn`, never a panic.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use pagewell::Torn;
 
-use super::bytes::{Bytes, part};
+use super::access::{Bytes, part};
 
-/// The size of a page.
+/// Size of a page in bytes.
 pub(crate) const PAGE: usize = 4096;
-/// The longest key.
+/// Maximum length of a key in bytes.
 pub(crate) const MAX_KEY: usize = 512;
-/// The most that a key and its value have together. Four of them fit into a page, so a node that is split leaves something in both halves.
+/// Maximum length of a key and its value together. Four fit into a page, so a split leaves entries
+/// in both halves.
 pub(crate) const MAX_ENTRY: usize = 1000;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"PwBt");
+const MAGIC: u32 = u32::from_le_bytes(*b"PwB2");
 const HEAD: usize = 24;
 const SLOT: usize = 8;
-/// What an entry takes beside its key and value: its slot, and the length of the value.
+/// Bytes of an entry beside its key and value: its slot, and the length of the value.
 const OVERHEAD: usize = SLOT + 2;
-/// What the longest entry of an inner node takes.
+/// Bytes of the longest entry of an inner node.
 const MAX_INNER: usize = OVERHEAD + MAX_KEY + 8;
 
 const AT_MAGIC: usize = 8;
 const AT_COUNT: usize = 12;
 const AT_HEIGHT: usize = 14;
 const AT_CELLS: usize = 16;
-const AT_DEAD: usize = 18;
+const AT_TREE: usize = 20;
 
-/// A place in a node: that of the key, or where it would be.
+/// Result of a search: the key's position, or the position at which it would be inserted.
 pub(super) type Place = Result<usize, usize>;
 
-/// What the head of a node says that a search needs.
+/// Header fields that a search needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) count: usize,
     pub(super) height: u16,
 }
 
-/// A slot, taken apart.
+/// A decoded slot.
 #[derive(Clone, Copy)]
 struct Slot {
     first: u32,
@@ -83,9 +87,15 @@ impl Slot {
     fn key(self) -> usize {
         self.cell + 2
     }
+
+    #[inline(always)]
+    fn value(self) -> usize {
+        self.key() + self.key_len
+    }
 }
 
-/// The first four bytes of a key as a number that is ordered as keys are; a shorter key is filled up with zeros.
+/// Returns the first four bytes of a key, padded with zeros, as a number with the order of the
+/// keys.
 #[inline(always)]
 fn first_of(key: &[u8]) -> u32 {
     match key.first_chunk() {
@@ -97,7 +107,7 @@ fn first_of(key: &[u8]) -> u32 {
     }
 }
 
-/// The head, of what is a node.
+/// Reads the header of a node.
 #[inline(always)]
 pub(super) fn head<B: Bytes + ?Sized>(node: &B) -> Result<Head, Torn> {
     let word = node.u64(AT_MAGIC)?;
@@ -114,7 +124,12 @@ pub(super) fn lsn<B: Bytes + ?Sized>(node: &B) -> Result<u64, Torn> {
     node.u64(0)
 }
 
-/// Looks for `key`.
+/// Returns the identifier of the tree, from its root; 0 if the page has not been written.
+pub(super) fn tree_id<B: Bytes + ?Sized>(root: &B) -> Result<u32, Torn> {
+    Ok((root.u64(AT_TREE - 4)? >> 32) as u32)
+}
+
+/// Searches a node for `key`.
 #[inline(always)]
 pub(super) fn search<B: Bytes + ?Sized>(node: &B, head: Head, key: &[u8]) -> Result<Place, Torn> {
     let first = first_of(key);
@@ -142,24 +157,24 @@ fn compare_key<B: Bytes + ?Sized>(node: &B, slot: Slot, key: &[u8]) -> Result<Or
     Ok(order.then(slot.key_len.cmp(&key.len())))
 }
 
-/// Of an inner node: which entry the key at `place` belongs to.
+/// Returns the position of the child that covers the key at `place`.
 #[inline(always)]
 pub(super) fn child_nr(place: Place) -> Result<usize, Torn> {
-    // The first entry's key is empty, so there is always one that is not larger.
+    // The first key is empty, so an entry with a key that is not larger always exists.
     place.or_else(|nr| nr.checked_sub(1).ok_or(Torn))
 }
 
-/// The child that entry `nr` of an inner node names.
+/// Returns the page number of child `nr` of an inner node.
 #[inline(always)]
 pub(super) fn child<B: Bytes + ?Sized>(node: &B, nr: usize) -> Result<u64, Torn> {
     let slot = Slot::read(node, nr)?;
     if node.u16(slot.cell)? != 8 {
         return Err(Torn);
     }
-    node.u64(slot.key() + slot.key_len)
+    node.u64(slot.value())
 }
 
-/// Copies an entry's key to `key`.
+/// Copies the key of entry `nr` to `key`.
 pub(super) fn copy_key<B: Bytes + ?Sized>(
     node: &B,
     nr: usize,
@@ -173,7 +188,7 @@ pub(super) fn copy_key<B: Bytes + ?Sized>(
     node.copy_to(slot.key(), key)
 }
 
-/// Copies an entry's value to `value`.
+/// Copies the value of entry `nr` to `value`.
 #[inline(always)]
 pub(super) fn copy_value<B: Bytes + ?Sized>(
     node: &B,
@@ -186,17 +201,17 @@ pub(super) fn copy_value<B: Bytes + ?Sized>(
         return Err(Torn);
     }
     value.resize(len, 0);
-    node.copy_to(slot.key() + slot.key_len, value)
+    node.copy_to(slot.value(), value)
 }
 
-/// How many bytes entries can still take, if the dead ones are collected.
+/// Returns the number of bytes between the slots and the cells.
 fn room<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<usize, Torn> {
-    let slots = HEAD + head.count * SLOT;
     let cells = usize::from(node.u16(AT_CELLS)?);
-    Ok(cells.checked_sub(slots).ok_or(Torn)? + usize::from(node.u16(AT_DEAD)?))
+    cells.checked_sub(HEAD + head.count * SLOT).ok_or(Torn)
 }
 
-/// Whether an entry with a key and a value of these lengths can be put at `place`, if need be instead of the one that is there.
+/// Returns whether an entry with these lengths fits at `place`, where it replaces an entry with the
+/// same key.
 pub(super) fn has_room<B: Bytes + ?Sized>(
     node: &B,
     head: Head,
@@ -211,67 +226,16 @@ pub(super) fn has_room<B: Bytes + ?Sized>(
     Ok(room >= OVERHEAD + key_len + value_len)
 }
 
-/// What an entry takes.
-fn bytes_of(key: &[u8], value_len: usize) -> usize {
-    OVERHEAD + key.len() + value_len
-}
-
-/// Whether an inner node may be too full for another entry.
+/// Returns whether an inner node may be too full for one more entry.
 pub(super) fn is_full<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool, Torn> {
     Ok(room(node, head)? < MAX_INNER)
 }
 
-/// Whether a node has so few entries that it is to be merged with a neighbour.
-pub(super) fn is_sparse<B: Bytes + ?Sized>(node: &B, head: Head) -> Result<bool, Torn> {
-    Ok(room(node, head)? > (PAGE - HEAD) / 4 * 3)
-}
-
-/// Whether two neighbours are to become one: all entries have room, and some is left for more. If one has next to nothing it is enough that they have room, or it
-/// might stay for ever.
-pub(super) fn fit_together(left: &[u8], right: &[u8]) -> Result<bool, Torn> {
-    let all = PAGE - HEAD;
-    let used = |node: &[u8]| {
-        let head = head(node)?;
-        let used = all.checked_sub(room(node, head)?).ok_or(Torn)?;
-        // The separator comes down.
-        let separator = if head.height > 0 { MAX_KEY } else { 0 };
-        Ok((head.count, used, separator))
-    };
-    let (left, right) = (used(left)?, used(right)?);
-    let most = if left.0.min(right.0) <= 1 {
-        all
-    } else {
-        all / 4 * 3
-    };
-    Ok(left.1 + right.1 + right.2 <= most)
-}
-
-/// Of an inner node: which entry `key` belongs to.
-pub(super) fn number_of(node: &[u8], key: &[u8]) -> Result<usize, Torn> {
-    child_nr(search(node, head(node)?, key)?)
-}
-
-/// Child number `nr` of an inner node, and the next one. `None` if one of them is none.
-pub(super) fn neighbours(node: &[u8], nr: usize) -> Result<Option<(u64, u64)>, Torn> {
-    if nr + 1 >= head(node)?.count {
-        return Ok(None);
-    }
-    Ok(Some((child(node, nr)?, child(node, nr + 1)?)))
-}
-
-/// The key of entry `nr`.
-pub(super) fn key_of(node: &[u8], nr: usize) -> Result<Vec<u8>, Torn> {
-    if nr >= head(node)?.count {
-        return Err(Torn);
-    }
-    Ok(entry(node, nr)?.0.to_vec())
-}
-
 fn put(page: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Torn> {
-    let rest = page.get_mut(at..).ok_or(Torn)?;
-    rest.get_mut(..bytes.len())
-        .ok_or(Torn)?
-        .copy_from_slice(bytes);
+    let target = page
+        .get_mut(at..)
+        .and_then(|rest| rest.get_mut(..bytes.len()));
+    target.ok_or(Torn)?.copy_from_slice(bytes);
     Ok(())
 }
 
@@ -284,65 +248,90 @@ pub(super) fn set_lsn(page: &mut [u8], lsn: u64) -> Result<(), Torn> {
     put(page, 0, &lsn.to_le_bytes())
 }
 
-/// Makes an empty node. Its log sequence number stays.
+pub(super) fn set_tree_id(page: &mut [u8], id: u32) -> Result<(), Torn> {
+    put(page, AT_TREE, &id.to_le_bytes())
+}
+
+/// Makes the page an empty node, with the same log sequence number and identifier.
 pub(super) fn init(page: &mut [u8], height: u16) -> Result<(), Torn> {
-    page.get_mut(AT_MAGIC..).ok_or(Torn)?.fill(0);
+    page.get_mut(AT_MAGIC..AT_TREE).ok_or(Torn)?.fill(0);
+    page.get_mut(HEAD..).ok_or(Torn)?.fill(0);
     put(page, AT_MAGIC, &MAGIC.to_le_bytes())?;
     put(page, AT_HEIGHT, &height.to_le_bytes())?;
     put_u16(page, AT_CELLS, page.len())
 }
 
-/// Whether an entry was there before.
+/// Whether the key had an entry before an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Was {
-    There,
-    Missing,
+pub(super) enum Before {
+    Present,
+    Absent,
 }
 
-/// Puts an entry in, or a new value into the entry that there is. `None` if there is no room; nothing has changed then.
-pub(super) fn insert(page: &mut [u8], key: &[u8], value: &[u8]) -> Result<Option<Was>, Torn> {
+/// Inserts an entry, or replaces the value of the entry with this key. Returns `None`, and changes
+/// nothing, if it does not fit.
+pub(super) fn insert(page: &mut [u8], key: &[u8], value: &[u8]) -> Result<Option<Before>, Torn> {
     let head = head(page)?;
     let place = search(page, head, key)?;
-    if let Ok(nr) = place {
-        let slot = Slot::read(page, nr)?;
-        if usize::from(page.u16(slot.cell)?) == value.len() {
-            put(page, slot.key() + slot.key_len, value)?;
-            return Ok(Some(Was::There));
-        }
-    }
     if !has_room(page, head, place, (key.len(), value.len()))? {
         return Ok(None);
     }
-    let was = match place {
+    let nr = match place {
+        Err(nr) => nr,
         Ok(nr) => {
+            let slot = Slot::read(page, nr)?;
+            if usize::from(page.u16(slot.cell)?) == value.len() {
+                put(page, slot.value(), value)?;
+                return Ok(Some(Before::Present));
+            }
             remove_at(page, head, nr)?;
-            Was::There
+            nr
         }
-        Err(_) => Was::Missing,
     };
-    let nr = place.unwrap_or_else(|nr| nr);
     insert_at(page, nr, key, value)?;
-    Ok(Some(was))
+    Ok(Some(match place {
+        Ok(_) => Before::Present,
+        Err(_) => Before::Absent,
+    }))
 }
 
-/// Puts an entry before entry `nr`; there is room.
+/// Removes entry `nr`, and moves the cells below its cell up, so that a node has no unused cells.
+fn remove_at(page: &mut [u8], head: Head, nr: usize) -> Result<(), Torn> {
+    let removed = Slot::read(page, nr)?;
+    let end = removed.value() + usize::from(page.u16(removed.cell)?);
+    let len = end - removed.cell;
+    let cells = usize::from(page.u16(AT_CELLS)?);
+    let (at, slots_end) = (HEAD + nr * SLOT, HEAD + head.count * SLOT);
+    if slots_end > cells || cells > removed.cell || end > page.len() {
+        return Err(Torn);
+    }
+    page.copy_within(cells..removed.cell, cells + len);
+    page.copy_within(at + SLOT..slots_end, at);
+    for nr in 0..head.count - 1 {
+        let mut slot = Slot::read(page, nr)?;
+        if slot.cell < removed.cell {
+            slot.cell += len;
+            put(page, HEAD + nr * SLOT, &slot.word().to_le_bytes())?;
+        }
+    }
+    put_u16(page, AT_CELLS, cells + len)?;
+    put_u16(page, AT_COUNT, head.count - 1)
+}
+
+/// Inserts an entry before entry `nr`.
 fn insert_at(page: &mut [u8], nr: usize, key: &[u8], value: &[u8]) -> Result<(), Torn> {
     let count = head(page)?.count;
-    let slots = HEAD + count * SLOT;
-    let cell_len = 2 + key.len() + value.len();
-    if usize::from(page.u16(AT_CELLS)?) < slots + SLOT + cell_len {
-        collect(page)?;
-    }
+    let slots_end = HEAD + count * SLOT;
     let cells = usize::from(page.u16(AT_CELLS)?);
-    let cell = cells.checked_sub(cell_len).ok_or(Torn)?;
-    if nr > count || cell < slots + SLOT {
+    let cell = cells.checked_sub(2 + key.len() + value.len()).ok_or(Torn)?;
+    if nr > count || cell < slots_end + SLOT {
         return Err(Torn);
     }
     put_u16(page, cell, value.len())?;
     put(page, cell + 2, key)?;
     put(page, cell + 2 + key.len(), value)?;
     let at = HEAD + nr * SLOT;
-    page.copy_within(at..slots, at + SLOT);
+    page.copy_within(at..slots_end, at + SLOT);
     let slot = Slot {
         first: first_of(key),
         key_len: key.len(),
@@ -353,77 +342,36 @@ fn insert_at(page: &mut [u8], nr: usize, key: &[u8], value: &[u8]) -> Result<(),
     put_u16(page, AT_COUNT, count + 1)
 }
 
-/// Takes the entry of `key` out.
-pub(super) fn remove(page: &mut [u8], key: &[u8]) -> Result<Was, Torn> {
-    let head = head(page)?;
-    match search(page, head, key)? {
-        Ok(nr) => {
-            remove_at(page, head, nr)?;
-            Ok(Was::There)
-        }
-        Err(_) => Ok(Was::Missing),
-    }
-}
-
-fn remove_at(page: &mut [u8], head: Head, nr: usize) -> Result<(), Torn> {
-    let (at, slots) = (HEAD + nr * SLOT, HEAD + head.count * SLOT);
-    if nr >= head.count || slots > page.len() {
-        return Err(Torn);
-    }
-    let slot = Slot::read(page, nr)?;
-    let dead = 2 + slot.key_len + usize::from(page.u16(slot.cell)?);
-    let all_dead = usize::from(page.u16(AT_DEAD)?) + dead;
-    page.copy_within(at + SLOT..slots, at);
-    put_u16(page, AT_DEAD, all_dead)?;
-    put_u16(page, AT_COUNT, head.count - 1)
-}
-
-/// Entry `nr`: its key and value.
+/// Returns the key and the value of entry `nr`.
 fn entry(page: &[u8], nr: usize) -> Result<(&[u8], &[u8]), Torn> {
     let slot = Slot::read(page, nr)?;
-    let key = part(page, slot.key(), slot.key_len)?;
     let value_len = usize::from(page.u16(slot.cell)?);
-    Ok((key, part(page, slot.key() + slot.key_len, value_len)?))
+    let key = part(page, slot.key(), slot.key_len)?;
+    Ok((key, part(page, slot.value(), value_len)?))
 }
 
-/// Writes the cells anew, without the dead ones.
-fn collect(page: &mut [u8]) -> Result<(), Torn> {
-    let old = page.to_vec();
-    let head = head(&old[..])?;
-    init(page, head.height)?;
-    append_all(page, &old, 0..head.count)
-}
-
-/// Puts these entries of `from` behind those of `page`, which are smaller.
-fn append_all(page: &mut [u8], from: &[u8], entries: std::ops::Range<usize>) -> Result<(), Torn> {
+/// Appends these entries of `from`, whose keys are larger than those of `page`.
+fn append_all(page: &mut [u8], from: &[u8], entries: Range<usize>) -> Result<(), Torn> {
     for nr in entries {
         let (key, value) = entry(from, nr)?;
-        let end = head(page)?.count;
-        // There is room for what came from a page: no `collect` in `collect`, unless the page has lied about its dead bytes.
-        if room(page, head(page)?)? < bytes_of(key, value.len()) {
-            return Err(Torn);
-        }
-        insert_at(page, end, key, value)?;
+        insert_at(page, head(page)?.count, key, value)?;
     }
     Ok(())
 }
 
-/// Moves the upper half of `left`, by bytes, to `right`, which is empty. Returns the key from which on `right` has the entries.
+/// Moves the upper half of `left`, by bytes, to `right`. Returns the separator: the lower bound of
+/// the keys of `right`.
 pub(super) fn split(left: &mut [u8], right: &mut [u8]) -> Result<Vec<u8>, Torn> {
     let old = left.to_vec();
     let head = head(&old[..])?;
     if head.count < 2 {
         return Err(Torn);
     }
-    let mut sizes = Vec::with_capacity(head.count);
-    for nr in 0..head.count {
-        let (key, value) = entry(&old, nr)?;
-        sizes.push(bytes_of(key, value.len()));
-    }
-    let half = sizes.iter().sum::<usize>() / 2;
+    let size = |nr| entry(&old, nr).map(|(key, value)| OVERHEAD + key.len() + value.len());
+    let total = (0..head.count).try_fold(0, |sum, nr| Ok(sum + size(nr)?))?;
     let (mut kept, mut bytes) = (0, 0);
-    while kept < head.count && bytes < half {
-        bytes += sizes[kept];
+    while kept < head.count && bytes < total / 2 {
+        bytes += size(kept)?;
         kept += 1;
     }
     let kept = kept.clamp(1, head.count - 1);
@@ -433,18 +381,18 @@ pub(super) fn split(left: &mut [u8], right: &mut [u8]) -> Result<Vec<u8>, Torn> 
     let (last, first) = (entry(&old, kept - 1)?.0, entry(&old, kept)?.0);
     if head.height == 0 {
         append_all(right, &old, kept..head.count)?;
-        // The shortest key that is larger than all on the left.
+        // The shortest key that is larger than all keys of the left half.
         let common = last.iter().zip(first).take_while(|(a, b)| a == b).count();
         return Ok(part(first, 0, common + 1)?.to_vec());
     }
-    // The key goes up, and the first entry stands for all that is smaller in the other ones of this half.
+    // The separator moves to the parent. The first key of an inner node is empty.
     let separator = first.to_vec();
     insert_at(right, 0, &[], entry(&old, kept)?.1)?;
     append_all(right, &old, kept + 1..head.count)?;
     Ok(separator)
 }
 
-/// Makes `root` the parent of two nodes that are as high as it was, of which the second begins at `key`.
+/// Makes `root`, which was split into two nodes, their parent; the second node begins at `key`.
 pub(super) fn make_parent(
     root: &mut [u8],
     left: u64,
@@ -454,29 +402,4 @@ pub(super) fn make_parent(
     init(root, height)?;
     insert_at(root, 0, &[], &left.to_le_bytes())?;
     insert_at(root, 1, key, &right.to_le_bytes())
-}
-
-/// Puts all entries of `right`, which begins at `separator`, behind those of `left`; they fit.
-pub(super) fn merge(left: &mut [u8], right: &[u8], separator: &[u8]) -> Result<(), Torn> {
-    let (ours, theirs) = (head(left)?, head(right)?);
-    if ours.height != theirs.height {
-        return Err(Torn);
-    }
-    collect(left)?;
-    if theirs.height == 0 {
-        return append_all(left, right, 0..theirs.count);
-    }
-    // Its first entry stood for all that is smaller than the second; now there are entries before it.
-    let first = entry(right, 0)?.1;
-    if room(left, head(left)?)? < bytes_of(separator, first.len()) {
-        return Err(Torn);
-    }
-    insert_at(left, ours.count, separator, first)?;
-    append_all(left, right, 1..theirs.count)
-}
-
-/// Makes a page what no node is. Its log sequence number stays.
-pub(super) fn make_free(page: &mut [u8]) -> Result<(), Torn> {
-    page.get_mut(AT_MAGIC..).ok_or(Torn)?.fill(0);
-    Ok(())
 }

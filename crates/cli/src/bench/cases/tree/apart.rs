@@ -22,8 +22,8 @@ use pagewell::{Cache, HugePages};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
-use super::btree::{Access, PAGE, Pins, Reader, Reads, Views};
-use super::engines::{FromMapping, Gets, MMAP, PINS, READS, VIEWS};
+use super::btree::{Access, PAGE, Reader, Views};
+use super::engines::{FromMapping, Gets, MMAP, PINS, Pins, READS, Reads, VIEWS};
 use super::entries::failed;
 use crate::bench::crew::{Bound, Lane, Op, Schedule, Speeds, Timed, Watch, run_threads};
 use crate::bench::data::{DataFile, Mapped, Rng};

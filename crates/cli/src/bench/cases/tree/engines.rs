@@ -1,15 +1,15 @@
-//! Gets, and the tree in a mapping.
+//! Gets, and the ways of reading the tree that views are compared with.
 
 use std::hint::black_box;
 
-use pagewell::Torn;
+use pagewell::File;
 
-use super::btree::{Access, Error, PAGE, Question, Reader};
+use super::btree::{Access, Bytes as _, Error, PAGE, Question, Reader};
 use super::entries::{VALUE, key};
 use crate::bench::crew::Op;
 use crate::bench::data::Rng;
 
-/// The names of the engines that read the tree.
+/// Names of the engines that read the tree.
 pub(super) const VIEWS: &str = "views";
 pub(super) const PINS: &str = "pins";
 pub(super) const READS: &str = "page-reads";
@@ -52,7 +52,79 @@ impl<P: Access + Send> Op for Gets<P> {
     }
 }
 
-/// The pages of a tree in a mapping of its file, which nobody changes.
+/// Version of a page for engines without tokens: the log sequence number of its last change.
+pub(super) struct Numbered {
+    page: u64,
+    lsn: u64,
+}
+
+/// Reads a page's log sequence number again.
+fn is_unchanged(file: &File, token: &Numbered) -> Result<bool, Error> {
+    let mut lsn = [0; 8];
+    let nr_read = file.read_at(&mut lsn, token.page * PAGE as u64)?;
+    Ok(nr_read == lsn.len() && u64::from_le_bytes(lsn) == token.lsn)
+}
+
+/// Returns the answer of bytes that do not change, and the version of the page.
+#[inline(always)]
+fn ask_slice<Q: Question>(
+    page: u64,
+    bytes: &[u8],
+    question: &mut Q,
+) -> Result<(Q::Answer, Numbered), Error> {
+    let answer = question.ask(bytes).map_err(Error::damaged(page))?;
+    let lsn = bytes.u64(0).map_err(Error::damaged(page))?;
+    Ok((answer, Numbered { page, lsn }))
+}
+
+/// Reading by pins: holds a reference to each page while it is read.
+#[derive(Clone, Copy)]
+pub(super) struct Pins<'f>(pub(super) &'f File);
+
+impl Access for Pins<'_> {
+    type Token = Numbered;
+
+    #[inline(always)]
+    fn ask<Q: Question>(
+        &self,
+        page: u64,
+        question: &mut Q,
+    ) -> Result<(Q::Answer, Numbered), Error> {
+        let pin = self.0.pin(page)?;
+        ask_slice(page, &pin, question)
+    }
+
+    #[inline(always)]
+    fn is_unchanged(&self, token: &Numbered) -> Result<bool, Error> {
+        is_unchanged(self.0, token)
+    }
+}
+
+/// Reading by copies of whole pages.
+#[derive(Clone, Copy)]
+pub(super) struct Reads<'f>(pub(super) &'f File);
+
+impl Access for Reads<'_> {
+    type Token = Numbered;
+
+    #[inline(always)]
+    fn ask<Q: Question>(
+        &self,
+        page: u64,
+        question: &mut Q,
+    ) -> Result<(Q::Answer, Numbered), Error> {
+        let mut bytes = [0; PAGE];
+        let nr_read = self.0.read_at(&mut bytes, page * PAGE as u64)?;
+        ask_slice(page, &bytes[..nr_read], question)
+    }
+
+    #[inline(always)]
+    fn is_unchanged(&self, token: &Numbered) -> Result<bool, Error> {
+        is_unchanged(self.0, token)
+    }
+}
+
+/// Reading of a mapping of the file, which must not change.
 #[derive(Clone, Copy)]
 pub(super) struct FromMapping<'m>(pub(super) &'m [u8]);
 
@@ -61,13 +133,11 @@ impl Access for FromMapping<'_> {
 
     #[inline(always)]
     fn ask<Q: Question>(&self, page: u64, question: &mut Q) -> Result<(Q::Answer, ()), Error> {
-        let malformed = |what| Error::Malformed { page, what };
         let at = (page as usize).checked_mul(PAGE);
         let bytes = at.and_then(|at| self.0.get(at..)?.get(..PAGE));
-        let bytes = bytes.ok_or(malformed("the file ends before it"))?;
-        let answer = question
-            .ask(bytes)
-            .map_err(|Torn| malformed("something in it leads out of it"))?;
+        let what = "the file ends before it";
+        let bytes = bytes.ok_or(Error::Damaged { page, what })?;
+        let answer = question.ask(bytes).map_err(Error::damaged(page))?;
         Ok((answer, ()))
     }
 

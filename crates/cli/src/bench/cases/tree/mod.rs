@@ -1,10 +1,13 @@
-//! `bench tree`: one B+tree, that of the library's example (`examples/btree`), read in four ways; and inserts into it.
+//! `bench tree`: gets from the B+tree of the library's example (`examples/btree`) by four methods
+//! of reading pages, and inserts into it.
 //!
-//! The tree is made once, in a temporary file: keys of 8 bytes in random order, with values of 120 bytes. Then all engines read that file, by
-//! the same code, which is compiled for each way to look at a page. Each get finds its key, and the value says which key's it is.
+//! The tree is created once, in a temporary file: keys of 8 bytes in random order, with values of
+//! 120 bytes. All engines read that file, by the same code, which is compiled for each method of
+//! reading. Each get finds its key and checks that the value is the key's.
 //!
-//! A reader by pins or by reads of whole pages has no tokens. To be right beside writers it reads the number of the last change of the page
-//! above once more, 8 bytes. A mapping of the file can be read beside no writer at all: it is the limit.
+//! An engine that reads by pins or by whole pages has no tokens. To be correct beside writers it
+//! reads the log sequence number of the parent again, 8 bytes. A mapping of the file cannot be read
+//! beside writers: it is the limit.
 
 mod apart;
 mod engines;
@@ -30,8 +33,8 @@ pub(in crate::bench) use self::inserts::run as run_inserts;
 
 use self::apart::Job;
 
-use self::btree::{Options, Pins, Reader, Reads, Tree, Views};
-use self::engines::{FromMapping, Gets, MMAP, PINS, READS, VIEWS};
+use self::btree::{Options, Reader, Tree, Views};
+use self::engines::{FromMapping, Gets, MMAP, PINS, Pins, READS, Reads, VIEWS};
 use self::entries::{failed, key, value};
 #[cfg(feature = "peers")]
 use self::peers::{Durable, Finds, Opening, Peer, Residence};

@@ -12,7 +12,7 @@ use pagewell::io::{
 use pagewell::{Cache, OpenOptions};
 use pagewell_testkit::rng::Rng;
 
-use crate::engine::{Error, MAX_ENTRY, MAX_KEY, Options, PAGE, Tree};
+use crate::engine::{Access, Error, MAX_ENTRY, MAX_KEY, Options, PAGE, Question, Reader, Tree};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -46,15 +46,19 @@ fn open_in(folder: &Path, cache: &Cache) -> Result<Tree, Error> {
     Tree::open(cache, &folder.join("data"), &folder.join("log"), options)
 }
 
-fn contents(tree: &Tree) -> Model {
+fn scan_all<P: Access>(reader: Reader<P>) -> Model {
     let mut all = Model::new();
-    let scanned = tree.reader().scan(b"", |key, value| {
+    let scanned = reader.scan(b"", |key, value| {
         let last = all.insert(key.to_vec(), value.to_vec());
         assert_eq!(last, None, "a scan passed a key twice");
         ControlFlow::Continue(())
     });
     scanned.expect("a scan");
     all
+}
+
+fn contents(tree: &Tree) -> Model {
+    scan_all(tree.reader())
 }
 
 /// Inserts an entry of any length into the tree and the model. Few keys, so that many inserts
@@ -185,17 +189,6 @@ fn readers_miss_no_key_while_nodes_are_split() {
                 let is_present = tree.reader().get(&key, &mut found);
                 assert!(is_present.expect("a get"), "a get missed a key");
                 assert_eq!(found, value);
-                let (mut nr_seen, mut last) = (0, Vec::new());
-                let scanned = tree.reader().scan(&key, |key, _| {
-                    assert!(key > &last[..], "a scan passed a key twice");
-                    last = key.to_vec();
-                    nr_seen += 1;
-                    match nr_seen {
-                        10 => ControlFlow::Break(()),
-                        _ => ControlFlow::Continue(()),
-                    }
-                });
-                scanned.expect("a scan");
             }
         });
         scope.spawn(|| {
@@ -210,6 +203,55 @@ fn readers_miss_no_key_while_nodes_are_split() {
     let model: Model = entries.map(|(key, value)| (key.to_vec(), value)).collect();
     assert!(contents(&tree) == model);
     cache.verify().expect("a valid cache");
+}
+
+/// Pages as a reader may see them during a split: inner nodes after it, leaves before it.
+struct DuringSplit {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl Access for DuringSplit {
+    type Token = ();
+
+    fn ask<Q: Question>(&self, page: u64, question: &mut Q) -> Result<(Q::Answer, ()), Error> {
+        let at = page as usize * PAGE;
+        let bytes = match self.before.get(at..at + PAGE) {
+            Some(leaf) if leaf[14..16] == [0, 0] => leaf,
+            _ => &self.after[at..at + PAGE],
+        };
+        let answer = question.ask(bytes).map_err(Error::damaged(page))?;
+        Ok((answer, ()))
+    }
+
+    fn is_unchanged(&self, (): &()) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+#[test]
+fn scan_during_split_passes_each_key_once() {
+    let cache = cache();
+    let tree = in_memory(&cache);
+    let image = || {
+        let mut bytes = vec![0; tree.data().size() as usize];
+        tree.data().read_at(&mut bytes, 0).expect("a read");
+        bytes
+    };
+    let mut nr_splits = 0;
+    for nr in 0..300 {
+        let (before, expected) = (image(), contents(&tree));
+        let (key, value) = numbered(nr);
+        tree.insert(&key, &value).expect("an insert");
+        let after = image();
+        if after.len() == before.len() + PAGE {
+            nr_splits += 1;
+            let mut found = scan_all(Reader(DuringSplit { before, after }));
+            found.remove(&key[..]);
+            assert!(found == expected, "entry {nr}");
+        }
+    }
+    assert!(nr_splits > 5, "{nr_splits} splits");
 }
 
 /// Changes a tree until the power fails. Returns the possible contents after recovery: those after

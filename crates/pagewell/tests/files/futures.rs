@@ -301,11 +301,14 @@ fn thousands_of_tasks_read_and_write_at_once() {
 /// a short count in the middle of the file.
 #[test]
 fn a_failed_fill_of_one_page_is_no_error_of_the_next() {
-    let nr = Arc::new(AtomicUsize::new(0));
+    let (nr, gate) = (AtomicUsize::new(0), Arc::new(Gate::new()));
     let script = {
-        let nr = Arc::clone(&nr);
+        let gate = Arc::clone(&gate);
         move |_, _| match nr.fetch_add(1, Ordering::Relaxed) {
-            1 => Fault::Fail(std::io::Error::other("not yet")),
+            1 => {
+                gate.pass();
+                Fault::Fail(std::io::Error::other("not yet"))
+            }
             _ => Fault::None,
         }
     };
@@ -317,6 +320,7 @@ fn a_failed_fill_of_one_page_is_no_error_of_the_next() {
     // Page 0 alone is missing, and its fill fails.
     let mut read = file.read_at_async(vec![0; 2 * PAGE as usize], 0);
     assert!(poll_once(&mut read).is_pending());
+    gate.open();
     until("the fill fails", || cache.stats().nr_failed_fills == 1);
     // Another reader fills it, and uses it again, so that it is copied without a lookup; and page 1 is evicted.
     for _ in 0..3 {

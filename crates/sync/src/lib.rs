@@ -1,7 +1,9 @@
 //! The synchronisation primitives of Pagewell.
 //!
 //! Only this crate names the atomics of `std` or of `loom`. Everything above it is written
-//! once and runs in both, so the models explore the code that ships.
+//! once and runs in both, so the models explore the code that ships. (The notes of
+//! `pagewell-policy`, which depends on nothing, are relaxed hints in `std`'s atomics. No model
+//! sees them, and nothing is ordered by them.)
 //!
 //! | module | what |
 //! |---|---|

@@ -6,7 +6,7 @@
 //! apart. So a few frames are allocated at once and kept until they are needed; as long as memory is not fragmented,
 //! they are neighbours.
 //!
-//! Locks. The stock's lock is taken with no other lock held.
+//! Locks. Nothing is taken or waited for under the stock's lock. Its callers may have a claim, or the lock of the maker of a leaf.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};

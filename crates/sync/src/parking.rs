@@ -87,14 +87,19 @@ pub fn call(wakers: Vec<Waker>) {
     }
 }
 
-/// Does `work`, and calls the wakers that it finds afterwards. Whatever `work` has in hand it has let go of then.
-pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
-    /// Calls the wakers also when `work` panics.
-    struct Call;
-    impl Drop for Call {
+/// Does `work`, and gives the wakers that it finds to `deliver` afterwards, if there are any. Whatever `work` has in hand it has let go of
+/// then.
+pub fn keep_wakers<R>(work: impl FnOnce() -> R, deliver: impl FnOnce(Vec<Waker>)) -> R {
+    /// Delivers the wakers also when `work` panics.
+    struct Deliver<F: FnOnce(Vec<Waker>)>(Option<F>);
+    impl<F: FnOnce(Vec<Waker>)> Drop for Deliver<F> {
         fn drop(&mut self) {
             let kept = KEPT.try_with(RefCell::take).unwrap_or_default();
-            call(kept.unwrap_or_default());
+            if let Some(wakers) = kept.filter(|wakers| !wakers.is_empty())
+                && let Some(deliver) = self.0.take()
+            {
+                deliver(wakers);
+            }
         }
     }
     let is_kept_already = KEPT.try_with(|kept| {
@@ -103,7 +108,7 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
         kept.get_or_insert_default();
         is_so
     });
-    let _call = (is_kept_already == Ok(false)).then(|| Call);
+    let _deliver = (is_kept_already == Ok(false)).then(|| Deliver(Some(deliver)));
     work()
 }
 
@@ -375,10 +380,11 @@ mod tests {
             Waker::from(std::sync::Arc::clone(&count)),
         ];
         let left = wakers.map(|waker| table.leave_waker(&word, &waker, |_| true).unwrap());
-        keep_wakers(|| {
-            keep_wakers(|| table.wake(&word));
+        let work = || {
+            keep_wakers(|| table.wake(&word), |_| panic!("the outer one has them"));
             assert_eq!(count.nr(), 0);
-        });
+        };
+        keep_wakers(work, call);
         assert_eq!(count.nr(), 1);
         left.into_iter().for_each(|left| left.take_out(&table));
         assert_eq!(table.nr_waiters(), 0);

@@ -42,8 +42,8 @@ mod imp {
                     let key = Arc::as_ptr(&engines).addr();
                     engines.call(key, Box::new(move || parking::call(wakers)));
                 }
-                // No cache and no file is left, and so no task of theirs, nor anything that it could wait for.
-                None => parking::call(wakers),
+                // No cache and no file is left, and so no task that waits for one: a future borrows its file.
+                None => drop(wakers),
             }
         }
     }

@@ -13,8 +13,8 @@
 //! storage, or on one that has other flights to complete. So it gives the flight, with all that it has, to a thread that is there for that
 //! ([`Engines::restore`](crate::base::engines::Engines::restore)).
 //!
-//! Wakers. A completion may run on the engine's thread. So the wakers of tasks are called at its end, when it has let go of the file:
-//! a task that is run by its waker may drop the file's last handle.
+//! Wakers. A completion may run on the engine's thread, which all files need. So threads for offloaded calls call the wakers of tasks, when
+//! the completion has let go of the file: a task that is run by its waker may drop the file's last handle, which waits for other requests.
 //!
 //! Failure. Every slot is as it was. The error is told in the flight's [`Report`], if somebody has one; it is there before the claims end.
 //! Who has none looks again, finds the slot empty, and tries itself.
@@ -27,9 +27,10 @@ use std::mem;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::engine::{Completion, Job, Request, Span, Spans};
-use pagewell_sync::parking::keep_wakers;
+use pagewell_sync::parking::{Courier as _, keep_wakers};
 use pagewell_sync::{Arc, Mutex, lock};
 
+use crate::base::engines::ByCallers;
 use crate::base::error::Error;
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
@@ -154,6 +155,10 @@ impl<S: RefScheme> Flights<'_, S> {
 }
 
 impl<S: RefScheme> Completion for Flight<S> {
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
     fn complete(self: Box<Self>, result: io::Result<usize>) {
         let mapping = self.visitor.mapping();
         if mapping.hooks().is_none() || result.is_err() {
@@ -168,7 +173,8 @@ impl<S: RefScheme> Completion for Flight<S> {
 impl<S: RefScheme> Flight<S> {
     /// The end of the flight.
     fn land(self: Box<Self>, result: io::Result<usize>) {
-        keep_wakers(move || {
+        let callers = ByCallers(std::sync::Arc::downgrade(self.visitor.mapping().engines()));
+        let work = move || {
             let Self {
                 batch,
                 visitor,
@@ -178,7 +184,8 @@ impl<S: RefScheme> Flight<S> {
                 land(batch, result, report.as_deref(), visitor.mapping());
             }
             drop(visitor);
-        });
+        };
+        keep_wakers(work, |wakers| callers.deliver(wakers));
     }
 }
 

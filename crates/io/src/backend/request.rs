@@ -34,6 +34,12 @@ pub trait Completion: Send + 'static {
     /// It is called exactly once, by any thread, with no lock of the engine held. It may give other requests to the engine. It must not wait for any, since
     /// it may stand in their way. A panic is told to who waits for the request ([`Lane::wait`](crate::engine::Lane::wait)), and goes no further if nobody does.
     fn complete(self: Box<Self>, result: io::Result<usize>);
+
+    /// Whether [`complete`](Self::complete) runs no code of a program and waits for nothing. Only then it may run on a thread that the
+    /// completions of other requests depend on.
+    fn is_prompt(&self) -> bool {
+        false
+    }
 }
 
 impl<F: FnOnce(io::Result<usize>) + Send + 'static> Completion for F {
@@ -208,6 +214,12 @@ impl Request {
     /// fails with [`WriteZero`](io::ErrorKind::WriteZero).
     pub fn complete(mut self, result: io::Result<usize>) {
         self.finish(result);
+    }
+
+    /// [`Completion::is_prompt`].
+    pub(crate) fn is_prompt(&self) -> bool {
+        let completion = self.completion.as_ref();
+        completion.is_some_and(|completion| completion.is_prompt())
     }
 
     /// The memory that is left, for the system.

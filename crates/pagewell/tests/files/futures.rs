@@ -520,3 +520,73 @@ fn readers_that_wait_wake_tasks_and_the_other_way_round() {
         assert_eq!(storage.nr_reads(), 1);
     });
 }
+
+/// A task that its waker runs at once, on whatever thread.
+struct Inline(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Inline {
+    fn run(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut task = self.0.lock().unwrap();
+        if let Some(future) = &mut *task
+            && future
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        {
+            *task = None;
+        }
+    }
+}
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        self.run();
+    }
+}
+
+/// A waker that ran its task on the ring's thread had that thread wait, for reads of its own ring, when the task dropped the file.
+#[test]
+fn a_task_that_its_waker_runs_may_drop_a_file_with_reads_in_flight() {
+    const PAGES: u64 = 199;
+    bounded("a waker that drops a file", || {
+        let dir = scratch::dir();
+        let path = dir.path().join("file");
+        let bytes = content(10, (2 * PAGES * PAGE) as usize);
+        std::fs::write(&path, &bytes).unwrap();
+        for choice in [Choice::Auto, Choice::Worker, Choice::Sync] {
+            for _ in 0..10 {
+                let cache = cache(choice, 4 << 20);
+                let file = cache.open(&path).unwrap();
+                let (done, is_done) = std::sync::mpsc::channel();
+                let start = bytes[..8].to_vec();
+                let task = async move {
+                    let odd = |nr| (2 * nr + 1) * PAGE..(2 * nr + 2) * PAGE;
+                    {
+                        let mut read = std::pin::pin!(file.read_at_async(vec![0; 8], 0));
+                        // Begun before the others, it is done before them.
+                        let begin =
+                            |context: &mut Context<'_>| Poll::Ready(read.as_mut().poll(context));
+                        let begun = std::future::poll_fn(begin).await;
+                        let ranges: Vec<_> = (0..PAGES).map(odd).collect();
+                        file.prefetch(&ranges).unwrap();
+                        let (buf, result) = match begun {
+                            Poll::Ready(done) => done,
+                            Poll::Pending => read.await,
+                        };
+                        assert_eq!(result.unwrap(), 8);
+                        assert!(buf == start);
+                    }
+                    drop(file);
+                    done.send(()).unwrap();
+                };
+                Arc::new(Inline(Mutex::new(Some(Box::pin(task))))).run();
+                is_done.recv().unwrap();
+                // The engine is of use still.
+                let file = cache.open(&path).unwrap();
+                let (_, result) = block_on(file.read_at_async(vec![0; 8], 2 * PAGE));
+                assert_eq!(result.unwrap(), 8);
+            }
+        }
+    });
+}

@@ -1,11 +1,13 @@
 //! Rings that wait for a thread to use them, and threads for what is not for rings.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ring::{Ring, Use};
 use crate::backend::Group;
 use crate::engine::interface::Engine;
 use crate::engine::job::Job;
+use crate::engine::queue::OfStorage as _;
 use crate::engine::worker::WorkerEngine;
 use crate::file::Owner;
 
@@ -61,6 +63,13 @@ impl Pool {
             job.join(group);
         }
         self.workers.submit(job);
+    }
+
+    /// Has `job` completed by a thread that may wait.
+    pub(super) fn complete(&self, job: Job, result: io::Result<usize>) {
+        let key = job.key();
+        self.workers
+            .call(key, Box::new(move || job.complete(result)));
     }
 
     /// Lets go of the rings without touching them: they are another process's.

@@ -360,7 +360,9 @@ impl Thread {
         }
         for (_, outcome) in outcomes.drain(..) {
             match outcome {
-                Outcome::Done(job, result) => job.complete(result),
+                Outcome::Done(job, result) if job.request().is_prompt() => job.complete(result),
+                // A completion of the program, or the last reference to its backend, may wait for other requests.
+                Outcome::Done(job, result) => self.pool.complete(job, result),
                 Outcome::Calls(job) => self.pool.call(job, None),
                 Outcome::Other => {}
             }

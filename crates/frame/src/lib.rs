@@ -12,7 +12,6 @@
 //! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, counting |
 //! | `announce` | references that are announced instead of counted: marks, slots of the threads, looks |
 //! | `alloc` | allocating blocks, by node; making room for a block out of its parts |
-//! | `raw` | blocks owned by number, and contiguous ranges freed by the block |
 //! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: the handles of frames |
 //!
 //! # The life of a frame
@@ -24,8 +23,8 @@
 //! 3. Published: storing the count clears the lock bit. From now on any thread that finds
 //!    the frame may take a reference ([`FramePool::try_get`]), and the thread that drops the last one frees
 //!    the frame, be it the owner or a passer-by.
-//!    A block can also be owned by its number, and be split into single frames, each with a reference of
-//!    its own; a contiguous range of these is freed in one walk, as the largest blocks that fit.
+//!    A block can also be split into single frames, each with a reference of its own; a contiguous range of
+//!    these is freed in one walk, as the largest blocks that fit.
 //! 4. Frozen: a thread that wants the frame back while others may look for it sets the lock bit with one
 //!    compare-and-swap from the expected count, which makes the frame a [`UniqueFrame`] again.
 
@@ -37,7 +36,6 @@ mod count;
 mod lists;
 mod memory;
 mod pool;
-mod raw;
 mod records;
 mod words;
 
@@ -46,10 +44,9 @@ pub use count::refcount;
 pub use lists::{FreeBlocks, PoolStats};
 pub use memory::{HugePages, Nodes, PoolConfig, PoolError, numa};
 pub use pool::{
-    FramePool, FrameRange, FrameRef, FrameView, HasPool, Hold, OwnedHold, PoolOwner, TryGetFrame,
-    UniqueFrame,
+    FramePool, FrameRange, FrameRef, FrameView, FreeRange, HasPool, Hold, OwnedHold, PoolOwner,
+    TryGetFrame, UniqueFrame,
 };
-pub use raw::{FreeError, FreeRange, Freed, Misuse};
 pub use records::FrameMeta;
 pub use words::{
     FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameKind, FrameNr, MAX_FRAMES,

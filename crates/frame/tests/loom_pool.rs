@@ -1,4 +1,4 @@
-//! Models of the frame pool's races, explored exhaustively by loom: giving up frames that others hold or
+//! Models of the frame pool's races, explored exhaustively by loom: freeing ranges of frames that others hold or
 //! look for, front caches that are filled and emptied, merging.
 //!
 //! Under loom a page block has four frames, and a front cache holds two.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool as Note, Ordering::SeqCst};
 use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
-    FrameNr, FramePool, FrameRef, FreeRange, Freed, Misuse, Nodes, Order, PoolConfig, TryGetFrame,
+    FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Nodes, Order, PoolConfig, TryGetFrame,
 };
 
 type Pool = FramePool<LockBit>;
@@ -38,12 +38,11 @@ fn pool() -> Arc<Pool> {
     Arc::new(Pool::new(&config).unwrap())
 }
 
-/// A pool whose first two frames are a split block, owned by their numbers.
-fn split_pool() -> Arc<Pool> {
-    let pool = pool();
-    let (first, nr) = pool.alloc(order(1)).unwrap().split().into_raw();
-    assert_eq!((first, nr), (frame(0), 2));
-    pool
+/// The first two frames of a pool that is new.
+fn split_block(pool: &Pool) -> FrameRange<'_, LockBit> {
+    let range = pool.alloc(order(1)).unwrap().split();
+    assert_eq!((range.first(), range.len()), (frame(0), 2));
+    range
 }
 
 /// Explores all schedules with up to `preemptions` preemptions, unless the environment says otherwise.
@@ -69,16 +68,14 @@ fn from_raw(pool: &Pool, frame: FrameNr) -> FrameRef<'_, LockBit> {
 /// A reference of another's is dropped while the range is freed: whoever is last frees the frame, once.
 fn range_vs_late_put(strategy: FreeRange) {
     check(3, move || {
-        let pool = split_pool();
-        let TryGetFrame::Taken(held) = pool.try_get(frame(0)) else {
-            panic!("nobody has it locked");
-        };
-        let held = held.into_raw();
+        let pool = pool();
+        let range = split_block(&pool);
+        let held = range.get(0).unwrap().into_raw();
         let other = thread::spawn({
             let pool = Arc::clone(&pool);
             move || drop(from_raw(&pool, held))
         });
-        let nr_held = pool.free_contig_range_by(frame(0), 2, strategy).unwrap();
+        let nr_held = range.free(strategy);
         assert!(nr_held <= 1);
         other.join().unwrap();
         assert_all_free(&pool);
@@ -105,7 +102,8 @@ fn loom_range_vs_late_put_one_by_one() {
 #[test]
 fn loom_range_vs_late_try_get() {
     check(2, || {
-        let pool = split_pool();
+        let pool = pool();
+        let range = split_block(&pool);
         let is_held = Arc::new(Note::new(false));
         let other = thread::spawn({
             let (pool, is_held) = (Arc::clone(&pool), Arc::clone(&is_held));
@@ -118,7 +116,7 @@ fn loom_range_vs_late_try_get() {
                 }
             }
         });
-        let nr_held = pool.free_contig_range(frame(0), 2).unwrap();
+        let nr_held = range.free(FreeRange::default());
         assert!(nr_held <= 1);
         let mut blocks = Vec::new();
         while let Some(block) = pool.alloc(Order::ZERO) {
@@ -127,48 +125,6 @@ fn loom_range_vs_late_try_get() {
         }
         drop(blocks);
         other.join().unwrap();
-        assert_all_free(&pool);
-    });
-}
-
-/// The owner's reference is given up twice while somebody holds the frame: once it succeeds, once it is an
-/// error, and the holder's reference is not dropped for them.
-#[test]
-fn loom_free_vs_free_in_use() {
-    check(3, || {
-        let pool = split_pool();
-        let TryGetFrame::Taken(held) = pool.try_get(frame(0)) else {
-            panic!("nobody has it locked");
-        };
-        let free = |pool: &Pool| pool.free(frame(0), Order::ZERO).is_ok();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || free(&pool)
-        });
-        let mine = free(&pool);
-        let theirs = other.join().unwrap();
-        assert!(mine ^ theirs);
-        assert_eq!(held.meta().count(), 1);
-        drop(held);
-        assert_eq!(pool.free(frame(1), Order::ZERO), Ok(Freed::Now));
-        assert_all_free(&pool);
-    });
-}
-
-/// Two threads free the same range: one does, and the other is told, and changes nothing.
-#[test]
-fn loom_range_vs_range() {
-    check(2, || {
-        let pool = split_pool();
-        let other = thread::spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.free_contig_range(frame(0), 2)
-        });
-        let mine = pool.free_contig_range(frame(0), 2);
-        let theirs = other.join().unwrap();
-        assert!(mine.is_ok() ^ theirs.is_ok(), "{mine:?} {theirs:?}");
-        let error = mine.and(theirs).unwrap_err();
-        assert_eq!(error.misuse, Misuse::NotAllocated);
         assert_all_free(&pool);
     });
 }
@@ -223,7 +179,6 @@ fn loom_merge_vs_alloc() {
     check(2, || {
         let pool = pool();
         let halves = vec![pool.alloc(order(1)).unwrap(), pool.alloc(order(1)).unwrap()];
-        let numbers: Vec<FrameNr> = halves.into_iter().map(|half| half.into_raw()).collect();
         let other = thread::spawn({
             let pool = Arc::clone(&pool);
             move || {
@@ -232,9 +187,7 @@ fn loom_merge_vs_alloc() {
                 }
             }
         });
-        for number in numbers {
-            let _ = pool.free(number, order(1)).unwrap();
-        }
+        drop(halves);
         other.join().unwrap();
         pool.drain_front_caches();
         assert_eq!(pool.free_blocks().of_order(order(2)), 1);

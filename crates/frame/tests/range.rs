@@ -5,34 +5,33 @@
 
 mod support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
-    FRAME_BYTES, FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Freed, Misuse, Order,
+    FRAME_BYTES, FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Order, TryGetFrame,
 };
 use support::{
     Numbers, STRATEGIES, assert_accounts, assert_all_free, assert_locked, for_both_schemes, frame,
     get, maximal_blocks, nr_free_blocks, order, pool, pool_in, pool_with_large_front_caches,
-    split_block, take_all, take_all_raw,
+    split_block, take_all, take_all_split,
 };
 
 for_both_schemes! {
     every_start_and_length_comes_back_as_the_largest_blocks
-    a_pool_is_freed_in_one_call
+    a_pool_of_ranges_is_freed_whole
     a_split_page_block_is_one_again_at_once
     a_split_page_block_goes_through_the_front_cache
     a_merged_block_is_as_if_it_had_never_been_split
-    parts_of_several_blocks_are_one_range
     held_frames_are_counted_and_freed_by_their_last_put
     held_frames_are_one_by_one_the_only_ones_left
-    single_blocks_are_given_back_now_or_later
     a_split_frame_is_free_at_once_where_nobody_holds_it
     a_range_is_cut_and_each_part_freed_by_itself
     a_range_gives_references_to_its_own_frames_only
-    a_dropped_range_frees_what_was_not_freed_by_number
-    a_range_freed_by_number_before_is_told
+    late_tries_for_references_lose_no_frame
     a_range_has_the_bytes_of_its_block
     threads_share_ranges_and_lose_nothing
 }
@@ -45,39 +44,58 @@ fn assert_merged<S: RefScheme>(pool: &FramePool<S>, is_free: impl Fn(usize) -> b
     assert_eq!(nr_free_blocks(pool), maximal_blocks(pool, is_free));
 }
 
+/// Cuts ranges where `frames` begin and end: the ranges of these frames, and the others.
+fn cut<'p, S: RefScheme>(
+    ranges: Vec<FrameRange<'p, S>>,
+    frames: std::ops::Range<usize>,
+) -> (Vec<FrameRange<'p, S>>, Vec<FrameRange<'p, S>>) {
+    let mut parts = Vec::new();
+    for mut range in ranges {
+        let first = range.first().index();
+        let behind = range.split_off(frames.end.saturating_sub(first));
+        let within = range.split_off(frames.start.saturating_sub(first));
+        parts.push(range);
+        parts.extend([within, behind].into_iter().flatten());
+    }
+    parts
+        .into_iter()
+        .partition(|range| frames.contains(&range.first().index()))
+}
+
 fn every_start_and_length_comes_back_as_the_largest_blocks<S: RefScheme>() {
     let pool = pool::<S>(1100);
     let mut numbers = Numbers::new(7);
     let edges = [0, 1, 2, 511, 512, 513, 1023, 1024, 1099];
     for strategy in STRATEGIES {
         for round in 0..60 {
-            take_all_raw(&pool);
+            let all = take_all_split(&pool);
             let first = *edges
                 .get(round % 15)
                 .unwrap_or(&numbers.below(pool.nr_frames()));
             let most = pool.nr_frames() - first;
             let nr = [1, most, 1 + numbers.below(most), 1 + numbers.below(most)][round % 4];
-            let freed = pool.free_contig_range_by(frame(first), nr, strategy);
-            assert_eq!(freed, Ok(0));
+            let (freed, others) = cut(all, first..first + nr);
+            assert_eq!(freed.iter().map(FrameRange::len).sum::<usize>(), nr);
+            for range in freed {
+                assert_eq!(range.free(strategy), 0);
+            }
             assert_accounts(&pool, 1100 - nr);
             let is_free = |at| (first..first + nr).contains(&at);
             assert_merged(&pool, is_free);
-            for rest in [0..first, first + nr..1100] {
-                if !rest.is_empty() {
-                    let freed = pool.free_contig_range_by(frame(rest.start), rest.len(), strategy);
-                    assert_eq!(freed, Ok(0));
-                }
+            for range in others {
+                assert_eq!(range.free(strategy), 0);
             }
             assert_all_free(&pool);
         }
     }
 }
 
-fn a_pool_is_freed_in_one_call<S: RefScheme>() {
+fn a_pool_of_ranges_is_freed_whole<S: RefScheme>() {
     for strategy in STRATEGIES {
         let pool = pool::<S>(4096);
-        take_all_raw(&pool);
-        assert_eq!(pool.free_contig_range_by(frame(0), 4096, strategy), Ok(0));
+        for range in take_all_split(&pool) {
+            assert_eq!(range.free(strategy), 0);
+        }
         assert_all_free(&pool);
         assert_eq!(pool.free_blocks().of_order(Order::MAX), 4);
         assert_eq!(pool.free_blocks().share_from(Order::MAX), Some(1.0));
@@ -90,11 +108,12 @@ fn a_split_page_block_is_one_again_at_once<S: RefScheme>() {
         let others = take_all(&pool, Order::PAGE_BLOCK);
         let nr_others = others.len();
         drop(others.into_iter().next_back());
-        let block = split_block(&pool, Order::PAGE_BLOCK);
+        let range = split_block(&pool, Order::PAGE_BLOCK);
+        let block = range.first();
         assert_eq!(nr_others, 4);
         let others = take_all(&pool, Order::PAGE_BLOCK);
         let before = nr_free_blocks(&pool)[Order::PAGE_BLOCK.index()];
-        assert_eq!(pool.free_contig_range_by(block, 512, strategy), Ok(0));
+        assert_eq!(range.free(strategy), 0);
         let after = nr_free_blocks(&pool)[Order::PAGE_BLOCK.index()];
         assert_eq!(after, before + 1, "{strategy:?}");
         let again = pool.alloc(Order::PAGE_BLOCK).unwrap();
@@ -108,8 +127,9 @@ fn a_split_page_block_is_one_again_at_once<S: RefScheme>() {
 fn a_split_page_block_goes_through_the_front_cache<S: RefScheme>() {
     let pool = pool_with_large_front_caches::<S>();
     for strategy in STRATEGIES {
-        let block = split_block(&pool, Order::PAGE_BLOCK);
-        assert_eq!(pool.free_contig_range_by(block, 512, strategy), Ok(0));
+        let range = split_block(&pool, Order::PAGE_BLOCK);
+        let block = range.first();
+        assert_eq!(range.free(strategy), 0);
         if strategy != FreeRange::OneByOne {
             let cached = pool.stats().nr_cached;
             let again = pool.alloc(Order::PAGE_BLOCK).unwrap();
@@ -129,44 +149,28 @@ fn a_merged_block_is_as_if_it_had_never_been_split<S: RefScheme>() {
     };
     let fresh = kinds();
     for k in [3, 5, 9] {
-        let first = split_block(&pool, order(k));
-        let freed = pool.free_contig_range_by(first, 1 << k, FreeRange::Merged);
-        assert_eq!(freed, Ok(0));
+        let range = split_block(&pool, order(k));
+        assert_eq!(range.free(FreeRange::Merged), 0);
         assert_all_free(&pool);
         assert_eq!(kinds(), fresh);
-    }
-}
-
-fn parts_of_several_blocks_are_one_range<S: RefScheme>() {
-    for strategy in STRATEGIES {
-        let pool = pool::<S>(64);
-        // In ascending order: 0..16, 16..24, 24..32, 32..48.
-        let blocks = [4, 3, 3, 4].map(|k| split_block(&pool, order(k)).index());
-        assert_eq!(blocks, [0, 16, 24, 32]);
-        assert_eq!(pool.free_contig_range_by(frame(5), 36, strategy), Ok(0));
-        assert_merged(&pool, |at| (5..41).contains(&at) || at >= 48);
-        assert_eq!(pool.free_contig_range_by(frame(0), 5, strategy), Ok(0));
-        assert_eq!(pool.free_contig_range_by(frame(41), 7, strategy), Ok(0));
-        assert_all_free(&pool);
     }
 }
 
 fn held_frames_are_counted_and_freed_by_their_last_put<S: RefScheme>() {
     for strategy in STRATEGIES {
         let pool = pool::<S>(512);
-        let first = split_block(&pool, order(6)).index();
+        let range = split_block(&pool, order(6));
         let at = [0, 1, 17, 31, 32, 63];
-        let held = at.map(|at| get(&pool, frame(first + at)));
-        let more = at.map(|at| get(&pool, frame(first + at)));
-        let freed = pool.free_contig_range_by(frame(first), 64, strategy);
-        assert_eq!(freed, Ok(at.len()));
+        let held = at.map(|at| range.get(at).unwrap());
+        let more = at.map(|at| range.get(at).unwrap());
+        assert_eq!(range.free(strategy), at.len());
         assert_accounts(&pool, at.len());
         drop(held);
         assert_accounts(&pool, at.len());
         for (nr_put, reference) in more.into_iter().enumerate() {
             assert_accounts(&pool, at.len() - nr_put);
             let nr = reference.frame();
-            // References to a frame that was given up are as good as others.
+            // References to a frame whose range was freed are as good as others.
             drop(get(&pool, nr));
             drop(reference);
             assert_locked(&pool, nr);
@@ -178,41 +182,25 @@ fn held_frames_are_counted_and_freed_by_their_last_put<S: RefScheme>() {
 fn held_frames_are_one_by_one_the_only_ones_left<S: RefScheme>() {
     for strategy in STRATEGIES {
         let pool = pool::<S>(64);
-        take_all_raw(&pool);
         for held in 0..64 {
-            let reference = get(&pool, frame(held));
-            assert_eq!(pool.free_contig_range_by(frame(0), 64, strategy), Ok(1));
+            let range = split_block(&pool, order(6));
+            let reference = range.get(held).unwrap();
+            assert_eq!(range.free(strategy), 1);
             assert_merged(&pool, |at| at != held);
             drop(reference);
             assert_all_free(&pool);
-            take_all_raw(&pool);
         }
-    }
-}
-
-fn single_blocks_are_given_back_now_or_later<S: RefScheme>() {
-    let pool = pool::<S>(64);
-    for k in 0..=6 {
-        let block = pool.alloc(order(k)).unwrap().into_raw();
-        assert_eq!(pool.free(block, order(k)), Ok(Freed::Now));
-        assert_all_free(&pool);
-        let block = pool.alloc(order(k)).unwrap().into_raw();
-        let held = [get(&pool, block), get(&pool, block)];
-        assert_eq!(pool.free(block, order(k)), Ok(Freed::Later));
-        assert_accounts(&pool, 1 << k);
-        drop(held);
-        assert_all_free(&pool);
     }
 }
 
 fn a_split_frame_is_free_at_once_where_nobody_holds_it<S: RefScheme>() {
     let pool = pool::<S>(64);
-    let block = pool.alloc(order(6)).unwrap().into_raw();
-    assert_eq!(pool.split(block, order(6)), Ok(()));
-    for nr in (0..64).rev() {
-        assert_eq!(pool.free(frame(nr), Order::ZERO), Ok(Freed::Now));
+    let mut range = split_block(&pool, order(6));
+    for nr in (1..64).rev() {
+        drop(range.split_off(nr));
         assert_accounts(&pool, nr);
     }
+    drop(range);
     assert_all_free(&pool);
 }
 
@@ -230,20 +218,20 @@ fn a_range_is_cut_and_each_part_freed_by_itself<S: RefScheme>() {
         let middle = middle.unwrap();
         let ends = [&low, &middle, &high].map(|range| (range.first().get(), range.len()));
         assert_eq!(ends, [(0, 23), (23, 1), (24, 40)]);
-        assert_eq!(middle.free(strategy), Ok(0));
+        assert_eq!(middle.free(strategy), 0);
         assert_accounts(&pool, 63);
         drop(low);
         assert_accounts(&pool, 40);
-        assert_eq!(high.free(strategy), Ok(0));
+        assert_eq!(high.free(strategy), 0);
         assert_all_free(&pool);
     }
 }
 
 fn a_range_gives_references_to_its_own_frames_only<S: RefScheme>() {
     let pool = pool::<S>(64);
-    take_all_raw(&pool);
-    assert_eq!(pool.free_contig_range(frame(16), 16), Ok(0));
-    let range = pool.alloc(order(4)).unwrap().split();
+    let mut all = take_all(&pool, order(4));
+    all.sort_unstable_by_key(|block| block.frame());
+    let range = all.remove(1).split();
     let frames: Vec<FrameNr> = (0..16)
         .filter_map(|at| range.get(at))
         .map(|reference| reference.frame())
@@ -253,38 +241,52 @@ fn a_range_gives_references_to_its_own_frames_only<S: RefScheme>() {
         assert!(range.get(at).is_none(), "{at}");
     }
     let reader = range.get(15).unwrap();
-    assert_eq!(range.free(FreeRange::Chunked), Ok(1));
+    assert_eq!(range.free(FreeRange::Chunked), 1);
     drop(reader);
     assert_accounts(&pool, 48);
 }
 
-fn a_dropped_range_frees_what_was_not_freed_by_number<S: RefScheme>() {
-    let pool = pool::<S>(64);
-    for freed in [0..1, 3..9, 15..16, 0..16] {
-        let range = pool.alloc(order(4)).unwrap().split();
-        let first = range.first().index() + freed.start;
-        assert_eq!(pool.free_contig_range(frame(first), freed.len()), Ok(0));
-        drop(range);
-        assert_all_free(&pool);
-    }
-}
-
-fn a_range_freed_by_number_before_is_told<S: RefScheme>() {
-    for strategy in STRATEGIES {
-        let pool = pool::<S>(64);
-        let range = pool.alloc(order(4)).unwrap().split();
-        let nr = frame(range.first().index() + 5);
-        assert_eq!(pool.free(nr, Order::ZERO), Ok(Freed::Now));
-        let first = range.first();
-        let error = range.free(strategy).unwrap_err();
-        assert_eq!(
-            (error.misuse, error.frame),
-            (Misuse::NotAllocated, nr.get())
-        );
-        assert_eq!(pool.free_contig_range(first, 5), Ok(0));
-        assert_eq!(pool.free_contig_range(frame(nr.index() + 1), 10), Ok(0));
-        assert_all_free(&pool);
-    }
+/// Threads take references to whatever frame they can while one allocates ranges and frees them in every way.
+fn late_tries_for_references_lose_no_frame<S: RefScheme>() {
+    const FRAMES: usize = 128;
+    let pool = pool_in::<S>(FRAMES, 2);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 1..=2 {
+            let (pool, is_over) = (&pool, &is_over);
+            scope.spawn(move || {
+                let mut numbers = Numbers::new(seed);
+                let mut held = Vec::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    let any = frame(numbers.below(FRAMES));
+                    if let TryGetFrame::Taken(reference) = pool.try_get(any) {
+                        held.push(reference);
+                    }
+                    if held.len() > numbers.below(4) {
+                        held.clear();
+                    }
+                }
+            });
+        }
+        // The others end also if this one panics.
+        let rounds = catch_unwind(AssertUnwindSafe(|| {
+            let mut numbers = Numbers::new(3);
+            for _ in 0..2000 {
+                let Some(block) = pool.alloc(order(numbers.below(7) as u8)) else {
+                    continue;
+                };
+                let mut range = block.split();
+                let rest = range.split_off(numbers.below(64));
+                for range in [Some(range), rest].into_iter().flatten() {
+                    let nr = range.len();
+                    assert!(range.free(STRATEGIES[numbers.below(3)]) <= nr);
+                }
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        rounds.unwrap();
+    });
+    assert_all_free(&pool);
 }
 
 fn a_range_has_the_bytes_of_its_block<S: RefScheme>() {
@@ -296,7 +298,7 @@ fn a_range_has_the_bytes_of_its_block<S: RefScheme>() {
     assert_eq!(range.bytes().len(), 3 * FRAME_BYTES);
     assert_eq!(rest.bytes().len(), FRAME_BYTES);
     let reader = rest.get(0).unwrap();
-    // Of a frame that is owned by its number nobody relies on the bytes.
+    // Nobody relies on the bytes of a frame of a range.
     reader.raw_bytes().unwrap().copy_from(0, &[9; FRAME_BYTES]);
     drop(reader);
     let mut bytes = [0; FRAME_BYTES];
@@ -405,12 +407,12 @@ fn share_a_range<'p, S: RefScheme>(
         match numbers.below(5) {
             3 => drop(range),
             4 => {
-                let (first, nr) = range.into_raw();
-                for nr in first.get()..first.get() + nr as u32 {
-                    assert!(pool.free(FrameNr::new(nr), Order::ZERO).is_ok());
+                let mut range = range;
+                while let Some(rest) = range.split_off(1) {
+                    drop(std::mem::replace(&mut range, rest));
                 }
             }
-            strategy => assert!(range.free(STRATEGIES[strategy]).is_ok()),
+            strategy => _ = range.free(STRATEGIES[strategy]),
         }
     }
 }

@@ -141,10 +141,10 @@
 //! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let view = pool.view();
-//! let frame = pool.alloc(Order::ZERO).unwrap().into_raw();
-//! let TryGetFrame::Taken(reference) = pool.try_get(frame) else { panic!() };
+//! let range = pool.alloc(Order::ZERO).unwrap().split();
+//! let TryGetFrame::Taken(reference) = pool.try_get(range.first()) else { panic!() };
 //! # drop(reference);
-//! # let _ = (view, pool.free(frame, Order::ZERO).unwrap());
+//! # let _ = view;
 //! ```
 //!
 //! ```compile_fail,E0133
@@ -167,16 +167,16 @@
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
 //! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
-//! let frame = pool.alloc(Order::ZERO).unwrap().into_raw();
-//! let reference = FrameRef::<LockBit>::from_raw(&pool, frame);
+//! let range = pool.alloc(Order::ZERO).unwrap().split();
+//! let reference = FrameRef::<LockBit>::from_raw(&pool, range.first());
 //! ```
 //!
 //! ```compile_fail,E0133
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
 //! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
-//! let frame = pool.alloc(Order::ZERO).unwrap().into_raw();
-//! let TryGetFrame::Taken(reference) = pool.try_get(frame) else { panic!() };
+//! let range = pool.alloc(Order::ZERO).unwrap().split();
+//! let TryGetFrame::Taken(reference) = pool.try_get(range.first()) else { panic!() };
 //! let _ = reference.freeze(2);
 //! ```
 //!
@@ -184,8 +184,8 @@
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
 //! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
-//! let frame = pool.alloc(Order::ZERO).unwrap().into_raw();
-//! let TryGetFrame::Taken(reference) = pool.try_get(frame) else { panic!() };
+//! let range = pool.alloc(Order::ZERO).unwrap().split();
+//! let TryGetFrame::Taken(reference) = pool.try_get(range.first()) else { panic!() };
 //! let _: &[u8] = reference.slice(64);
 //! ```
 //!
@@ -248,11 +248,11 @@
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let block = pool.alloc(Order::ZERO).unwrap();
 //! let bytes = block.bytes();
-//! let frame = block.into_raw();
+//! let range = block.split();
 //! bytes.zero(0, 64);
 //! ```
 //!
-//! A range, whose frames can be freed by their numbers:
+//! A range, to whose frames others can have references:
 //!
 //! ```
 //! use pagewell::frame::{FramePool, Order, PoolConfig};

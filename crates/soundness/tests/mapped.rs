@@ -277,7 +277,7 @@ fn a_wait_of_another_file_is_none() {
         while filler.len() < 2000
             && let Some(frame) = frames.pool().alloc(pagewell::frame::Order::ZERO)
         {
-            filler.push(frame.into_raw());
+            filler.push(frame.into_withheld());
         }
     }
     let held = far.pin_mut(0).unwrap();

@@ -30,10 +30,11 @@ enum Lie {
 }
 
 struct Liar {
-    pool: FramePool,
+    /// Leaked, so that blocks of it can be kept beside it.
+    pool: &'static FramePool,
     other: FramePool,
-    /// Frames that are kept back, so that there is something to answer with.
-    kept: Mutex<Vec<FrameNr>>,
+    /// Blocks that are kept back, so that there is something to answer with.
+    kept: Mutex<Vec<UniqueFrame<'static, LockBit>>>,
     lie: Lie,
     nr_asked: AtomicUsize,
 }
@@ -43,11 +44,10 @@ impl Liar {
         let pool = FramePool::new(&PoolConfig {
             nodes: Nodes::Unbound(nr_nodes),
             ..PoolConfig::new(nr_frames)
-        })
-        .unwrap();
+        });
+        let pool: &'static FramePool = Box::leak(Box::new(pool.unwrap()));
         let kept: Vec<_> = (0..4)
             .filter_map(|_| pool.alloc(Order::new(1).unwrap()))
-            .map(UniqueFrame::into_raw)
             .collect();
         Arc::new(Self {
             pool,
@@ -60,11 +60,7 @@ impl Liar {
 
     /// A block of two frames, of those kept back.
     fn pair(&self) -> Option<UniqueFrame<'_, LockBit>> {
-        let order = Order::new(1).unwrap();
-        let frame = self.kept.lock().unwrap().pop()?;
-        let _ = self.pool.free(frame, order).unwrap();
-        let blocks = self.pool.take_free_within(frame, order);
-        self.pool.join(blocks, order)
+        self.kept.lock().unwrap().pop()
     }
 }
 
@@ -81,7 +77,7 @@ impl std::ops::Deref for Source {
 
 impl FrameSource<LockBit> for Source {
     fn pool(&self) -> &FramePool {
-        &self.pool
+        self.pool
     }
 
     fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, LockBit>> {
@@ -173,8 +169,8 @@ fn what_a_source_gives_that_is_not_the_pools_is_refused() {
             spaces.verify(&[&space]).unwrap();
         }
         drop((space, fork));
-        assert!(frames_of(&liar.pool, FrameKind::Anon).is_empty());
-        assert!(frames_of(&liar.pool, FrameKind::Table).is_empty());
+        assert!(frames_of(liar.pool, FrameKind::Anon).is_empty());
+        assert!(frames_of(liar.pool, FrameKind::Table).is_empty());
         liar.pool.verify().unwrap();
         liar.other.verify().unwrap();
     }

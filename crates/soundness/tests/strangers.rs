@@ -8,8 +8,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pagewell::frame::{
-    AllocRequest, FrameKind, FrameNr, FreeRange, MAX_FRAMES, Misuse, Order, Place, TryGetFrame,
-    UniqueFrame,
+    AllocRequest, FrameKind, FrameNr, FreeRange, MAX_FRAMES, Order, Place, TryGetFrame, UniqueFrame,
 };
 use pagewell::refcount::LockBit;
 use support::{House, PAGE, cache, frames_of, pool, records};
@@ -103,29 +102,12 @@ fn a_reference_that_is_forgotten_leaks_a_frame_and_no_more() {
 }
 
 #[test]
-fn what_is_not_owned_by_number_is_not_freed_by_number() {
+fn numbers_of_frames_that_there_are_not_are_refused() {
     let house = House::new();
     let pool = house.spaces.pool();
     let before = records(pool);
-    for nr in 0..pool.nr_frames() as u32 {
-        let frame = FrameNr::new(nr);
-        for order in 0..=Order::MAX.get() {
-            let order = Order::new(order).unwrap();
-            let _: Misuse = pool.free(frame, order).unwrap_err().misuse;
-            let _: Misuse = pool.split(frame, order).unwrap_err().misuse;
-        }
-        for strategy in [FreeRange::OneByOne, FreeRange::Chunked, FreeRange::Merged] {
-            for len in [0, 1, 2, 100, usize::MAX] {
-                let error = pool.free_contig_range_by(frame, len, strategy);
-                assert_eq!(error.unwrap_err().nr_done, 0);
-            }
-        }
-    }
     for frame in far_numbers(pool.nr_frames()) {
         assert!(matches!(pool.try_get(frame), TryGetFrame::Locked));
-        assert!(pool.free(frame, Order::ZERO).is_err());
-        assert!(pool.split(frame, Order::MAX).is_err());
-        assert!(pool.free_contig_range(frame, 1).is_err());
         assert!(pool.node_of(frame).is_none());
         assert!(!pool.may_be_block(frame, Order::ZERO));
         assert!(pool.take_free_within(frame, Order::ZERO).is_empty());
@@ -262,27 +244,24 @@ fn what_is_allocated_and_written_is_nobody_elses() {
             block.discard();
         }
         house.check_pins();
-        // As numbers, as ranges, by strangers' references.
+        // As ranges, by strangers' references.
         let mut ranges = Vec::new();
         for block in blocks {
             if block.order() == Order::ZERO {
-                let frame = block.into_raw();
-                let TryGetFrame::Taken(reference) = pool.try_get(frame) else {
-                    panic!("{frame:?}");
+                let range = block.split();
+                let TryGetFrame::Taken(reference) = pool.try_get(range.first()) else {
+                    panic!("{range:?}");
                 };
                 reference.raw_bytes().unwrap().zero(0, PAGE);
-                let _ = pool.free(frame, Order::ZERO).unwrap();
-                // Its number is given up, and the frame is not free yet: the reference holds it.
+                assert_eq!(range.free(FreeRange::OneByOne), 1);
+                // The range is freed, and the frame is not free yet: the reference holds it.
                 reference.raw_bytes().unwrap().copy_from(0, &[1; PAGE]);
-                assert!(pool.free(frame, Order::ZERO).is_err());
             } else {
                 ranges.push(block.split());
             }
         }
         for mut range in ranges {
             let rest = range.split_off(2).unwrap();
-            // Freed by number behind the handle's back; then the handle is dropped.
-            let _ = pool.free(rest.first(), Order::ZERO).unwrap();
             assert_eq!(rest.bytes().len(), 2 * PAGE);
             assert!(rest.get(7).is_none() && rest.get(usize::MAX).is_none());
         }
@@ -290,30 +269,20 @@ fn what_is_allocated_and_written_is_nobody_elses() {
     house.tear_down();
 }
 
-/// Bytes of a range were for ever, and its frames are freed by number: then they were those of a page, pinned by somebody.
+/// References to frames of a range that was freed: none of them is to the frame of a page.
 #[test]
 fn what_was_a_range_is_a_pinned_page_and_stays_one() {
     let cache = cache(1024);
     let frames = cache.frames();
     let range = frames.pool().alloc(Order::PAGE_BLOCK).unwrap().split();
     let references: Vec<_> = (0..8).filter_map(|at| range.get(at)).collect();
-    let first = range.first().get();
-    for nr in first..first + range.len() as u32 {
-        let _ = frames.pool().free(FrameNr::new(nr), Order::ZERO).unwrap();
-    }
+    assert_eq!(range.free(FreeRange::default()), references.len());
     let file = support::file(&cache, 900);
     let pins: Vec<_> = (0..900).map(|page| file.pin(page).unwrap()).collect();
     for reference in &references {
-        // Given up, and held by these: of nobody else.
+        // Freed, and held by these: of nobody else.
         reference.raw_bytes().unwrap().zero(0, PAGE);
     }
-    assert_eq!(
-        range
-            .get(100)
-            .and_then(|page| page.raw_bytes().map(|b| b.len())),
-        None
-    );
-    drop(range);
     for (page, pin) in pins.iter().enumerate() {
         assert!(**pin == [support::byte_of(page); PAGE], "page {page}");
     }

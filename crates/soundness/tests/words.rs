@@ -113,9 +113,10 @@ fn every_kind_of_a_block_without_an_owner_is_told() {
         pool.meta(block.frame()).kind(),
         (FrameKind::Owned, Order::ZERO)
     );
-    let frame = block.into_raw();
+    let range = block.split();
+    let frame = range.first();
     assert_eq!(pool.meta(frame).kind().0, FrameKind::Raw);
-    let _ = pool.free(frame, Order::ZERO).unwrap();
+    drop(range);
     assert_ne!(pool.meta(frame).kind().0, FrameKind::Raw);
     assert!(pool.meta(frame).count() == 0);
 }

@@ -5,6 +5,8 @@
 #[cfg(any(test, not(loom)))]
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::RefScheme;
+#[cfg(test)]
+use pagewell_frame::{FrameKind, UniqueFrame};
 use pagewell_frame::{FrameNr, FrameRef, FrameView, OwnedHold};
 use pagewell_sync::Arc;
 use pagewell_sync::bytes::RacySource;
@@ -79,6 +81,13 @@ pub(super) fn owned_counted<S: RefScheme>(
 pub(crate) fn kept_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) the test took the reference apart, and calls this once for it.
     unsafe { FrameRef::from_raw(pool, frame) }
+}
+
+/// Makes a block one that a test manages itself; its reference is a bare number ([`kept_reference`]).
+#[cfg(test)]
+pub(crate) fn keep<S: RefScheme>(block: UniqueFrame<'_, S>) -> FrameNr {
+    // SAFETY: (K) the record of a `Raw` block says nothing more.
+    unsafe { block.publish(FrameKind::Raw, (0, 0), 1) }
 }
 
 /// The first `len` bytes of a page that a guard holds, by a counted reference or an announced one.

@@ -26,7 +26,7 @@ pub(crate) enum Stays {
     Leaf,
     /// It is a page, or a table, of memory spaces.
     OfSpaces,
-    /// It is owned by number: by a program that manages it.
+    /// It is of a range: of a program that manages it.
     Raw,
     /// It is allocated, and not a page yet: on its way in, set aside for a write, or withheld.
     Owned,
@@ -61,7 +61,7 @@ impl Stays {
             FrameKind::Owned => Some(Self::Owned),
             FrameKind::Free | FrameKind::Front | FrameKind::Tail => Some(Self::Free),
             FrameKind::Anon | FrameKind::Table => Some(Self::OfSpaces),
-            FrameKind::Raw | FrameKind::Held => Some(Self::Raw),
+            FrameKind::Raw => Some(Self::Raw),
         };
         (stays, kind, order)
     }

@@ -172,7 +172,7 @@ impl<S: RefScheme> FreeLists<S> {
                 | FrameKind::Leaf
                 | FrameKind::Anon
                 | FrameKind::Table => counted.nr_allocated += len,
-                FrameKind::Raw | FrameKind::Held => {
+                FrameKind::Raw => {
                     if record.count() == 0 {
                         return Err(format!("frame {nr} is allocated without references"));
                     }

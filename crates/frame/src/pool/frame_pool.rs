@@ -27,7 +27,6 @@ use crate::announce::Announcements;
 use crate::count::{LockBit, RefScheme};
 use crate::lists::{FreeBlocks, FreeLists, PoolStats};
 use crate::memory::{Memory, PoolConfig, PoolError};
-use crate::raw::{self, FreeError, FreeRange, Freed};
 use crate::records::FrameMeta;
 use crate::words::{FRAME_BYTES, FrameNr, Order};
 
@@ -203,57 +202,6 @@ impl<S: RefScheme> FramePool<S> {
     /// merged; returns how many frames that was.
     pub fn drain_front_caches(&self) -> usize {
         self.lists().drain()
-    }
-
-    /// Gives a block back that is owned by its number: one from [`UniqueFrame::into_raw`](crate::UniqueFrame::into_raw), or a
-    /// frame of a split block (then `order` is 0).
-    ///
-    /// A number that was freed, and is freed again while another thread frees or allocates the same frame, is a misuse
-    /// that cannot always be told from a right call: the new owner's block is freed then. Nobody's reference is
-    /// dropped for it, but whoever drops the only one at that very moment may panic.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeError`] when it is no such block; nothing is changed then.
-    pub fn free(&self, frame: FrameNr, order: Order) -> Result<Freed, FreeError> {
-        raw::free(self.lists(), frame, order)
-    }
-
-    /// Splits a block that is owned by its number into single frames, each owned by its own.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeError`] when it is no such block, or others hold references to it; nothing is changed then.
-    pub fn split(&self, frame: FrameNr, order: Order) -> Result<(), FreeError> {
-        raw::split(self.lists(), frame, order)
-    }
-
-    /// Gives back `nr` contiguous frames from `first` on, each owned by its number: of blocks that were
-    /// split. Returns how many are not free, because others hold references to them; the last of these
-    /// frees them.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeError`] when the range is empty, leaves the node that it begins in, or has a frame that is not
-    /// allocated, or not owned by its number: nothing is changed then. Only if another thread gives up frames
-    /// of the range at the same time, or one has as many references as it can count, can it be that the others were
-    /// given back: [`FreeError::nr_done`] says how many. What [`free`](Self::free) says of misuse holds here too.
-    pub fn free_contig_range(&self, first: FrameNr, nr: usize) -> Result<usize, FreeError> {
-        self.free_contig_range_by(first, nr, FreeRange::default())
-    }
-
-    /// As [`free_contig_range`](Self::free_contig_range), by a strategy of the caller's.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn free_contig_range_by(
-        &self,
-        first: FrameNr,
-        nr: usize,
-        strategy: FreeRange,
-    ) -> Result<usize, FreeError> {
-        raw::free_contig_range(self.lists(), first, nr, strategy)
     }
 
     #[inline(always)]

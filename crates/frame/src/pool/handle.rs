@@ -125,16 +125,14 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// Says what the block is for and whose it is, and lets references be taken.
     ///
     /// The caller has `refs` references then, which are its to hand out with [`FrameRef::from_raw`];
-    /// one that is never dropped leaks the block; one of a block of kind `Raw` belongs to its number
-    /// ([`FramePool::free`]), and is not to be handed out. Everything that the caller did before
-    /// happens before what a holder of a reference does after taking it.
+    /// one that is never dropped leaks the block. Everything that the caller did before happens before
+    /// what a holder of a reference does after taking it.
     ///
     /// # Safety
     ///
     /// (K) What the record of a block of this kind says is believed by whoever uses the pool for blocks of that kind: the
     /// page cache for `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is it, and the words are as
-    /// its protocol has them; or nobody uses the pool for such blocks. Of kind `Raw` is what
-    /// [`into_raw`](Self::into_raw) makes, without a duty.
+    /// its protocol has them; or nobody uses the pool for such blocks. Blocks of kind `Raw` have no words.
     ///
     /// # Panics
     ///
@@ -178,14 +176,6 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     ) -> FrameNr {
         self.pool.meta(self.frame()).set_private(private);
         self.publish_as(kind, owner, refs)
-    }
-}
-
-impl<S: RefScheme> UniqueFrame<'_, S> {
-    /// The number alone; the block stays allocated, is owned by its number, and others may take references
-    /// to it ([`FramePool::try_get`]). [`FramePool::free`] gives it back, [`FramePool::split`] splits it.
-    pub fn into_raw(self) -> FrameNr {
-        self.publish_as(FrameKind::Raw, (0, 0), 1)
     }
 }
 
@@ -238,8 +228,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     /// # Safety
     ///
     /// (A) The caller has a reference to `frame`, by [`into_raw`](Self::into_raw) or
-    /// [`UniqueFrame::publish`] of the same pool, and it is this handle's from now on. It is not the one that
-    /// belongs to the number of a `Raw` block.
+    /// [`UniqueFrame::publish`] of the same pool, and it is this handle's from now on.
     pub unsafe fn from_raw(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
@@ -274,14 +263,13 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
             .source()
     }
 
-    /// The bytes of a block that is, or was, owned by its number ([`FrameKind::Raw`], [`FrameKind::Held`]), of which nobody
-    /// relies on what is there: to be written too. None for all other blocks.
+    /// The bytes of a frame that is, or was, of a [`FrameRange`](crate::FrameRange) ([`FrameKind::Raw`]), of which nobody relies
+    /// on what is there: to be written too. None for all other blocks.
     ///
     /// The kind is settled for as long as the reference exists.
     pub fn raw_bytes(&self) -> Option<RacyBytes<'_>> {
         let (kind, order) = self.meta().kind();
-        matches!(kind, FrameKind::Raw | FrameKind::Held)
-            .then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
+        (kind == FrameKind::Raw).then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
     }
 
     /// Gives back this reference and another one to the same block, at once; the other one by itself, if it is to another block.
@@ -342,7 +330,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     ///
     /// (A) `len` is at most the size of the block. (B) Nobody writes the bytes for as long as this
     /// handle is not dropped: the caller's protocol says that referenced blocks of this kind are not
-    /// written. It is none of kind `Raw` or `Held`, which anybody may write to.
+    /// written. It is none of kind `Raw`, which any holder of a reference may write to.
     #[cfg(not(loom))]
     pub unsafe fn slice(&self, len: usize) -> &[u8] {
         let start = self.bytes().as_ptr();

@@ -11,7 +11,7 @@
 //! | `handle` | [`UniqueFrame`] and [`FrameRef`]: a block that belongs to the holder alone, and one reference among others |
 //! | `hold` | [`Hold`]: a reference that is counted, or announced |
 //! | `owned` | [`OwnedHold`]: the same, for holders that borrow nothing; [`PoolOwner`] |
-//! | `range` | [`FrameRange`]: contiguous frames |
+//! | `range` | [`FrameRange`]: contiguous frames, and freeing them by the block |
 //! | `allocate` | blocks and references that the pool hands out as handles, and takes back |
 //! | `view` | [`FrameView`]: the pool's memory as the hit path sees it |
 
@@ -30,5 +30,5 @@ pub use self::frame_pool::FramePool;
 pub use self::handle::{FrameRef, TryGetFrame, UniqueFrame};
 pub use self::hold::Hold;
 pub use self::owned::{HasPool, OwnedHold, PoolOwner};
-pub use self::range::FrameRange;
+pub use self::range::{FrameRange, FreeRange};
 pub use self::view::FrameView;

@@ -1,4 +1,29 @@
-//! Contiguous frames as one handle.
+//! Contiguous frames as one handle, and freeing them as the largest aligned blocks.
+//!
+//! What. A range is a block that was split, or a part of one, so that each frame can be held by itself. It is freed in one walk:
+//! each frame's reference of the range is given up. Every run of frames that are free then is cut into the largest blocks that
+//! are aligned to their size, fit the rest of the run and are no larger than a page block.
+//!
+//! Three strategies, which differ in the treatment of a run:
+//! - [`FreeRange::OneByOne`], the baseline: every frame goes through the allocator by itself, and is merged
+//!   with its buddies step by step, or waits in a front cache;
+//! - [`FreeRange::Chunked`]: the run's blocks are put on the free lists as they are. The words of
+//!   their tails mean nothing there (I1 of `kind`), so only their first frames are written;
+//! - [`FreeRange::Merged`]: the effect of splitting on each frame is undone, so each block is an allocated
+//!   one again, and is freed like any other.
+//!
+//! # Protocol
+//!
+//! 1. Replace the count of each frame by the lock if it is 1: one compare-and-swap. The frame is the walk's alone then.
+//! 2. If there are other references, free the run of locked frames before the frame, and put the range's reference. The last
+//!    put frees the frame, be it this one.
+//! 3. Free the last run.
+//!
+//! The walk waits only for the node's lock.
+//!
+//! Proved by: `tests/range.rs`, `tests/loom_pool.rs`, `range-free-reuse.litmus`.
+//!
+//! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -8,8 +33,20 @@ use pagewell_sync::bytes::RacySource;
 use super::frame_pool::FramePool;
 use super::handle::{FrameRef, TryGetFrame, UniqueFrame};
 use crate::count::RefScheme;
-use crate::raw::{self, FreeError, FreeRange};
-use crate::words::{FRAME_BYTES, FrameNr, Order};
+use crate::lists::{Class, FreeLists};
+use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
+
+/// How a contiguous range is freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FreeRange {
+    /// Each frame by itself: the baseline.
+    OneByOne,
+    /// As the largest aligned blocks, put on the free lists as they are.
+    #[default]
+    Chunked,
+    /// As the largest aligned blocks, each made an allocated block again first.
+    Merged,
+}
 
 /// Contiguous frames, each with a reference of its own, which are this handle's: a block that was split.
 ///
@@ -25,12 +62,12 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     pub fn split(self) -> FrameRange<'p, S> {
         let (pool, first, order) = (self.pool(), self.frame(), self.order());
         let _ = self.into_withheld();
-        raw::split_locked(pool.lists(), first, order);
-        FrameRange {
-            pool,
-            first,
-            nr: order.frames() as usize,
+        let nr = order.frames() as usize;
+        for record in &pool.lists().table[first.index()..first.index() + nr] {
+            record.set_kind(FrameKind::Raw, Order::ZERO);
+            record.refs.set(1);
         }
+        FrameRange { pool, first, nr }
     }
 }
 
@@ -61,8 +98,8 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         }
     }
 
-    /// The bytes of all frames: to be read only, since frames of the range may have been freed by their numbers, and be
-    /// somebody else's. Who wants to write takes a reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
+    /// The bytes of all frames, which others that have references may be writing: to be read only. Who wants to write takes a
+    /// reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
     pub fn bytes(&self) -> RacySource<'_> {
         self.pool.bytes(self.first, self.nr * FRAME_BYTES)
     }
@@ -83,34 +120,36 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
     }
 
     /// Gives all frames back. Returns how many are not free, because others hold references to them.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeError`], when frames of the range were freed by their numbers meanwhile. The others stay allocated
-    /// then, each owned by its number.
-    pub fn free(self, strategy: FreeRange) -> Result<usize, FreeError> {
-        let pool = self.pool;
-        let (first, nr) = self.into_raw();
-        pool.free_contig_range_by(first, nr, strategy)
+    pub fn free(self, strategy: FreeRange) -> usize {
+        ManuallyDrop::new(self).give_back(strategy)
     }
 
-    /// The first number, and how many frames there are; they stay allocated, each owned by its number.
-    pub fn into_raw(self) -> (FrameNr, usize) {
-        let this = ManuallyDrop::new(self);
-        (this.first, this.nr)
+    /// The protocol at the top. The handle is not used any more.
+    fn give_back(&self, strategy: FreeRange) -> usize {
+        let lists = self.pool.lists();
+        let first = self.first.get();
+        let mut run = first;
+        let mut nr_held = 0;
+        // A compare-and-swap waits for every load before it, and every load after it waits for it, so
+        // there is as little as can be in this loop.
+        for (record, nr) in lists.table[first as usize..first as usize + self.nr]
+            .iter()
+            .zip(first..)
+        {
+            if !record.refs.free_if_unique() {
+                free_run(lists, strategy, run, nr);
+                run = nr + 1;
+                nr_held += usize::from(!put_held(lists, FrameNr::new(nr)));
+            }
+        }
+        free_run(lists, strategy, run, first + self.nr as u32);
+        nr_held
     }
 }
 
 impl<S: RefScheme> Drop for FrameRange<'_, S> {
     fn drop(&mut self) {
-        // What was freed by its number meanwhile is free already; the rest is given back frame by frame.
-        if self.pool.free_contig_range(self.first, self.nr).is_err() {
-            for at in 0..self.nr as u32 {
-                let _ = self
-                    .pool
-                    .free(FrameNr::new(self.first.get() + at), Order::ZERO);
-            }
-        }
+        self.give_back(FreeRange::default());
     }
 }
 
@@ -118,4 +157,61 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FrameRange({:?}, {} frames)", self.first, self.nr)
     }
+}
+
+/// Puts the range's reference to a frame that others have references to; whether that frees it.
+#[cold]
+fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
+    let is_last = lists.meta(frame).refs.put().is_last();
+    if is_last {
+        lists.free_locked(frame, Order::ZERO);
+    }
+    is_last
+}
+
+/// Frees the frames `run..end`, which are locked and the caller's alone.
+fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, end: u32) {
+    match strategy {
+        FreeRange::OneByOne => {
+            for nr in run..end {
+                lists.free_locked(FrameNr::new(nr), Order::ZERO);
+            }
+        }
+        FreeRange::Chunked => {
+            for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
+                free_chunk(lists, frame, order);
+            }
+        }
+        FreeRange::Merged => {
+            for (frame, order) in blocks_of(run, end, Order::PAGE_BLOCK) {
+                unsplit(lists, frame, order);
+                lists.free_locked(frame, order);
+            }
+        }
+    }
+}
+
+/// Frees a block whose frames are locked and the caller's alone; their words say anything.
+fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
+    // A page block is as good as one that was never split; smaller ones are to merge.
+    let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);
+    let is_cached = class.is_some_and(|class| {
+        let pushed = lists
+            .fronts
+            .with_mine(|front| lists.free_to_front(front, class, frame, order));
+        pushed == Some(true)
+    });
+    if !is_cached {
+        lists.free_to_node(frame, order);
+    }
+}
+
+/// Makes one allocated block of single frames that are locked and the caller's alone: undoes what
+/// [`UniqueFrame::split`] did to each.
+fn unsplit<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
+    let frames = frame.index()..frame.index() + order.frames() as usize;
+    for record in &lists.table[frames] {
+        record.set_kind(FrameKind::Tail, Order::ZERO);
+    }
+    lists.adopt(frame, order);
 }

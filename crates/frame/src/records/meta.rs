@@ -67,29 +67,11 @@ impl<S: RefScheme> FrameMeta<S> {
         kind::unpack(self.word.load(Ordering::Relaxed))
     }
 
-    /// Whether the frame is the first of a `Raw` block of `order`.
-    #[inline]
-    pub(crate) fn is_raw(&self, order: Order) -> bool {
-        // ORDERING: Relaxed, as for `kind`.
-        self.word.load(Ordering::Relaxed) == kind::pack(FrameKind::Raw, order)
-    }
-
     #[inline]
     pub(crate) fn set_kind(&self, kind: FrameKind, order: Order) {
         // ORDERING: Relaxed. The frame is the caller's alone (see `FrameKind`); publishing the count,
         // or releasing the lock, publishes this store with it.
         self.word.store(kind::pack(kind, order), Ordering::Relaxed);
-    }
-
-    /// Makes a `Raw` block of `order` a `Held` one; false if it is not such a block, or not any more.
-    pub(crate) fn give_up(&self, order: Order) -> bool {
-        let raw = kind::pack(FrameKind::Raw, order);
-        let held = kind::pack(FrameKind::Held, order);
-        // ORDERING: Relaxed, both; coherence decides who gives it up. What the owner did to the frame is
-        // published by the put that follows, and the caller's reference keeps the frame from being freed.
-        self.word
-            .compare_exchange(raw, held, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
     }
 
     /// Whom the frame belongs to, and where in its owner.
@@ -160,17 +142,4 @@ pub(crate) type MetaTable<S> = [FrameMeta<S>];
 #[inline]
 pub(crate) fn of<S: RefScheme>(table: &MetaTable<S>, frame: FrameNr) -> &FrameMeta<S> {
     &table[frame.index()]
-}
-
-/// The first frame of the block of several frames that `frame` is in, if it is in one.
-pub(crate) fn head_of<S: RefScheme>(table: &MetaTable<S>, frame: FrameNr) -> Option<FrameNr> {
-    // From the largest on: what the words of tails say means nothing.
-    let orders = (1..=Order::MAX.get()).rev().filter_map(Order::new);
-    orders
-        .map(|order| (FrameNr::new(frame.get() & !(order.frames() - 1)), order))
-        .find(|(head, order)| {
-            let (kind, of_block) = of(table, *head).kind();
-            of_block >= *order && kind != FrameKind::Tail
-        })
-        .map(|(head, _)| head)
 }

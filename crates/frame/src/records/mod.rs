@@ -9,4 +9,4 @@ mod meta;
 
 pub(crate) use self::mark::{CLOSED, NONE, ON};
 pub use self::meta::FrameMeta;
-pub(crate) use self::meta::{MetaTable, NIL, head_of, new_table, of};
+pub(crate) use self::meta::{MetaTable, NIL, new_table, of};

@@ -15,13 +15,10 @@ use super::geometry::Order;
 /// | `Free` | set | the holder of the node's lock |
 /// | `Front` | set | the holder of the lock of the front cache that has it |
 /// | `Owned` | set | the [`UniqueFrame`](crate::UniqueFrame) that names it |
-/// | `Page`, `Leaf`, `Anon`, `Table`, `Held` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
-/// | `Raw` | clear, but for moments | as `Page`; besides, its owner makes it `Held`, by compare-and-swap and with a reference of its own in hand |
+/// | `Page`, `Leaf`, `Raw`, `Anon`, `Table` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
 ///
 /// I1: what the word of a frame says that is not the first of its block means nothing. It is `Tail`, or
 /// `Raw` of order 0 where a range was freed by the block: writing every tail would cost a store a frame.
-/// I2: while a frame is `Raw`, one of its references is that of whoever owns it by its number; a free gives
-/// up that one and no other, and so can be done once only, however wrong its caller is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -37,11 +34,8 @@ pub enum FrameKind {
     Page = 4,
     /// Holds the slots of a part of a file's index.
     Leaf = 5,
-    /// Allocated, and owned by number: by a [`FrameRange`](crate::FrameRange), or by a program that has
-    /// kept the number.
+    /// A frame of a [`FrameRange`](crate::FrameRange), or of one that was freed while others held references.
     Raw = 6,
-    /// Given up by its owner while others held references; the last of them frees it.
-    Held = 7,
     /// Holds a page of memory spaces.
     Anon = 8,
     /// Holds entries of memory spaces' page tables.
@@ -66,7 +60,6 @@ impl FrameKind {
             4 => Self::Page,
             5 => Self::Leaf,
             6 => Self::Raw,
-            7 => Self::Held,
             8 => Self::Anon,
             9 => Self::Table,
             _ => Self::Tail,
@@ -95,8 +88,8 @@ mod tests {
 
     #[test]
     fn every_kind_and_order_survives_packing() {
-        use FrameKind::{Anon, Free, Front, Held, Leaf, Owned, Page, Raw, Table, Tail};
-        for kind in [Tail, Free, Front, Owned, Page, Leaf, Raw, Held, Anon, Table] {
+        use FrameKind::{Anon, Free, Front, Leaf, Owned, Page, Raw, Table, Tail};
+        for kind in [Tail, Free, Front, Owned, Page, Leaf, Raw, Anon, Table] {
             for order in 0..=Order::MAX.get() {
                 let order = Order::new(order).expect("a legal order");
                 assert_eq!(unpack(pack(kind, order)), (kind, order));

@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-use pagewell_frame::{FrameNr, Misuse, Order, Place};
+use pagewell_frame::{FrameNr, Order, Place};
 
 /// Whose a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A handle's.
     Handle,
-    /// The program's, by number.
-    Number,
-    /// Given up; only references are left.
+    /// A range's.
+    Range,
+    /// Only references are left.
     Nobody,
 }
 
@@ -20,7 +20,7 @@ pub(crate) enum Owner {
 pub(crate) struct Block {
     pub(crate) order: Order,
     pub(crate) owner: Owner,
-    /// The owner's, if it is owned by number, and those that were taken.
+    /// The range's, if it has one, and those that were taken.
     pub(crate) refs: u32,
 }
 
@@ -30,9 +30,6 @@ enum Frame {
     Head(Block),
     Tail,
 }
-
-/// What is to come of freeing something.
-pub(crate) type Outcome<T> = Result<T, (Misuse, usize)>;
 
 pub(crate) struct Naive {
     /// Where each node begins, and where the last one ends.
@@ -132,31 +129,10 @@ impl Naive {
         }
     }
 
-    /// Blocks that are owned by number.
-    pub(crate) fn raw_blocks(&self) -> Vec<(usize, Order)> {
-        let blocks = (0..self.frames.len()).filter_map(|at| Some((at, self.block(at)?)));
-        let raw = blocks.filter(|(_, block)| block.owner == Owner::Number);
-        raw.map(|(at, block)| (at, block.order)).collect()
-    }
-
-    /// The longest runs of frames that could be freed as ranges.
-    pub(crate) fn raw_runs(&self) -> Vec<Range<usize>> {
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        for (at, order) in self.raw_blocks() {
-            if order != Order::ZERO {
-                continue;
-            }
-            match runs.last_mut() {
-                Some(run) if run.end == at && !self.borders.contains(&at) => run.end += 1,
-                _ => runs.push(at..at + 1),
-            }
-        }
-        runs
-    }
-
-    pub(crate) fn make_raw(&mut self, first: FrameNr) {
+    /// Leaves a handle's block to one reference.
+    pub(crate) fn publish(&mut self, first: FrameNr) {
         if let Frame::Head(block) = &mut self.frames[first.index()] {
-            block.owner = Owner::Number;
+            block.owner = Owner::Nobody;
             block.refs = 1;
         }
     }
@@ -180,7 +156,7 @@ impl Naive {
         let first = first.index();
         self.frames[first..first + order.frames() as usize].fill(Frame::Head(Block {
             order: Order::ZERO,
-            owner: Owner::Number,
+            owner: Owner::Range,
             refs: 1,
         }));
     }
@@ -196,82 +172,18 @@ impl Naive {
         self.frames[frames].fill(Frame::Free);
     }
 
-    /// What is wrong with giving up a block of `order` at `first`, if anything.
-    fn misuse(&self, first: usize, order: Order) -> Option<Misuse> {
-        match self.frames.get(first) {
-            None => Some(Misuse::OutsidePool),
-            Some(Frame::Free) => Some(Misuse::NotAllocated),
-            Some(Frame::Tail) => Some(Misuse::Tail),
-            Some(Frame::Head(block)) => match block.owner {
-                Owner::Handle => Some(Misuse::OwnedByHandle),
-                Owner::Nobody => Some(Misuse::GivenUp),
-                Owner::Number if block.order == order => None,
-                Owner::Number if order == Order::ZERO => {
-                    Some(Misuse::Unsplit { order: block.order })
-                }
-                Owner::Number => Some(Misuse::WrongOrder { order: block.order }),
-            },
-        }
-    }
-
-    /// Gives up a block; whether it is free then.
-    pub(crate) fn free(&mut self, first: usize, order: Order) -> Outcome<bool> {
-        match self.misuse(first, order) {
-            Some(misuse) => Err((misuse, first)),
-            None => Ok(self.give_up(first)),
-        }
+    /// Frees a range; how many of its frames are held.
+    pub(crate) fn free_range(&mut self, first: usize, nr: usize) -> usize {
+        let frames = first..first + nr;
+        frames.filter(|at| !self.give_up(*at)).count()
     }
 
     fn give_up(&mut self, first: usize) -> bool {
         if let Frame::Head(block) = &mut self.frames[first] {
+            assert_eq!(block.owner, Owner::Range);
             block.owner = Owner::Nobody;
         }
         self.put(FrameNr::new(first as u32))
-    }
-
-    pub(crate) fn split(&mut self, first: usize, order: Order) -> Outcome<()> {
-        match self.misuse(first, order) {
-            Some(misuse) => Err((misuse, first)),
-            None if self.block(first).is_some_and(|block| block.refs > 1) => {
-                Err((Misuse::InUse, first))
-            }
-            None => {
-                self.split_block(FrameNr::new(first as u32), order);
-                Ok(())
-            }
-        }
-    }
-
-    /// Frees a range; how many of its frames are held.
-    pub(crate) fn free_range(&mut self, first: usize, nr: usize) -> Outcome<usize> {
-        if nr == 0 {
-            return Err((Misuse::Empty, first));
-        }
-        let Some(node) = self.node_of(first) else {
-            return Err((Misuse::OutsidePool, first));
-        };
-        let end = first.saturating_add(nr);
-        if end > self.frames.len() {
-            return Err((Misuse::OutsidePool, self.frames.len()));
-        }
-        if end > node.end {
-            return Err((Misuse::OutsideNode, node.end));
-        }
-        for at in first..end {
-            if let Some(misuse) = self.misuse(at, Order::ZERO) {
-                return Err((misuse, at));
-            }
-        }
-        Ok((first..end).filter(|at| !self.give_up(*at)).count())
-    }
-
-    /// A range's handle is dropped: what can be freed of it is.
-    pub(crate) fn drop_range(&mut self, first: usize, nr: usize) {
-        if self.free_range(first, nr).is_err() {
-            for at in first..first + nr {
-                let _ = self.free(at, Order::ZERO);
-            }
-        }
     }
 
     /// Takes a reference; whether there is one to be had.

@@ -33,15 +33,6 @@ pub(crate) fn scene() -> impl Strategy<Value = Scene> {
     })
 }
 
-/// Which block is given up, or split.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
-    /// One that is owned by number.
-    Raw(usize),
-    /// What is at a frame, be it of this order or not.
-    Any(usize, u8),
-}
-
 /// How a block is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum With {
@@ -55,13 +46,8 @@ pub(crate) enum Step {
     AllocBy(AllocRequest),
     AllocBulk(usize),
     DropUnique(usize),
-    IntoRaw(usize),
+    Publish(usize),
     SplitUnique(usize),
-    Free(Target),
-    Split(Target),
-    /// A part of a run of frames that can be freed: which run, from where in it, how many.
-    FreeRun(usize, usize, usize, FreeRange),
-    FreeAny(usize, usize, FreeRange),
     CutRange(usize, usize),
     DropRange(usize),
     FreeRange(usize, FreeRange),
@@ -90,23 +76,8 @@ fn requests() -> impl Strategy<Value = AllocRequest> {
     })
 }
 
-fn targets() -> impl Strategy<Value = Target> {
-    prop_oneof![
-        3 => any::<usize>().prop_map(Target::Raw),
-        1 => (any::<usize>(), orders()).prop_map(|(nr, k)| Target::Any(nr, k)),
-    ]
-}
-
 fn strategies() -> impl Strategy<Value = FreeRange> {
     (0..STRATEGIES.len()).prop_map(|which| STRATEGIES[which])
-}
-
-fn lengths() -> impl Strategy<Value = usize> {
-    prop_oneof![
-        8 => 0..40_usize,
-        2 => 0..1200_usize,
-        1 => prop_oneof![Just(usize::MAX), Just(u32::MAX as usize), Just(1 << 31)],
-    ]
 }
 
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -116,17 +87,11 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => requests().prop_map(Step::AllocBy),
         1 => (0..100_usize).prop_map(Step::AllocBulk),
         4 => which().prop_map(Step::DropUnique),
-        4 => which().prop_map(Step::IntoRaw),
-        5 => which().prop_map(Step::SplitUnique),
-        4 => targets().prop_map(Step::Free),
-        4 => targets().prop_map(Step::Split),
-        8 => (which(), which(), which(), strategies())
-            .prop_map(|(run, skip, len, strategy)| Step::FreeRun(run, skip, len, strategy)),
-        2 => (which(), lengths(), strategies())
-            .prop_map(|(first, nr, strategy)| Step::FreeAny(first, nr, strategy)),
-        2 => (which(), which()).prop_map(|(range, at)| Step::CutRange(range, at)),
-        2 => which().prop_map(Step::DropRange),
-        3 => (which(), strategies()).prop_map(|(range, strategy)| Step::FreeRange(range, strategy)),
+        2 => which().prop_map(Step::Publish),
+        8 => which().prop_map(Step::SplitUnique),
+        8 => (which(), which()).prop_map(|(range, at)| Step::CutRange(range, at)),
+        3 => which().prop_map(Step::DropRange),
+        8 => (which(), strategies()).prop_map(|(range, strategy)| Step::FreeRange(range, strategy)),
         3 => (which(), which()).prop_map(|(range, at)| Step::GetOfRange(range, at)),
         4 => which().prop_map(Step::Get),
         4 => which().prop_map(Step::Put),

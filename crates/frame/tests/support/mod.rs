@@ -4,8 +4,8 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
-    FrameNr, FramePool, FrameRef, FreeRange, HugePages, Nodes, Order, PoolConfig, TryGetFrame,
-    UniqueFrame,
+    FrameNr, FramePool, FrameRange, FrameRef, FreeRange, HugePages, Nodes, Order, PoolConfig,
+    TryGetFrame, UniqueFrame,
 };
 
 /// Makes each generic function a test of each scheme.
@@ -81,19 +81,20 @@ pub(crate) fn take_all<S: RefScheme>(pool: &FramePool<S>, order: Order) -> Vec<U
     std::iter::from_fn(|| pool.alloc(order)).collect()
 }
 
-/// Allocates a block and splits it; the number of the first frame. The frames are owned by number.
+/// Allocates a block and splits it.
 #[track_caller]
-pub(crate) fn split_block<S: RefScheme>(pool: &FramePool<S>, order: Order) -> FrameNr {
-    let block = pool.alloc(order).expect("a free block");
-    block.split().into_raw().0
+pub(crate) fn split_block<S: RefScheme>(pool: &FramePool<S>, order: Order) -> FrameRange<'_, S> {
+    pool.alloc(order).expect("a free block").split()
 }
 
-/// Takes all frames of a pool; each is owned by its number then.
-pub(crate) fn take_all_raw<S: RefScheme>(pool: &FramePool<S>) {
-    for block in take_all(pool, Order::ZERO) {
-        block.into_raw();
-    }
+/// Takes all frames of a pool, in the largest blocks that there are, and splits these; in ascending order.
+pub(crate) fn take_all_split<S: RefScheme>(pool: &FramePool<S>) -> Vec<FrameRange<'_, S>> {
+    let orders = (0..=Order::MAX.get()).rev().map(order);
+    let blocks = orders.flat_map(|order| take_all(pool, order));
+    let mut ranges: Vec<_> = blocks.map(UniqueFrame::split).collect();
+    ranges.sort_unstable_by_key(FrameRange::first);
     assert_eq!(pool.stats().nr_allocated, pool.nr_frames());
+    ranges
 }
 
 /// Takes a reference, which there must be.

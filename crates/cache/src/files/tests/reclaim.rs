@@ -17,7 +17,7 @@ use crate::files::setup::files_of;
 use crate::files::state::Files;
 use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
-use crate::read::raw::kept_reference;
+use crate::read::raw::{keep, kept_reference};
 use crate::supply::alloc::Allocator;
 use crate::supply::counters::Event;
 use crate::supply::out_of_frames::OutOfFrames;
@@ -27,9 +27,7 @@ use crate::supply::transfers::NodeSet;
 use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{
-    FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig, UniqueFrame,
-};
+use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig};
 use pagewell_io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation};
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::bytes::RacyBytes;
@@ -326,7 +324,7 @@ impl Stuck {
         let pinned = (0..2000).map(|page| pin(&clean, page).into_raw()).collect();
         files.supply().leaf_stock.drain(&files.supply().claims);
         let rest = std::iter::from_fn(|| files.supply().pool().alloc(Order::ZERO));
-        let rest = rest.map(UniqueFrame::into_raw).collect();
+        let rest = rest.map(keep).collect();
         Self {
             dirty,
             clean,
@@ -348,7 +346,7 @@ impl Stuck {
 impl Drop for Stuck {
     fn drop(&mut self) {
         for frame in self.rest.drain(..) {
-            let _ = self.files.supply().pool().free(frame, Order::ZERO).unwrap();
+            drop(kept_reference(self.files.supply().pool(), frame));
         }
         for frame in self.pinned.drain(..) {
             drop(kept_reference(self.files.supply().pool(), frame));
@@ -399,7 +397,7 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     }
     let mut others = Vec::new();
     while let Ok(unique) = Allocator(stuck.files.supply()).alloc(Order::ZERO) {
-        others.push(unique.into_raw());
+        others.push(keep(unique));
     }
     stuck.rest.append(&mut others);
     let before = stuck.effort();

@@ -163,11 +163,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
                 self.note_if_empty(frame);
                 Content::Other
             }
-            FrameKind::Tail
-            | FrameKind::Anon
-            | FrameKind::Table
-            | FrameKind::Raw
-            | FrameKind::Held => Content::Other,
+            FrameKind::Tail | FrameKind::Anon | FrameKind::Table | FrameKind::Raw => Content::Other,
         }
     }
 

@@ -280,7 +280,7 @@ fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBi
         let mut free: Vec<_> =
             std::iter::from_fn(|| alloc_free(files.supply().pool(), Order::ZERO, place)).collect();
         free.truncate(free.len() - left);
-        taken.extend(free.into_iter().map(UniqueFrame::into_raw));
+        taken.extend(free.into_iter().map(keep));
     }
     for page in 1..=NR_DIRTY as u64 {
         Writer(&mapping)
@@ -321,7 +321,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
         "all are clean"
     );
     for frame in taken {
-        let _ = files.supply().pool().free(frame, Order::ZERO).unwrap();
+        drop(kept_reference(files.supply().pool(), frame));
     }
     drop((frames, mapping));
     assert_at_rest(&files);
@@ -340,7 +340,7 @@ fn dirty_pages_that_only_the_program_writes_back_stay() {
         .unwrap();
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_some());
     for frame in taken {
-        let _ = files.supply().pool().free(frame, Order::ZERO).unwrap();
+        drop(kept_reference(files.supply().pool(), frame));
     }
 }
 

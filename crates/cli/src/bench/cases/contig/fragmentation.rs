@@ -4,7 +4,7 @@
 //! steps before it. Front caches are drained at the end, since what is in them can merge at any time.
 
 use pagewell_frame::refcount::LockBit;
-use pagewell_frame::{FrameNr, FramePool, FrameRef, FreeRange, Order, TryGetFrame, UniqueFrame};
+use pagewell_frame::{FramePool, FrameRange, FrameRef, FreeRange, Order, UniqueFrame};
 
 use super::engines::{HOW, STRATEGIES, check, new_pool};
 use crate::bench::crew::Speeds;
@@ -47,8 +47,7 @@ struct History<'a> {
     pool: &'a FramePool,
     how: FreeRange,
     blocks: Vec<UniqueFrame<'a, LockBit>>,
-    /// First frames and lengths.
-    ranges: Vec<(u32, u32)>,
+    ranges: Vec<FrameRange<'a, LockBit>>,
     held: Vec<FrameRef<'a, LockBit>>,
     /// Frames of blocks and ranges.
     nr_used: usize,
@@ -97,11 +96,11 @@ impl<'a> History<'a> {
             if self.nr_used < NR_WANTED {
                 self.allocate(&step);
             } else {
-                self.free(&step)?;
+                self.free(&step);
             }
         }
         while self.blocks.len() + self.ranges.len() > NR_LEFT {
-            self.free_whole(rng.next())?;
+            self.free_whole(rng.next());
         }
         self.pool.drain_front_caches();
         let blocks = self.pool.free_blocks();
@@ -118,63 +117,59 @@ impl<'a> History<'a> {
         };
         self.nr_used += order.frames() as usize;
         if step.is_split {
-            let (first, nr) = block.split().into_raw();
-            self.ranges.push((first.get(), nr as u32));
+            self.ranges.push(block.split());
         } else {
             self.blocks.push(block);
         }
     }
 
     /// A block, or a part of a range that begins and ends anywhere.
-    fn free(&mut self, step: &Step) -> Result<(), String> {
+    fn free(&mut self, step: &Step) {
         if !step.is_split || self.ranges.is_empty() {
             return self.free_whole(step.which);
         }
         let at = step.which % self.ranges.len() as u64;
-        let (first, nr) = self.ranges.swap_remove(at as usize);
-        let from = first + (step.from % u64::from(nr)) as u32;
-        let end = first + nr;
-        let to = from + 1 + (step.to % u64::from(end - from)) as u32;
+        let mut range = self.ranges.swap_remove(at as usize);
+        let nr = range.len();
+        let from = (step.from % nr as u64) as usize;
+        let to = from + 1 + (step.to % (nr - from) as u64) as usize;
+        let behind = range.split_off(to);
+        let (before, part) = match range.split_off(from) {
+            Some(part) => (Some(range), part),
+            None => (None, range),
+        };
         if step.holds {
-            self.hold(from);
+            self.hold(&part);
         }
-        self.free_range(from, to - from)?;
-        let rests = [(first, from - first), (to, end - to)];
-        self.ranges
-            .extend(rests.into_iter().filter(|(_, nr)| *nr > 0));
-        Ok(())
+        self.free_range(part);
+        self.ranges.extend([before, behind].into_iter().flatten());
     }
 
     /// Any block, or all that is left of any range.
-    fn free_whole(&mut self, which: u64) -> Result<(), String> {
+    fn free_whole(&mut self, which: u64) {
         let nr = self.blocks.len() + self.ranges.len();
         if nr == 0 {
-            return Ok(());
+            return;
         }
         let at = (which % nr as u64) as usize;
         if at < self.blocks.len() {
             let block = self.blocks.swap_remove(at);
             self.nr_used -= block.order().frames() as usize;
-            Ok(())
         } else {
-            let (first, nr) = self.ranges.swap_remove(at - self.blocks.len());
-            self.free_range(first, nr)
+            let range = self.ranges.swap_remove(at - self.blocks.len());
+            self.free_range(range);
         }
     }
 
-    fn free_range(&mut self, first: u32, nr: u32) -> Result<(), String> {
-        self.pool
-            .free_contig_range_by(FrameNr::new(first), nr as usize, self.how)
-            .map_err(|error| error.to_string())?;
-        self.nr_used -= nr as usize;
-        Ok(())
+    fn free_range(&mut self, range: FrameRange<'a, LockBit>) {
+        self.nr_used -= range.len();
+        // How many frames are held does not matter: they are free for the history.
+        let _ = range.free(self.how);
     }
 
-    /// Takes a reference that outlives the frame's range; beyond [`MOST_HELD`] the oldest one ends.
-    fn hold(&mut self, frame: u32) {
-        if let TryGetFrame::Taken(reference) = self.pool.try_get(FrameNr::new(frame)) {
-            self.held.push(reference);
-        }
+    /// Takes a reference that outlives the first frame's range; beyond [`MOST_HELD`] the oldest one ends.
+    fn hold(&mut self, range: &FrameRange<'a, LockBit>) {
+        self.held.extend(range.get(0));
         if self.held.len() > MOST_HELD {
             self.held.remove(0);
         }

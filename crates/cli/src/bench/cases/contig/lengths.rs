@@ -3,11 +3,13 @@
 //! Freeing a range uses it up, and allocating one of an odd length takes longer than freeing it: so only
 //! the freeing is timed. What is set up before it is one or more adjacent blocks of the highest order,
 //! split into frames, and cut into slots with a range in each. The first frame of a slot and those after
-//! the range stay allocated meanwhile, so that no range merges with its neighbours.
+//! the range stay allocated meanwhile, so that no range merges with its neighbours. A range of several blocks
+//! is one handle for each of them, freed in ascending order: no block that is freed reaches beyond them.
 
 use std::hint::black_box;
 
-use pagewell_frame::{FrameNr, FramePool, FreeRange, Order};
+use pagewell_frame::refcount::LockBit;
+use pagewell_frame::{FramePool, FrameRange, FreeRange, Order, UniqueFrame};
 
 use super::limit::Records;
 use crate::bench::crew::StagedOp;
@@ -62,6 +64,12 @@ pub(super) struct Freed<'a> {
     pool: &'a FramePool,
     how: FreeRange,
     ranges: Ranges,
+    /// All blocks of the pool but those that the ranges are in.
+    _others: Vec<UniqueFrame<'a, LockBit>>,
+    /// The ranges, in ascending order.
+    pieces: Vec<FrameRange<'a, LockBit>>,
+    /// What is between them.
+    rests: Vec<FrameRange<'a, LockBit>>,
 }
 
 impl<'a> Freed<'a> {
@@ -79,29 +87,47 @@ impl<'a> Freed<'a> {
             )));
         }
         // All at once, since each that is given back would be the next one to be allocated.
-        let blocks: Vec<_> = std::iter::from_fn(|| pool.alloc(Order::MAX)).collect();
-        for block in blocks {
-            if block.frame().index() >= ranges.nr_frames() {
-                block.into_raw();
-            }
-        }
-        Ok(Freed { pool, how, ranges })
+        let mut others: Vec<_> = std::iter::from_fn(|| pool.alloc(Order::MAX)).collect();
+        others.retain(|block| block.frame().index() >= ranges.nr_frames());
+        Ok(Freed {
+            pool,
+            how,
+            ranges,
+            _others: others,
+            pieces: Vec::new(),
+            rests: Vec::new(),
+        })
     }
 
-    fn free(&self, first: usize, end: usize, how: FreeRange) -> Result<(), String> {
-        match self
-            .pool
-            .free_contig_range_by(frame(first), end - first, how)
-        {
-            Ok(0) => Ok(()),
-            Ok(nr) => Err(format!("{nr} frames that nobody holds were not freed")),
-            Err(error) => Err(error.to_string()),
+    /// Cuts a block, split, where a range begins or ends.
+    fn cut(&mut self, mut block: FrameRange<'a, LockBit>) {
+        let Ranges { len, slot, .. } = self.ranges;
+        loop {
+            let at = block.first().index() % slot;
+            let (is_piece, end) = match at {
+                0 => (false, 1),
+                at if at <= len => (true, len + 1),
+                _ => (false, slot),
+            };
+            let rest = block.split_off(end - at);
+            if is_piece {
+                self.pieces.push(block);
+            } else {
+                self.rests.push(block);
+            }
+            match rest {
+                Some(rest) => block = rest,
+                None => return,
+            }
         }
     }
 }
 
-fn frame(nr: usize) -> FrameNr {
-    FrameNr::new(nr as u32)
+fn free(range: FrameRange<'_, LockBit>, how: FreeRange) -> Result<(), String> {
+    match range.free(how) {
+        0 => Ok(()),
+        nr => Err(format!("{nr} frames that nobody holds were not freed")),
+    }
 }
 
 impl StagedOp for Freed<'_> {
@@ -110,31 +136,23 @@ impl StagedOp for Freed<'_> {
             let Some(block) = self.pool.alloc(Order::MAX) else {
                 return Err("the frames of the ranges do not merge again".to_owned());
             };
-            let (first, _) = block.split().into_raw();
-            if first.index() >= self.ranges.nr_frames() {
-                return Err(format!("{first:?} should be taken"));
-            }
+            self.cut(block.split());
         }
+        self.pieces.sort_unstable_by_key(FrameRange::first);
         Ok(())
     }
 
     #[inline(never)]
     fn act(&mut self) -> Result<(), String> {
-        let ranges = black_box(self.ranges);
-        for start in ranges.starts() {
-            self.free(start, start + ranges.len, self.how)?;
+        for range in black_box(&mut self.pieces).drain(..) {
+            free(range, self.how)?;
         }
         Ok(())
     }
 
     fn clear(&mut self) -> Result<(), String> {
-        let Ranges { len, slot, .. } = self.ranges;
-        for start in self.ranges.starts() {
-            self.free(start - 1, start, FreeRange::Chunked)?;
-            let (rest, next) = (start + len, start - 1 + slot);
-            if rest < next {
-                self.free(rest, next, FreeRange::Chunked)?;
-            }
+        for range in self.rests.drain(..) {
+            free(range, FreeRange::Chunked)?;
         }
         self.pool.drain_front_caches();
         Ok(())

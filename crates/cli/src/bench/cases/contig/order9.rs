@@ -29,9 +29,8 @@ impl Op for Freed<'_> {
                 return Err("the pool has no block of order 9".to_owned());
             };
             match block.split().free(how) {
-                Ok(0) => {}
-                Ok(nr) => return Err(format!("{nr} frames that nobody holds were not freed")),
-                Err(error) => return Err(error.to_string()),
+                0 => {}
+                nr => return Err(format!("{nr} frames that nobody holds were not freed")),
             }
         }
         Ok(())

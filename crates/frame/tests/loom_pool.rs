@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool as Note, Ordering::SeqCst};
 use loom::thread;
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
-    FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Nodes, Order, PoolConfig, TryGetFrame,
+    FrameKind, FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Nodes, Order, PoolConfig,
+    TryGetFrame,
 };
 
 type Pool = FramePool<LockBit>;
@@ -125,6 +126,42 @@ fn loom_range_vs_late_try_get() {
         }
         drop(blocks);
         other.join().unwrap();
+        assert_all_free(&pool);
+    });
+}
+
+/// A `try_get` comes between the range's last put and the lock of that put, frees the frame, and allocates it again as the
+/// first of a larger block: whoever locks the count last frees the block, and not the frame alone.
+#[test]
+fn loom_range_vs_late_try_get_of_a_larger_block() {
+    check(4, || {
+        let pool = pool();
+        let range = pool.alloc(Order::ZERO).unwrap().split();
+        assert_eq!(range.first(), frame(0));
+        // Frame 1 is free, and the only one: frames 0 and 1 are one block as soon as frame 0 is free.
+        let rest = pool.alloc(order(1)).unwrap();
+        pool.drain_front_caches();
+        let held = range.get(0).unwrap().into_raw();
+        let other = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || {
+                drop(from_raw(&pool, held));
+                let TryGetFrame::Taken(reference) = pool.try_get(held) else {
+                    return;
+                };
+                drop(reference);
+                pool.drain_front_caches();
+                if let Some(block) = pool.alloc(order(1)) {
+                    // SAFETY: (K) a block of kind `Raw` has no words.
+                    let first = unsafe { block.publish(FrameKind::Raw, (0, 0), 1) };
+                    drop(from_raw(&pool, first));
+                }
+            }
+        });
+        let nr_held = range.free(FreeRange::default());
+        assert!(nr_held <= 1);
+        other.join().unwrap();
+        drop(rest);
         assert_all_free(&pool);
     });
 }

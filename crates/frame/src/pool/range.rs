@@ -21,7 +21,7 @@
 //!
 //! The walk waits only for the node's lock.
 //!
-//! Proved by: `tests/range.rs`, `tests/loom_pool.rs`, `range-free-reuse.litmus`.
+//! Proved by: `tests/range.rs`, `tests/histories`, `tests/loom_pool.rs`, `range-free-reuse.litmus`, `refcount-range-free.litmus`.
 //!
 //! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
 
@@ -162,9 +162,13 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
 /// Puts the range's reference to a frame that others have references to; whether that frees it.
 #[cold]
 fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
-    let is_last = lists.meta(frame).refs.put().is_last();
+    let record = lists.meta(frame);
+    let is_last = record.refs.put().is_last();
     if is_last {
-        lists.free_locked(frame, Order::ZERO);
+        // Not of order 0 for certain: with `LockBit` a late try may have revived the count and freed the frame, which is the head of
+        // a larger block by now.
+        let (_, order) = record.kind();
+        lists.free_locked(frame, order);
     }
     is_last
 }

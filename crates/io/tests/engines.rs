@@ -663,6 +663,38 @@ fn a_storage_that_hangs_leaves_the_others_alone_and_completes_when_it_answers() 
     }
 }
 
+/// Of the completion of a program, and of its backend's last reference, which is dropped before it.
+#[test]
+fn a_completion_that_waits_leaves_other_storages_alone() {
+    let dir = pagewell_testkit::scratch::dir();
+    let waiting: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
+    let other: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
+    // A thread that waits for its own request completes it too.
+    for (name, engine) in engines().into_iter().skip(1) {
+        let gate = Arc::new(Gate::new());
+        let open = OpenAtEnd(&gate);
+        let results = Results::of(2);
+        let (held, note) = (Arc::clone(&gate), results.note(0));
+        let request = Memory::new(4096).read(0, &[4096], move |result| {
+            held.pass();
+            note(result);
+        });
+        engine.submit(Job::new(Arc::clone(&waiting), request));
+        gate.wait_for(1);
+        let request = Memory::new(4096).read(0, &[4096], results.note(1));
+        engine.submit(Job::new(Arc::clone(&other), request));
+        until("the other is read", || results.nr_done() == 1);
+        drop(open);
+        assert!(
+            results
+                .all()
+                .into_iter()
+                .all(|result| result.unwrap() == 4096),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn the_storage_is_let_go_before_the_completion_is_called() {
     let dir = pagewell_testkit::scratch::dir();

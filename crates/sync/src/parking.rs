@@ -69,7 +69,7 @@ impl Wakers {
 
 /// Calls wakers where nothing is in hand that a program could wait for.
 pub trait Courier: Send + Sync {
-    /// Has all of `wakers` called, soon; not by this thread before this call returns.
+    /// Has all of `wakers` called, soon; not by this thread before this call returns, unless no other thread is to be had.
     fn deliver(&self, wakers: Vec<Waker>);
 }
 

@@ -11,17 +11,17 @@ mod imp {
     use pagewell_io::engine::{Chosen, Engine, Refusal, Settings, WorkerEngine, WorkerSettings};
     use pagewell_sync::parking::{self, Courier};
 
-    /// The engine of a cache, once it is made, and what it is made with; threads that make calls for tasks, which may not wait; and threads that
-    /// have the hooks on bytes turn pages back which the engine has read.
-    ///
-    /// These threads are not the engine's. Callers wait for transfers. Restorers wait for hooks alone, and so are none of the callers, which may all be waiting for
-    /// pages that are to be turned back.
+    /// The engine of a cache, once it is made, and its settings; and three sets of threads that are not the engine's:
+    /// - `callers` make calls for tasks, and block: in transfers, in syncs, at pages that a program has locked;
+    /// - `restorers` call the hooks on bytes for pages that the engine has read. All callers may be waiting for such pages;
+    /// - `waking` calls the wakers of tasks. All callers may be waiting for such a task, which has a page locked.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
         chosen: OnceLock<Chosen>,
         callers: OnceLock<WorkerEngine>,
         restorers: OnceLock<WorkerEngine>,
+        waking: OnceLock<Arc<WorkerEngine>>,
     }
 
     /// How many threads make calls for tasks, and how many those of one file: as many as a group commit is of.
@@ -32,15 +32,22 @@ mod imp {
     const RESTORERS: usize = 64;
     const RESTORERS_OF_FILE: usize = 8;
 
-    /// Calls the wakers of tasks by the threads of a cache.
-    pub(crate) struct ByCallers(pub(crate) Weak<Engines>);
+    /// Number of threads that call wakers: so many may block before other tasks are not woken.
+    const WAKING: usize = 64;
 
-    impl Courier for ByCallers {
+    /// Has threads of a cache call the wakers of tasks.
+    pub(crate) struct ByThreads(pub(crate) Weak<Engines>);
+
+    impl Courier for ByThreads {
         fn deliver(&self, wakers: Vec<Waker>) {
             match self.0.upgrade() {
                 Some(engines) => {
-                    let key = Arc::as_ptr(&engines).addr();
-                    engines.call(key, Box::new(move || parking::call(wakers)));
+                    let waking = Arc::clone(engines.waking());
+                    let key = Arc::as_ptr(&waking).addr();
+                    // A woken task may drop the last cache while `call` runs. The drop of an engine joins the ring's thread, which may be
+                    // this one.
+                    drop(engines);
+                    waking.call(key, Box::new(move || parking::call(wakers)));
                 }
                 // No cache and no file is left, and so no task that waits for one: a future borrows its file.
                 None => drop(wakers),
@@ -107,6 +114,17 @@ mod imp {
             restorers.call(key, call);
         }
 
+        /// The threads that call wakers.
+        fn waking(&self) -> &Arc<WorkerEngine> {
+            self.waking.get_or_init(|| {
+                Arc::new(WorkerEngine::new(WorkerSettings {
+                    threads: WAKING,
+                    per_storage: WAKING,
+                    ..WorkerSettings::default()
+                }))
+            })
+        }
+
         /// The engine.
         pub(crate) fn engine(&self) -> &dyn Engine {
             &*self.chosen().engine
@@ -122,5 +140,5 @@ mod imp {
 }
 
 #[cfg(not(loom))]
-pub(crate) use imp::ByCallers;
+pub(crate) use imp::ByThreads;
 pub(crate) use imp::Engines;

@@ -38,8 +38,8 @@ const _: () = {
 /// The places to wait of a cache with these engines.
 #[cfg(not(loom))]
 fn waits_of(engines: &Arc<Engines>) -> WaitTable {
-    use crate::base::engines::ByCallers;
-    WaitTable::with_courier(Box::new(ByCallers(Arc::downgrade(engines))))
+    use crate::base::engines::ByThreads;
+    WaitTable::with_courier(Box::new(ByThreads(Arc::downgrade(engines))))
 }
 
 /// A model has no threads but its own.

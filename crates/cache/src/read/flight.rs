@@ -13,8 +13,9 @@
 //! storage, or on one that has other flights to complete. So it gives the flight, with all that it has, to a thread that is there for that
 //! ([`Engines::restore`](crate::base::engines::Engines::restore)).
 //!
-//! Wakers. A completion may run on the engine's thread, which all files need. So threads for offloaded calls call the wakers of tasks, when
-//! the completion has let go of the file: a task that is run by its waker may drop the file's last handle, which waits for other requests.
+//! Wakers. A completion may run on the engine's thread, which all files need. So other threads call the wakers of tasks
+//! ([`Engines`](crate::base::engines::Engines)), after the completion has let go of the file: a task that is run by its waker may drop the
+//! file's last handle, which waits for other requests. Only if the system has no thread to give does the completion call them itself.
 //!
 //! Failure. Every slot is as it was. The error is told in the flight's [`Report`], if somebody has one; it is there before the claims end.
 //! Who has none looks again, finds the slot empty, and tries itself.
@@ -30,7 +31,7 @@ use pagewell_io::engine::{Completion, Job, Request, Span, Spans};
 use pagewell_sync::parking::{Courier as _, keep_wakers};
 use pagewell_sync::{Arc, Mutex, lock};
 
-use crate::base::engines::ByCallers;
+use crate::base::engines::ByThreads;
 use crate::base::error::Error;
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
@@ -173,7 +174,7 @@ impl<S: RefScheme> Completion for Flight<S> {
 impl<S: RefScheme> Flight<S> {
     /// The end of the flight.
     fn land(self: Box<Self>, result: io::Result<usize>) {
-        let callers = ByCallers(std::sync::Arc::downgrade(self.visitor.mapping().engines()));
+        let waking = ByThreads(std::sync::Arc::downgrade(self.visitor.mapping().engines()));
         let work = move || {
             let Self {
                 batch,
@@ -185,7 +186,7 @@ impl<S: RefScheme> Flight<S> {
             }
             drop(visitor);
         };
-        keep_wakers(work, |wakers| callers.deliver(wakers));
+        keep_wakers(work, |wakers| waking.deliver(wakers));
     }
 }
 

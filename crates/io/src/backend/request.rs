@@ -31,12 +31,12 @@ pub trait Completion: Send + 'static {
     /// The request is done, with this result: how many bytes a read has got (fewer than asked for means that the file ends there), how many bytes were
     /// written (all of them), 0 for everything else.
     ///
-    /// It is called exactly once, by any thread, with no lock of the engine held. It may give other requests to the engine. It must not wait for any, since
-    /// it may stand in their way. A panic is told to who waits for the request ([`Lane::wait`](crate::engine::Lane::wait)), and goes no further if nobody does.
+    /// It is called exactly once, by any thread, with no lock of the engine held. It may give other requests to the engine. It should not wait for any: while
+    /// it waits it occupies one of the threads that make the calls of its storage. A panic is told to who waits for the request ([`Lane::wait`](crate::engine::Lane::wait)), and goes no further if nobody does.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
-    /// Whether [`complete`](Self::complete) runs no code of a program and waits for nothing. Only then it may run on a thread that the
-    /// completions of other requests depend on.
+    /// Whether [`complete`](Self::complete) runs no code of a program, waits for nothing, and keeps its backend alive, so that the last reference
+    /// to the backend is not dropped there. Only then may it run on a thread that the completions of other requests depend on.
     fn is_prompt(&self) -> bool {
         false
     }

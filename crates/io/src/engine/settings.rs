@@ -11,6 +11,7 @@ pub struct UringSettings {
     /// Requests under way of one storage, of these; at least one.
     pub per_storage: usize,
     /// Time for which the drop of an engine waits for such requests, at most. Then its thread is left, with a line on standard error.
+    /// Completions of the program run on other threads, and may still run after the drop.
     pub close_timeout: Duration,
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use pagewell::io::engine::{Choice, Settings};
-use pagewell::io::{Direct, Fault, FaultBackend, MemoryBackend};
+use pagewell::io::{Direct, Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell::{Cache, ErrorKind, File, OpenOptions};
 use pagewell_testkit::wait::{Gate, block_on, bounded, until};
 use pagewell_testkit::{Rng, content, scratch};
@@ -436,23 +436,27 @@ fn a_write_waits_for_another_tasks_guard_and_not_for_its_own() {
     assert_eq!(buf, [7; 10]);
 }
 
-/// An executor that runs a task where it is woken: on the engine's thread, or a caller's. The task drops the last handle there.
-struct RunsWhereItIsWoken(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+/// A task that its waker runs at once, on whatever thread.
+struct Inline(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 
-impl Wake for RunsWhereItIsWoken {
-    fn wake(self: Arc<Self>) {
-        // A task that is woken while it runs runs again; its future is back soon.
-        let mut task = loop {
-            if let Some(task) = self.0.lock().unwrap().take() {
-                break task;
-            }
-            thread::yield_now();
-        };
-        let waker = Waker::from(Arc::clone(&self));
-        match task.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(()) => {}
-            Poll::Pending => *self.0.lock().unwrap() = Some(task),
+impl Inline {
+    fn run(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut task = self.0.lock().unwrap();
+        if let Some(future) = &mut *task
+            && future
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        {
+            *task = None;
         }
+    }
+}
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        self.run();
     }
 }
 
@@ -483,8 +487,7 @@ fn a_task_may_be_run_by_its_waker_and_drop_the_last_handle_there() {
                         is_done.store(1, Ordering::Release);
                     }
                 };
-                let task = Arc::new(RunsWhereItIsWoken(Mutex::new(Some(Box::pin(task)))));
-                Waker::from(task).wake();
+                Arc::new(Inline(Mutex::new(Some(Box::pin(task))))).run();
                 until("the task has ended", || {
                     is_done.load(Ordering::Acquire) == 1
                 });
@@ -519,30 +522,6 @@ fn readers_that_wait_wake_tasks_and_the_other_way_round() {
         });
         assert_eq!(storage.nr_reads(), 1);
     });
-}
-
-/// A task that its waker runs at once, on whatever thread.
-struct Inline(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
-
-impl Inline {
-    fn run(self: &Arc<Self>) {
-        let waker = Waker::from(Arc::clone(self));
-        let mut task = self.0.lock().unwrap();
-        if let Some(future) = &mut *task
-            && future
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_ready()
-        {
-            *task = None;
-        }
-    }
-}
-
-impl Wake for Inline {
-    fn wake(self: Arc<Self>) {
-        self.run();
-    }
 }
 
 /// A waker that ran its task on the ring's thread had that thread wait, for reads of its own ring, when the task dropped the file.
@@ -586,6 +565,56 @@ fn a_task_that_its_waker_runs_may_drop_a_file_with_reads_in_flight() {
                 let file = cache.open(&path).unwrap();
                 let (_, result) = block_on(file.read_at_async(vec![0; 8], 2 * PAGE));
                 assert_eq!(result.unwrap(), 8);
+            }
+        }
+    });
+}
+
+/// All threads for calls wait in syncs, as they may at pages that the woken task has locked.
+#[test]
+fn a_task_is_woken_when_every_thread_for_calls_waits() {
+    bounded("a task that is to be woken", || {
+        let dir = scratch::dir();
+        let path = dir.path().join("file");
+        let bytes = content(14, 10 * PAGE as usize);
+        std::fs::write(&path, &bytes).unwrap();
+        for choice in [Choice::Auto, Choice::Worker] {
+            let cache = cache(choice, 4 << 20);
+            let gate = Arc::new(Gate::new());
+            let hung: Vec<File> = (0..2)
+                .map(|nr| {
+                    let gate = Arc::clone(&gate);
+                    let script = move |operation: &Operation| {
+                        if matches!(operation, Operation::SyncData) {
+                            gate.pass();
+                        }
+                        Fault::None
+                    };
+                    let storage = MemoryBackend::writable(Vec::new());
+                    let storage = FaultBackend::with_script(storage, script);
+                    let options = OpenOptions::new().write();
+                    cache
+                        .open_backend_with(storage, format!("hung {nr}"), &options)
+                        .unwrap()
+                })
+                .collect();
+            for file in &hung {
+                file.write_at(&[1], 0).unwrap();
+            }
+            let mut syncs: Vec<_> = hung
+                .iter()
+                .flat_map(|file| (0..64).map(|_| Box::pin(file.sync_data_async())))
+                .collect();
+            for sync in &mut syncs {
+                assert!(poll_once(sync).is_pending());
+            }
+            let file = cache.open(&path).unwrap();
+            let (buf, result) = block_on(file.read_at_async(vec![0; 10], 5 * PAGE));
+            assert_eq!(result.unwrap(), 10);
+            assert!(buf == bytes[5 * PAGE as usize..][..10]);
+            gate.open();
+            for sync in syncs {
+                block_on(sync).unwrap();
             }
         }
     });

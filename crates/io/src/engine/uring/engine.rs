@@ -121,7 +121,7 @@ impl Engine for UringEngine {
 
 impl Drop for UringEngine {
     /// Waits for the requests of the thread with the ring, for [`close_timeout`](UringSettings::close_timeout) at most, and then for its end, unless that
-    /// thread drops the engine. What is left is still done.
+    /// thread drops the engine. What is left is still done. Completions of the program may still run after the drop.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();
@@ -137,7 +137,7 @@ impl Drop for UringEngine {
             // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
-                "pagewell: an engine of io_uring was dropped, and its thread is left: it has requests that are not completed after {timeout:?}, or a waker that does not return"
+                "pagewell: an engine of io_uring was dropped, and its thread is left: it has requests that are not completed after {timeout:?}"
             );
         }
     }

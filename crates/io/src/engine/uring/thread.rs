@@ -152,7 +152,7 @@ impl Inbox {
     }
 }
 
-/// Time for which the drop of an engine waits for a thread that has nothing to do but to end, or that calls wakers.
+/// Time for which the drop of an engine waits for a thread that has nothing to do but to end.
 const MIN_JOIN: Duration = Duration::from_secs(1);
 
 /// The number of this thread in the system.

@@ -25,5 +25,5 @@ pub use backend::{Backend, FileId};
 pub use backend::{Buffered, Transfers};
 pub use doubles::{Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile};
 #[cfg(not(loom))]
-pub use file::{Direct, FileBackend, FileOptions, Forked, UnlockedFile};
+pub use file::{Direct, FileBackend, FileOptions, Forked, UnlockedFile, identity};
 pub use memory::MemoryBackend;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -42,6 +43,12 @@ impl Target {
     #[must_use]
     pub fn file(&self) -> &Arc<dyn Backend> {
         &self.0.file
+    }
+
+    /// Descriptor of the backend's file, if engines may use it directly.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.0.raw.as_ref().map(|raw| raw.descriptor())
     }
 }
 

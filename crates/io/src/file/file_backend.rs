@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +13,11 @@ use super::begun::Begun;
 use super::blocks::{self, Blocks};
 use super::direct::{self, Direct};
 use super::gate::Gate;
+use super::identity::{self, AmbiguousFile};
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
-use super::{lock, sync, transfer};
+use super::{lock, open, sync, transfer};
 use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
@@ -75,13 +75,7 @@ impl FileBackend {
     ///
     /// As [`open`](Self::open); [`io::ErrorKind::Unsupported`] if the answer to [`Direct::Always`] is no.
     pub fn open_for_reading(path: &Path, direct: Direct) -> io::Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Without O_NONBLOCK, opening a pipe would wait for its writer; it means nothing for files.
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)
-            .map_err(refine)?;
+        let file = open::at_path(path, libc::O_RDONLY, 0).map_err(refine)?;
         Self::new(file, Access::Read, direct)
     }
 
@@ -136,20 +130,12 @@ impl FileBackend {
     }
 
     fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        let kind = metadata.file_type();
-        let kind = if kind.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        } else if kind.is_file() {
-            Kind::Regular
-        } else if kind.is_block_device() {
-            Kind::BlockDevice
-        } else {
-            return Err(not_a_file());
-        };
-        let id = FileId {
-            device: metadata.dev(),
-            inode: metadata.ino(),
+        let (id, mode) = identity::id_and_mode(file.as_fd())?;
+        let kind = match mode & libc::S_IFMT {
+            libc::S_IFREG => Kind::Regular,
+            libc::S_IFBLK => Kind::BlockDevice,
+            libc::S_IFDIR => return Err(io::ErrorKind::IsADirectory.into()),
+            _ => return Err(not_a_file()),
         };
         Ok(Self {
             direct: direct::State::new(&file, direct)?,
@@ -253,6 +239,7 @@ impl UnlockedFile {
     /// # Errors
     ///
     /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another process.
+    /// - [`AmbiguousFile`]: the file system changes the file's number.
     /// - Any other error of the operating system.
     pub fn lock(self) -> io::Result<Option<FileBackend>> {
         self.lock_or_keep().map_err(|(_, error)| error)
@@ -282,7 +269,17 @@ impl UnlockedFile {
 
     /// Whether the name still leads to the file.
     fn is_in_place(&self) -> io::Result<bool> {
-        self.backend.place()?.leads_to(self.backend.id)
+        let is_so = self.backend.place()?.leads_to(self.backend.id)?;
+        if !is_so && identity::id_of(self.as_fd())? != self.backend.id {
+            return Err(AmbiguousFile::NumberChanges.into());
+        }
+        Ok(is_so)
+    }
+}
+
+impl AsFd for UnlockedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.backend.file.as_fd()
     }
 }
 

@@ -9,19 +9,27 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::open::again;
+use super::step::FailedStep;
+
 /// Locks the whole of `file`, however long it will be.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::ResourceBusy`] if another open file description holds it; and what the system says
-/// where there are no locks.
+/// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock; [`io::ErrorKind::Unsupported`] if the file system
+/// does not support such locks.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => io::Error::new(
             io::ErrorKind::ResourceBusy,
             "the file is open for writing elsewhere",
         ),
-        _ => error,
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTTY) => FailedStep::error(
+            io::ErrorKind::Unsupported,
+            "cannot lock the file: its file system does not support locks of open file descriptions (F_OFD_SETLK)",
+            error,
+        ),
+        _ => FailedStep::error(error.kind(), "cannot lock the file", error),
     })
 }
 
@@ -33,7 +41,15 @@ pub(super) fn release(file: &File) {
 }
 
 fn set(file: &File, kind: libc::c_int) -> io::Result<()> {
-    let lock = libc::flock {
+    let lock = whole(kind);
+    let command = libc::F_OFD_SETLK;
+    // SAFETY: the descriptor is open, and the command reads a lock, which this is.
+    again(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) }).map(drop)
+}
+
+/// Describes a lock of a whole file.
+pub(super) fn whole(kind: libc::c_int) -> libc::flock {
+    libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         // From the first byte on, and with no last one.
@@ -41,17 +57,5 @@ fn set(file: &File, kind: libc::c_int) -> io::Result<()> {
         l_len: 0,
         // The system wants it so for locks of open file descriptions.
         l_pid: 0,
-    };
-    let command = libc::F_OFD_SETLK;
-    loop {
-        // SAFETY: the descriptor is open, and the command reads a lock, which this is.
-        let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) };
-        if answer != -1 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
     }
 }

@@ -15,7 +15,10 @@
 //! | `sync` | syncs that are not repeated after an interruption |
 //! | `begun` | how much is on its way to the device before a sync |
 //! | `lock` | the lock that keeps a second writer away |
-//! | `place` | the directory and the name by which the file is found, and their durability |
+//! | `identity` | file identity beyond device and inode number |
+//! | `open` | opening by path: leases, pipes |
+//! | `step` | errors that name the failed step of opening |
+//! | `place` | directory entry of the file, and its durability |
 //! | `owner` | the process that opened the file, and no other |
 //!
 //! # Only one writer
@@ -47,10 +50,13 @@ mod blocks;
 mod direct;
 mod file_backend;
 mod gate;
+pub mod identity;
 mod lock;
+mod open;
 mod options;
 mod owner;
 mod place;
+mod step;
 mod sync;
 mod transfer;
 

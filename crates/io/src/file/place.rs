@@ -1,69 +1,124 @@
-//! The directory and the name by which a file is found, and their durability.
+//! Directory entry of an open file, and its durability.
+//!
+//! The kernel resolves the caller's path, so its rules for symbolic links apply (`protected_symlinks`, `nosymfollow`, at most 40 links).
+//! The walk in this module only finds the directory that a sync must include. It opens directories and reads links, nothing else.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
-use std::ffi::{CStr, CString};
-use std::fs::{self, File};
+use std::ffi::{CStr, CString, OsString};
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::identity::id_of;
+use super::open::{self, again, c_string};
 use super::options::FileOptions;
+use super::step::FailedStep;
 use super::sync;
 use crate::backend::FileId;
 
-/// How many symbolic links are followed from one to the next, as the system does.
-const MOST_LINKS: usize = 40;
+/// How many symbolic links the kernel follows in one path.
+const MAX_LINKS: usize = 40;
 
-/// A directory and a name in it, and what of that is not known to be durable.
+/// Directory entry of a file, and the directories that may not be durable.
 #[derive(Debug)]
 pub(super) struct Place {
-    directory: Arc<File>,
-    name: CString,
+    /// None if the file was opened by a magic link of procfs, such as `/proc/self/fd/3`, and has no name.
+    entry: Option<Entry>,
     /// The directories to be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
 }
 
+/// Directory, and a name in it.
+#[derive(Debug)]
+struct Entry {
+    directory: Arc<File>,
+    name: CString,
+}
+
+/// Reason why a path has no entry.
+#[derive(Debug)]
+enum NoEntry {
+    /// The directory is searchable and not readable, so it cannot be synced.
+    Unreadable(io::Error),
+    /// The path ends with `/`, `.` or `..`.
+    Directory,
+    Other(io::Error),
+}
+
+impl From<io::Error> for NoEntry {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
 impl Place {
-    /// Opens the file at `path` for reading and writing, or creates it, by `options`; and says where it was
-    /// found: in the very directory that a symbolic link at the end of the path leads to.
+    /// Opens the file at `path` for reading and writing, or creates it, by `options`; returns it with its directory entry.
     pub(super) fn open(path: &Path, options: &FileOptions) -> io::Result<(Self, File)> {
-        let mut path = path.to_path_buf();
-        for _ in 0..MOST_LINKS {
-            let (directory, name) = split(&path)?;
-            match open_in(&directory, &name, options) {
-                Ok(file) => {
-                    let place = Self {
-                        unsynced: vec![Arc::clone(&directory)],
-                        directory,
-                        name,
-                    };
-                    return Ok((place, file));
+        let (flags, mode) = (libc::O_RDWR | options.flags(), options.permissions());
+        if let Ok((parent, name)) = split(path)
+            && let Ok((directory, None)) = open_directory(None, parent)
+        {
+            // With `O_EXCL` the kernel does not follow links either.
+            let no_link = flags | libc::O_NOFOLLOW;
+            match open::in_directory(Some(directory.as_fd()), &name, path, no_link, mode) {
+                // A link; with `O_CREAT`, in the directory of another user, the error is EACCES.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EACCES)) => {}
+                result => {
+                    let directory = Arc::new(directory);
+                    return Ok((Self::of(Some(Entry { directory, name })), result?));
                 }
-                // The name is a link, or was: it may have changed, and then is tried again.
-                Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-                    match fs::read_link(&path) {
-                        Ok(target) => path = parent(&path).join(target),
-                        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Err(error) => return Err(error),
             }
         }
-        Err(io::Error::from_raw_os_error(libc::ELOOP))
+        Self::open_by_links(path, flags, mode)
     }
 
-    /// Whether the file `id` is found here.
+    /// As [`open`](Self::open), for a path that ends in a symbolic link, or whose directory cannot be opened.
+    fn open_by_links(
+        path: &Path,
+        flags: libc::c_int,
+        mode: libc::c_uint,
+    ) -> io::Result<(Self, File)> {
+        let (found, by_procfs) = find(path);
+        let allowed = match &found {
+            Ok(_) | Err(NoEntry::Directory) => flags,
+            // A file that could not be synced is not created. For an existing file, the kernel's error is returned.
+            Err(NoEntry::Unreadable(_) | NoEntry::Other(_)) => libc::O_RDWR,
+        };
+        let (file, found) = match (open::at_path(path, allowed, mode), found) {
+            (Ok(file), found) => (file, found),
+            (Err(error), Err(NoEntry::Unreadable(unreadable)))
+                if error.kind() == io::ErrorKind::NotFound && allowed != flags =>
+            {
+                return Err(unreadable);
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let entry = match found {
+            Ok(entry) if !by_procfs => Some(entry),
+            Ok(entry) => entry.leads_to(id_of(file.as_fd())?)?.then_some(entry),
+            Err(_) if by_procfs => None,
+            Err(NoEntry::Unreadable(error) | NoEntry::Other(error)) => return Err(error),
+            Err(NoEntry::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
+        };
+        Ok((Self::of(entry), file))
+    }
+
+    fn of(entry: Option<Entry>) -> Self {
+        let directories = entry.iter().map(|entry| Arc::clone(&entry.directory));
+        let unsynced = directories.collect();
+        Self { entry, unsynced }
+    }
+
+    /// Whether the entry still refers to the file `id`; true for a file without a name.
     pub(super) fn leads_to(&self, id: FileId) -> io::Result<bool> {
-        match id_in(&self.directory, &self.name) {
-            Ok(found) => Ok(found == id),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        match &self.entry {
+            Some(entry) => entry.leads_to(id),
+            None => Ok(true),
         }
     }
 
@@ -82,55 +137,119 @@ impl Place {
     }
 }
 
-/// The directory of `path`, open, and the name in it.
-fn split(path: &Path) -> io::Result<(Arc<File>, CString)> {
-    let bytes = path.as_os_str().as_bytes();
-    let is_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
-    let Some(name) = path.file_name().filter(|_| !is_directory) else {
-        let kind = match path.as_os_str().is_empty() {
-            true => io::ErrorKind::NotFound,
-            false => io::ErrorKind::IsADirectory,
-        };
-        return Err(kind.into());
-    };
-    let directory = File::open(parent(path))?;
-    Ok((Arc::new(directory), CString::new(name.as_bytes())?))
-}
-
-/// The directory that has the last name of `path`.
-fn parent(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
+impl Entry {
+    /// Whether the entry refers to the file `id`.
+    fn leads_to(&self, id: FileId) -> io::Result<bool> {
+        match id_in(&self.directory, &self.name) {
+            Ok(found) => Ok(found == id),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
-/// Opens the file `name` in `directory`; fails with `ELOOP` if it is a symbolic link.
-fn open_in(directory: &File, name: &CStr, options: &FileOptions) -> io::Result<File> {
-    // Without O_NONBLOCK, opening a pipe could wait; it means nothing for files.
-    let always = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW;
-    let (flags, mode) = (always | options.flags(), options.permissions());
-    let descriptor = again(|| {
-        // SAFETY: the directory is open, and the name ends with a zero.
-        unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, mode) }
-    })?;
-    // SAFETY: the descriptor was just opened, and belongs to nobody else.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
+/// Finds the entry of the file at `path`, or the one that `O_CREAT` would make. The second value is true if a symbolic link of procfs was
+/// followed: the kernel ignores the text of such a link.
+fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
+    let mut by_procfs = false;
+    let mut path = path.to_path_buf();
+    // Start of relative paths; none: the current directory.
+    let mut start: Option<File> = None;
+    let mut walk = || {
+        for _ in 0..=MAX_LINKS {
+            let (parent, name) = split(&path)?;
+            let (directory, unreadable) = open_directory(start.as_ref(), parent)?;
+            match read_link(&directory, &name) {
+                Ok(target) => {
+                    by_procfs |= is_procfs(&directory)?;
+                    path = target;
+                    start = Some(directory);
+                }
+                // Not a link, or missing.
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound
+                        || error.raw_os_error() == Some(libc::EINVAL) =>
+                {
+                    let directory = Arc::new(directory);
+                    return match unreadable {
+                        None => Ok(Entry { directory, name }),
+                        Some(error) => Err(NoEntry::Unreadable(error)),
+                    };
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::ELOOP).into())
+    };
+    (walk(), by_procfs)
 }
 
-/// What the `name` in `directory` leads to, which may be a symbolic link.
+/// Splits `path` into the path of its directory and the last name.
+fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
+    let bytes = path.as_os_str().as_bytes();
+    let is_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+    let name = match path.file_name() {
+        Some(name) if !is_directory => c_string(name.as_bytes())?,
+        _ if bytes.is_empty() => return Err(io::Error::from(io::ErrorKind::NotFound).into()),
+        _ => return Err(NoEntry::Directory),
+    };
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => Ok((parent, name)),
+        _ => Ok((Path::new("."), name)),
+    }
+}
+
+/// Opens the directory at `path` relative to `start`. The second value is the error if the directory is searchable and not readable.
+fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
+    let path = c_string(path.as_os_str().as_bytes())?;
+    let start = start.map(AsFd::as_fd);
+    match open::open(start, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let directory = open::open(start, &path, libc::O_PATH | libc::O_DIRECTORY, 0)?;
+            let unreadable = FailedStep::error(
+                error.kind(),
+                "cannot open the directory of the file for reading, which a sync of the file needs",
+                error,
+            );
+            Ok((directory, Some(unreadable)))
+        }
+        result => Ok((result?, None)),
+    }
+}
+
+/// Reads the symbolic link `name` in `directory`.
+fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
+    let mut text = vec![0_u8; libc::PATH_MAX as usize];
+    // SAFETY: the directory is open, the name ends with a zero, and the text has as much room as is said.
+    let len = again(|| unsafe {
+        let to = text.as_mut_ptr().cast();
+        libc::readlinkat(directory.as_raw_fd(), name.as_ptr(), to, text.len()) as libc::c_int
+    })?;
+    text.truncate(len as usize);
+    Ok(OsString::from_vec(text).into())
+}
+
+/// Whether the directory is in procfs.
+fn is_procfs(directory: &File) -> io::Result<bool> {
+    let mut answer = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the directory is open, and the answer has room.
+    again(|| unsafe { libc::fstatfs(directory.as_raw_fd(), answer.as_mut_ptr()) })?;
+    // SAFETY: the call has succeeded, so the answer is there.
+    Ok(unsafe { answer.assume_init() }.f_type == libc::PROC_SUPER_MAGIC)
+}
+
+/// Device and inode number of the entry `name` in `directory`.
 fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
     let mut answer = MaybeUninit::<libc::stat>::uninit();
-    again(|| {
-        // SAFETY: the directory is open, the name ends with a zero, and the answer has room.
-        unsafe {
-            libc::fstatat(
-                directory.as_raw_fd(),
-                name.as_ptr(),
-                answer.as_mut_ptr(),
-                libc::AT_SYMLINK_NOFOLLOW,
-            )
-        }
+    // SAFETY: the directory is open, the name ends with a zero, and the answer has room.
+    again(|| unsafe {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        libc::fstatat(
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            answer.as_mut_ptr(),
+            flags,
+        )
     })?;
     // SAFETY: the call has succeeded, so the answer is there.
     let answer = unsafe { answer.assume_init() };
@@ -138,18 +257,4 @@ fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
         device: answer.st_dev,
         inode: answer.st_ino,
     })
-}
-
-/// The answer of a system call, which is made again for as long as it is interrupted.
-fn again(mut call: impl FnMut() -> libc::c_int) -> io::Result<libc::c_int> {
-    loop {
-        let answer = call();
-        if answer != -1 {
-            return Ok(answer);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
 }

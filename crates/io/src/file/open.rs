@@ -1,0 +1,83 @@
+//! Opening a file by path.
+
+#![allow(unsafe_code)] // Two system calls, with flags that the standard library does not have.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Opens the file at `path` with the given flags of `open(2)`; a created file gets the permissions `mode`.
+///
+/// `O_NONBLOCK` keeps the open of a pipe from blocking. The flag is cleared afterwards, since FUSE passes it on with every read. With
+/// it, a file under a lease of another process cannot be opened: the open is repeated without the flag and blocks until the lease is
+/// released (`fcntl(2)`, section "Leases").
+pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
+    let name = c_string(path.as_os_str().as_bytes())?;
+    in_directory(None, &name, path, flags, mode)
+}
+
+/// As [`at_path`], for a `path` that leads to `name` relative to `directory`.
+pub(super) fn in_directory(
+    directory: Option<BorrowedFd<'_>>,
+    name: &CStr,
+    path: &Path,
+    flags: libc::c_int,
+    mode: libc::c_uint,
+) -> io::Result<File> {
+    let file = match open(directory, name, flags | libc::O_NONBLOCK, mode) {
+        Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && path.is_file() => {
+            return open(directory, name, flags, mode);
+        }
+        result => result?,
+    };
+    // No other flag that F_SETFL can clear is set yet.
+    // SAFETY: the descriptor is open, and the command takes no memory.
+    again(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) })?;
+    Ok(file)
+}
+
+/// Opens `name` relative to `directory`, or to the current directory.
+pub(super) fn open(
+    directory: Option<BorrowedFd<'_>>,
+    name: &CStr,
+    flags: libc::c_int,
+    mode: libc::c_uint,
+) -> io::Result<File> {
+    let directory = directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd());
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: the directory, if there is one, is open, and the name ends with a zero.
+    let descriptor = again(|| unsafe { libc::openat(directory, name.as_ptr(), flags, mode) })?;
+    // SAFETY: the descriptor was just opened, and belongs to nobody else.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// Converts a path for a system call.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidFilename`] if the path contains a NUL byte.
+pub(super) fn c_string(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidFilename,
+            "the path contains a NUL byte",
+        )
+    })
+}
+
+/// Repeats a system call while it fails with `EINTR`.
+pub(super) fn again(mut call: impl FnMut() -> libc::c_int) -> io::Result<libc::c_int> {
+    loop {
+        let answer = call();
+        if answer != -1 {
+            return Ok(answer);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}

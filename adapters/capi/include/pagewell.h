@@ -233,6 +233,22 @@ enum pw_error {
    */
   PW_ERROR_CORRUPT = 5126,
   /**
+   * ::PW_OPEN_CREATE_NEW was set, and the file exists.
+   */
+  PW_ERROR_EXISTS = 5127,
+  /**
+   * The path is too long, passes through a file, or has more than 40 symbolic links.
+   */
+  PW_ERROR_PATH = 5128,
+  /**
+   * A limit on open files or threads, of the process or of the system, is reached; ::pw_last_error names it.
+   */
+  PW_ERROR_SYSTEM_LIMIT = 5129,
+  /**
+   * The identity of the file is ambiguous: its device and inode number are those of another open file, or change while the file is open.
+   */
+  PW_ERROR_AMBIGUOUS_FILE = 5130,
+  /**
    * Of a kind that this interface has no number for yet; ::pw_last_error has the text.
    */
   PW_ERROR_OTHER = 5199,
@@ -1002,8 +1018,8 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
  *
  * `file`: gets the handle, to be given back with ::pw_close.
  *
- * Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_NOT_A_FILE and ::PW_ERROR_IO as the system says (with ::PW_OPEN_CREATE_NEW, and a file that
- * exists, ::PW_ERROR_IO and `EEXIST`); ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH when the file is
+ * Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE, ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system says;
+ * ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE when the file system gives it the number of another file that is open; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH when the file is
  * open, and has others; ::PW_ERROR_OPEN_ELSEWHERE when others have it open for writing, or this cache has it open for reading only;
  * ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
  *
@@ -1084,7 +1100,7 @@ int pw_refresh(struct pw_file *file,
  *
  * `queue`: gets the handle, to be given back with ::pw_queue_close.
  *
- * Errors: ::PW_ERROR_IO when the system has no descriptor left, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 queues.
+ * Errors: ::PW_ERROR_SYSTEM_LIMIT when there is no descriptor left, ::PW_ERROR_IO, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 queues.
  *
  * Threads: any.
  */

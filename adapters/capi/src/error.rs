@@ -109,6 +109,14 @@ pub enum pw_error {
     PW_ERROR_IO = 5125,
     /// The program's hook says that a page is not what it was when it was written: ::pw_open_options_set_page_hooks.
     PW_ERROR_CORRUPT = 5126,
+    /// ::PW_OPEN_CREATE_NEW was set, and the file exists.
+    PW_ERROR_EXISTS = 5127,
+    /// The path is too long, passes through a file, or has more than 40 symbolic links.
+    PW_ERROR_PATH = 5128,
+    /// A limit on open files or threads, of the process or of the system, is reached; ::pw_last_error names it.
+    PW_ERROR_SYSTEM_LIMIT = 5129,
+    /// The identity of the file is ambiguous: its device and inode number are those of another open file, or change while the file is open.
+    PW_ERROR_AMBIGUOUS_FILE = 5130,
     /// Of a kind that this interface has no number for yet; ::pw_last_error has the text.
     PW_ERROR_OTHER = 5199,
 }
@@ -150,6 +158,10 @@ errors! {
     PW_ERROR_UNAVAILABLE = 5124, c"the system does not have what was asked for";
     PW_ERROR_IO = 5125, c"the storage failed";
     PW_ERROR_CORRUPT = 5126, c"a page is not what was written";
+    PW_ERROR_EXISTS = 5127, c"the file exists";
+    PW_ERROR_PATH = 5128, c"invalid path";
+    PW_ERROR_SYSTEM_LIMIT = 5129, c"resource limit reached";
+    PW_ERROR_AMBIGUOUS_FILE = 5130, c"the file's identity is ambiguous";
     PW_ERROR_OTHER = 5199, c"an error of a kind that has no number yet";
 }
 
@@ -180,6 +192,10 @@ const fn code_of(kind: ErrorKind) -> pw_error {
         ErrorKind::Unavailable => PW_ERROR_UNAVAILABLE,
         ErrorKind::Io => PW_ERROR_IO,
         ErrorKind::Corrupt => PW_ERROR_CORRUPT,
+        ErrorKind::AlreadyExists => PW_ERROR_EXISTS,
+        ErrorKind::InvalidPath => PW_ERROR_PATH,
+        ErrorKind::LimitReached => PW_ERROR_SYSTEM_LIMIT,
+        ErrorKind::AmbiguousFile => PW_ERROR_AMBIGUOUS_FILE,
         _ => PW_ERROR_OTHER,
     }
 }
@@ -389,6 +405,21 @@ mod tests {
             assert!(*number == 0 || *number > 4095, "{name} is in errno's range");
         }
     }
+
+    #[test]
+    fn each_kind_of_the_library_has_a_code_of_its_own() {
+        let mut codes = std::collections::HashSet::new();
+        for kind in ErrorKind::ALL {
+            let code = code_of(*kind);
+            assert_ne!(code, PW_ERROR_OTHER, "{kind:?}");
+            assert!(
+                codes.insert(code as c_int),
+                "{kind:?} has {code:?} of another"
+            );
+            assert!(kind.errno() > 0);
+        }
+    }
+
     #[test]
     fn each_code_is_in_the_header() {
         let header = include_str!("../include/pagewell.h");

@@ -331,8 +331,8 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 ///
 /// `file`: gets the handle, to be given back with ::pw_close.
 ///
-/// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_NOT_A_FILE and ::PW_ERROR_IO as the system says (with ::PW_OPEN_CREATE_NEW, and a file that
-/// exists, ::PW_ERROR_IO and `EEXIST`); ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH when the file is
+/// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE, ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system says;
+/// ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE when the file system gives it the number of another file that is open; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH when the file is
 /// open, and has others; ::PW_ERROR_OPEN_ELSEWHERE when others have it open for writing, or this cache has it open for reading only;
 /// ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
 ///

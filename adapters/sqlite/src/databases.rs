@@ -18,12 +18,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use pagewell::io::identity::{self, AmbiguousFile, Comparison};
 use pagewell::io::{Backend, Direct, FileBackend, FileId, FileOptions, Transfers, UnlockedFile};
 use pagewell::{Cache, File, OpenOptions};
 
@@ -148,6 +149,14 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
                 if wish.must_be_new {
                     return Err(cannot(path, "it exists already"));
                 }
+                // A file system may give another file the same inode number.
+                if !database
+                    .file
+                    .is_at(path)
+                    .map_err(|error| Failure::of(&error, abi::CANTOPEN))?
+                {
+                    continue;
+                }
                 let (database, nr) = (Arc::clone(database), *nr);
                 check_options(&database, &wish.options, path)?;
                 state.cache_for(&wish.options, path)?;
@@ -265,7 +274,7 @@ impl Database {
 
     /// Whether its path leads to another file by now, or nowhere.
     pub(crate) fn has_moved(&self) -> bool {
-        id_of(&self.path) != Some(self.id)
+        !self.file.is_at(&self.path).unwrap_or(false)
     }
 }
 
@@ -312,7 +321,19 @@ impl State {
         path: &Path,
         wish: &Wish,
     ) -> Result<Option<Database>, Failure> {
-        let kept = id_of(path).and_then(|id| self.unlockable.remove(&id));
+        let kept = id_of(path).and_then(|id| Some((id, self.unlockable.get(&id)?)));
+        if let Some((_, file)) = &kept {
+            let named = identity::named(path).map_err(|error| cannot_open(path, &error))?;
+            if identity::compare(file.as_fd(), named.as_fd())
+                .map_err(|error| cannot_open(path, &error))?
+                == Comparison::Different
+            {
+                return Err(cannot(path, &AmbiguousFile::SameNumber.to_string()));
+            }
+        }
+        let kept = kept
+            .map(|(id, _)| id)
+            .and_then(|id| self.unlockable.remove(&id));
         let unlocked = match kept {
             Some(_) if wish.must_be_new => return Err(cannot(path, "it exists already")),
             Some(file) => file,

@@ -177,7 +177,7 @@ pub mod io {
     pub use pagewell_io::{
         Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked,
         MemoryBackend, Operation, SectorWrites, Transfers, UnlockedFile, VolatileDevice,
-        VolatileFile, engine,
+        VolatileFile, engine, identity,
     };
     pub use pagewell_sync::bytes::{RacyBytes, RacySource};
 }

@@ -238,7 +238,11 @@ impl Executor {
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             let error = io::Error::last_os_error();
-            return Err(Failure::System(PW_ERROR_IO, "eventfd", error));
+            let code = match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) => PW_ERROR_SYSTEM_LIMIT,
+                _ => PW_ERROR_IO,
+            };
+            return Err(Failure::System(code, "eventfd", error));
         }
         // SAFETY: a new descriptor, which nobody else has.
         let event = unsafe { OwnedFd::from_raw_fd(event) };

@@ -27,7 +27,7 @@ tables! {
 ///
 /// `queue`: gets the handle, to be given back with ::pw_queue_close.
 ///
-/// Errors: ::PW_ERROR_IO when the system has no descriptor left, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 queues.
+/// Errors: ::PW_ERROR_SYSTEM_LIMIT when there is no descriptor left, ::PW_ERROR_IO, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 queues.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -280,9 +280,9 @@ static void paths(struct pw_cache *cache, const char *folder) {
   REFUSED(PW_ERROR_NOT_FOUND, pw_open(cache, "", 0, NULL, &file));
   REFUSED(PW_ERROR_NOT_A_FILE, pw_open(cache, folder, 0, NULL, &file));
   REFUSED(PW_ERROR_NOT_A_FILE, pw_open(cache, folder, PW_OPEN_WRITE, NULL, &file));
-  REFUSED(PW_ERROR_IO, pw_open(cache, longer, 0, NULL, &file));
+  REFUSED(PW_ERROR_PATH, pw_open(cache, longer, 0, NULL, &file));
   CHECK(pw_last_errno() == ENAMETOOLONG);
-  REFUSED(PW_ERROR_IO, pw_open(cache, path_in(path_in(folder, "read-only"), "below"), 0, NULL, &file));
+  REFUSED(PW_ERROR_PATH, pw_open(cache, path_in(path_in(folder, "read-only"), "below"), 0, NULL, &file));
   CHECK(pw_last_errno() == ENOTDIR);
 }
 

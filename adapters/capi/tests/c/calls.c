@@ -348,8 +348,8 @@ static void writes(struct pw_cache *cache, const char *folder) {
   OK(pw_open_options_new(&how));
   OK(pw_open_options_set_before_write(how, before_write, &seen, released));
   OK(pw_open(cache, path_in(folder, "written"), PW_OPEN_CREATE_NEW | PW_OPEN_MANUAL, how, &file));
-  RETURNS(PW_ERROR_IO, pw_open(cache, path_in(folder, "written"), PW_OPEN_CREATE_NEW, how, &other));
-  CHECK(pw_last_errno() == EEXIST || strstr(pw_last_error(), "exist") != NULL);
+  RETURNS(PW_ERROR_EXISTS, pw_open(cache, path_in(folder, "written"), PW_OPEN_CREATE_NEW, how, &other));
+  CHECK(pw_last_errno() == EEXIST && strstr(pw_last_error(), "exist") != NULL);
   OK(pw_open(cache, path_in(folder, "written"), PW_OPEN_WRITE, how, &other));
   OK(pw_close(other));
 

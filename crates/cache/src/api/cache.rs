@@ -1,12 +1,15 @@
 //! The cache: how it is set up, and how files are opened.
 
 use std::fmt;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_io::engine::{Chosen, Limits, Reason};
-use pagewell_io::{Backend, Buffered, Direct, FileBackend, FileId, Transfers, UnlockedFile};
+use pagewell_io::{
+    Backend, Buffered, Direct, FileBackend, FileId, Transfers, UnlockedFile, identity,
+};
 
 use crate::api::file::File;
 use crate::api::options::OpenOptions;
@@ -16,6 +19,7 @@ use crate::dirty::options::{Access, Handle};
 use crate::files::clean::is_background;
 use crate::files::opened::{Opened, Opening};
 use crate::files::registry::Origin;
+use crate::files::same;
 use crate::files::state::Files;
 use crate::mapping::record::How;
 use crate::mapping::refresh::refresh;
@@ -106,8 +110,9 @@ impl<S: RefScheme> Cache<S> {
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
-    /// [`NotAFile`](ErrorKind::NotAFile) and [`Io`](ErrorKind::Io) as the system says,
-    /// [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
+    /// [`InvalidPath`](ErrorKind::InvalidPath), [`NotAFile`](ErrorKind::NotAFile), [`LimitReached`](ErrorKind::LimitReached) and
+    /// [`Io`](ErrorKind::Io) for errors of the system, [`AmbiguousFile`](ErrorKind::AmbiguousFile) if another open file has the same device
+    /// and inode number, [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
     /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
         self.open_with(path, &OpenOptions::new())
@@ -117,7 +122,9 @@ impl<S: RefScheme> Cache<S> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize);
+    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize); [`AlreadyExists`](ErrorKind::AlreadyExists) for
+    /// `create_new`; [`Unavailable`](ErrorKind::Unavailable) if the file system supports no locks of open file descriptions, or no
+    /// direct transfers and the options require them;
     /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) and [`OptionsMismatch`](ErrorKind::OptionsMismatch) when the file is open
     /// and the options name something else than the file has; [`Busy`](ErrorKind::Busy) when others have the file open for writing,
     /// or this cache has it open for reading only.
@@ -134,15 +141,7 @@ impl<S: RefScheme> Cache<S> {
             .map_err(|error| error.with_path(path))?;
         // Before the file is created, or emptied.
         self.page_size_of(options, path)?;
-        let failed = |error: std::io::Error| {
-            let is_refused = options.direct == Some(Direct::Always)
-                && error.kind() == std::io::ErrorKind::Unsupported;
-            let error = match is_refused {
-                true => Error::new(ErrorKind::Unavailable, Op::Open).with_source(error),
-                false => Error::from_io(Op::Open, error),
-            };
-            error.with_path(path)
-        };
+        let failed = |error| Error::of_open(error, path);
         if options.write.is_none() {
             let direct = options.direct.unwrap_or_default();
             let backend = FileBackend::open_for_reading(path, direct).map_err(failed)?;
@@ -150,16 +149,23 @@ impl<S: RefScheme> Cache<S> {
         }
         for _ in 0..UnlockedFile::MOST_TRIES {
             // Before the system opens it: the system may refuse a later open what it allowed to the first.
-            if let Some(open) = self.open_already(path) {
+            if let Some(open) = self
+                .open_already(path)
+                .map_err(|error| error.with_path(path))?
+            {
                 return self.open_again(open, path, options);
             }
             let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
             let id = unlocked.id();
             // If it waits, two descriptors of the file are open meanwhile.
-            let begun = match Opened::begin_to_open(&self.files, id) {
+            let opening = Opened::begin_to_open(&self.files, id);
+            if let Opening::Already(open) = &opening {
+                same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
+            }
+            let begun = match opening {
                 // This call created the file, though another thread, which opens it as it is, registered it first.
                 Opening::Already(open) if options.file.requires_new() => {
-                    return self.handle(open, path, options);
+                    return self.handle((open, Origin::Open), path, options, false);
                 }
                 Opening::Already(open) => return self.open_again(open, path, options),
                 Opening::Begun(begun) => begun,
@@ -170,7 +176,7 @@ impl<S: RefScheme> Cache<S> {
                     let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);
-                    return self.file_of(registered, path, options, truncates);
+                    return self.handle(registered, path, options, truncates);
                 }
                 // Another file has taken its place.
                 Ok(None) => {}
@@ -223,11 +229,11 @@ impl<S: RefScheme> Cache<S> {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }
         let registered = self.register(backend, &path, options, false)?;
-        self.file_of(registered, &path, options, false)
+        self.handle(registered, &path, options, false)
     }
 
     /// The mapping of the file that a backend holds, made as `options` say if there is none, and whether it was open already.
-    /// `truncates`: the file is truncated next, by [`file_of`](Self::file_of).
+    /// `truncates`: the file is truncated next, by [`handle`](Self::handle).
     fn register(
         &self,
         backend: impl Backend,
@@ -249,31 +255,24 @@ impl<S: RefScheme> Cache<S> {
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
-    /// A handle of a mapping that has been registered. Truncation is the last step: what fails before it leaves the file as it was.
-    fn file_of(
+    /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step before the handle exists: an error leaves
+    /// the file unchanged, and no handle whose drop would write.
+    fn handle(
         &self,
         (mapping, origin): (Opened<S>, Origin),
         path: &Path,
         options: &OpenOptions,
         truncates: bool,
     ) -> Result<File<S>, Error> {
-        let file = self.handle(mapping.clone(), path, options)?;
-        if truncates {
-            return match file.set_size(0) {
-                Ok(()) => Ok(file),
-                Err(error) => {
-                    if origin == Origin::Made {
-                        mapping.keep_stored_size();
-                    }
-                    Err(error.with_op(Op::Open))
-                }
-            };
-        }
+        let access = self.access(&mapping, path, options)?;
         match origin {
+            _ if truncates => Grower(&*mapping)
+                .resize(0)
+                .map_err(|error| error.with_op(Op::Open))?,
             Origin::Open => drop(refresh(&mapping, Op::Open)?),
             Origin::Made => Grower(&*mapping).settle_at_open(),
         }
-        Ok(file)
+        Ok(File::new(mapping, access))
     }
 
     fn page_size_of(&self, options: &OpenOptions, path: &Path) -> Result<PageSize, Error> {
@@ -285,9 +284,22 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// The mapping of the file at `path`, if this cache has it open.
-    fn open_already(&self, path: &Path) -> Option<Opened<S>> {
-        Opened::of_open(&self.files, id_of(path)?)
+    /// Returns the mapping of the file at `path` if the file is open in this cache and its identity is proven.
+    fn open_already(&self, path: &Path) -> Result<Option<Opened<S>>, Error> {
+        let Some(id) = id_of(path) else {
+            return Ok(None);
+        };
+        let Some(open) = Opened::of_open(&self.files, id) else {
+            return Ok(None);
+        };
+        // A concurrent change of the path is detected by opening it.
+        let Ok(named) = identity::named(path) else {
+            return Ok(None);
+        };
+        if !identity::id_of(named.as_fd()).is_ok_and(|named| named == id) {
+            return Ok(None);
+        }
+        Ok(same::is_proven(&open, named.as_fd())?.then_some(open))
     }
 
     /// A handle for writing of a file that is open already, treated as `options` say.
@@ -299,22 +311,19 @@ impl<S: RefScheme> Cache<S> {
     ) -> Result<File<S>, Error> {
         if options.file.requires_new() {
             let exists = std::io::ErrorKind::AlreadyExists.into();
-            return Err(Error::from_io(Op::Open, exists).with_path(path));
+            return Err(Error::of_open(exists, path));
         }
-        let file = self.handle(mapping, path, options)?;
-        if options.file.truncates() {
-            file.set_size(0).map_err(|error| error.with_op(Op::Open))?;
-        }
-        Ok(file)
+        let truncates = options.file.truncates();
+        self.handle((mapping, Origin::Open), path, options, truncates)
     }
 
-    /// A handle of an open mapping, if the mapping is as `options` ask.
-    fn handle(
+    /// Checks an open mapping against `options`, and returns the access of the handle.
+    fn access(
         &self,
-        mapping: Opened<S>,
+        mapping: &Opened<S>,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<File<S>, Error> {
+    ) -> Result<Handle, Error> {
         let mismatch = |kind, detail: String| {
             Err(Error::new(kind, Op::Open)
                 .with_path(path)
@@ -344,7 +353,7 @@ impl<S: RefScheme> Cache<S> {
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
         let Some(named) = &options.write else {
-            return Ok(File::new(mapping, Handle::Read));
+            return Ok(Handle::Read);
         };
         let Some(writes) = mapping.writes_if_any() else {
             let detail = "this cache has it open for reading only".into();
@@ -353,13 +362,13 @@ impl<S: RefScheme> Cache<S> {
         if let Some(detail) = writes.mismatch(named) {
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
-        if is_background(&mapping) {
+        if is_background(mapping) {
             self.files
                 .flushers
                 .start(&self.files)
-                .map_err(|error| Error::from_io(Op::Open, error).with_path(path))?;
+                .map_err(|error| Error::of_open(error, path))?;
         }
-        Ok(File::new(mapping, Handle::Write))
+        Ok(Handle::Write)
     }
 
     /// Evicts up to `nr_pages` pages that are not pinned, and returns how many it evicted. Pages that were not

@@ -1,12 +1,14 @@
 //! Open files, as users hold them.
 
 use std::fmt;
+use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_io::Transfers;
+use pagewell_io::{Transfers, identity};
 use pagewell_sync::Arc;
 use pagewell_sync::shard::{Gap, LINES};
 
@@ -16,6 +18,7 @@ use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::opened::Opened;
+use crate::files::same;
 use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
 use crate::mapping::refresh::refresh;
@@ -724,6 +727,33 @@ impl<S: RefScheme> File<S> {
     /// The path that the file was first opened with.
     pub fn path(&self) -> &Path {
         self.mapping.path()
+    }
+
+    /// Whether `path` resolves to this file. Releases no POSIX lock of this process.
+    ///
+    /// # Errors
+    ///
+    /// [`AmbiguousFile`](ErrorKind::AmbiguousFile) if `path` resolves to another file with the same device and inode number; errors of
+    /// resolving the path, except that of a missing file.
+    pub fn is_at(&self, path: impl AsRef<Path>) -> Result<bool, Error> {
+        let path = path.as_ref();
+        self.mapping.check_home(Op::Open)?;
+        let failed = |error| Error::of_open(error, path);
+        let named = match identity::named(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            named => named.map_err(failed)?,
+        };
+        let Some(descriptor) = self.mapping.target().descriptor() else {
+            return Ok(false);
+        };
+        let ids = identity::id_of(descriptor)
+            .and_then(|this| Ok((this, identity::id_of(named.as_fd())?)));
+        let (this, named_id) = ids.map_err(failed)?;
+        if this != named_id {
+            return Ok(false);
+        }
+        same::is_proven(&self.mapping, named.as_fd()).map_err(|error| error.with_path(path))?;
+        Ok(true)
     }
 }
 

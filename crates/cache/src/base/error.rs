@@ -5,122 +5,101 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 #[cfg(not(loom))]
-use pagewell_io::Forked;
+use pagewell_io::{Forked, identity::AmbiguousFile};
 
-/// The kind of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
+/// Declares [`ErrorKind`]: the kinds, the closest `errno` of each, and its text.
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])* $name:ident = $errno:ident, $message:literal;)*) => {
+        /// The kind of an error.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl ErrorKind {
+            /// All kinds of this version.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The closest `errno` of the system.
+            pub const fn errno(self) -> i32 {
+                match self {
+                    $(Self::$name => libc::$errno,)*
+                }
+            }
+
+            const fn message(self) -> &'static str {
+                match self {
+                    $(Self::$name => $message,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// There is no such file.
-    NotFound,
-    /// The system does not allow it.
-    PermissionDenied,
+    NotFound = ENOENT, "no such file";
+    /// `create_new` was set, and the file exists.
+    AlreadyExists = EEXIST, "the file exists";
+    /// The path is too long, contains a NUL byte, passes through a file, or has more than 40 symbolic links.
+    InvalidPath = ENAMETOOLONG, "invalid path";
+    /// The system denies access, or the file system is mounted read-only.
+    PermissionDenied = EACCES, "permission denied";
+    /// The identity of the file is ambiguous: its device and inode number are those of another open file, or change while the file is
+    /// open. The file was neither read nor changed.
+    AmbiguousFile = ENOTUNIQ, "the file's identity is ambiguous";
     /// The path names a directory, a pipe, or something else that has no bytes at positions.
-    NotAFile,
+    NotAFile = EISDIR, "not a regular file or block device";
     /// A setting is out of its range; the message says which.
-    InvalidConfig,
+    InvalidConfig = EINVAL, "a setting is out of range";
     /// The page size is not 4, 8, 16, 32 or 64 KiB.
-    InvalidPageSize,
+    InvalidPageSize = EINVAL, "the page size must be 4, 8, 16, 32 or 64 KiB";
     /// The file is open already, with another page size.
-    PageSizeMismatch,
+    PageSizeMismatch = EINVAL, "the file is open already with another page size";
     /// The file is open already, with another hook or another mode of writeback: see the message.
-    OptionsMismatch,
+    OptionsMismatch = EINVAL, "the file is open already with other options";
     /// The page begins at or past the end of the file.
-    OutOfRange,
+    OutOfRange = ENXIO, "the page begins at or past the end of the file";
     /// The file is larger than the cache can index.
-    FileTooLarge,
+    FileTooLarge = EFBIG, "the file is larger than the cache can index";
     /// The file has become shorter behind the cache's back.
-    Truncated,
+    Truncated = EIO, "the file has become shorter since it was opened";
     /// No frames could be freed; the message says what holds them (dirty, pinned, of spaces, and so on), with numbers. Or an append
     /// that can never fit: it says how much would.
-    OutOfFrames,
+    OutOfFrames = ENOMEM, "no memory of the cache can be freed";
     /// What the page says leads nowhere: the closure of a view ([`File::view`](crate::File::view)) has left with `Torn`, though
     /// the page did not change; or it has looked more often than any way through a page takes.
-    Malformed,
+    Malformed = EUCLEAN, "what the page says leads nowhere";
     /// What the storage has is not what was written, as far as the program's hooks on bytes can tell
     /// ([`PageHooks::after_read`](crate::PageHooks::after_read)); the error names the page, and nothing of it was shown. Or the storage has a size that no file
     /// with such hooks has.
-    Corrupt,
+    Corrupt = EBADMSG, "the storage has not what was written";
     /// The page has as many references as it can count (2^30).
-    TooManyPins,
+    TooManyPins = EOVERFLOW, "the page has as many references as it can count";
     /// The system has no memory left.
-    OutOfMemory,
+    OutOfMemory = ENOMEM, "out of memory";
+    /// A limit on open files or threads, of the process or of the system, is reached; the message names it.
+    LimitReached = EMFILE, "resource limit reached";
     /// The file is open for reading only.
-    ReadOnly,
-    /// Another process, or another open file of this one, has the file open for writing.
-    Busy,
+    ReadOnly = EBADF, "the file is open for reading only";
+    /// The file is open for writing in another process or by another open file description of this one, or is being executed.
+    Busy = EBUSY, "the file is open for writing elsewhere";
     /// The file has as many dirty pages as it may have, and they cannot be written back; the message says why.
-    Throttled,
+    Throttled = EAGAIN, "the file has as many dirty pages as it may have";
     /// A page is pinned to be changed; the message may say which.
-    Locked,
+    Locked = EBUSY, "a page is pinned to be changed";
     /// The call would wait for its own thread, which is in a hook of the file, or has the page pinned to be changed; the message
     /// says which.
-    Deadlock,
+    Deadlock = EDEADLK, "the call would wait for its own thread";
     /// The program's hook refused a page; the source is the hook's error.
-    Refused,
+    Refused = ECANCELED, "the program's hook refused a page";
     /// The process is a child, made by `fork`, of the one that made the cache.
-    Forked,
-    /// The system has not what was asked for, and nothing may stand in for it: an engine, or direct transfers. The message says why.
-    Unavailable,
+    Forked = EBADF, "this process was forked from the one that made the cache";
+    /// The requested facility is unavailable and fallback is disabled: an engine, direct transfers, or file locks. The message says why.
+    Unavailable = EOPNOTSUPP, "the system does not have what was asked for";
     /// The storage failed; the source says how.
-    Io,
-}
-
-impl ErrorKind {
-    /// The closest `errno` of the system.
-    pub const fn errno(self) -> i32 {
-        match self {
-            Self::NotFound => libc::ENOENT,
-            Self::PermissionDenied => libc::EACCES,
-            Self::NotAFile => libc::EISDIR,
-            Self::InvalidConfig
-            | Self::InvalidPageSize
-            | Self::PageSizeMismatch
-            | Self::OptionsMismatch => libc::EINVAL,
-            Self::OutOfRange => libc::ENXIO,
-            Self::FileTooLarge => libc::EFBIG,
-            Self::Truncated | Self::Io => libc::EIO,
-            Self::OutOfFrames | Self::OutOfMemory => libc::ENOMEM,
-            Self::Malformed => libc::EUCLEAN,
-            Self::Corrupt => libc::EBADMSG,
-            Self::Unavailable => libc::EOPNOTSUPP,
-            Self::TooManyPins => libc::EOVERFLOW,
-            Self::ReadOnly | Self::Forked => libc::EBADF,
-            Self::Throttled => libc::EAGAIN,
-            Self::Deadlock => libc::EDEADLK,
-            Self::Refused => libc::ECANCELED,
-            Self::Busy | Self::Locked => libc::EBUSY,
-        }
-    }
-
-    const fn message(self) -> &'static str {
-        match self {
-            Self::NotFound => "no such file",
-            Self::PermissionDenied => "permission denied",
-            Self::NotAFile => "not a regular file or block device",
-            Self::InvalidConfig => "a setting is out of range",
-            Self::InvalidPageSize => "the page size must be 4, 8, 16, 32 or 64 KiB",
-            Self::PageSizeMismatch => "the file is open already with another page size",
-            Self::OptionsMismatch => "the file is open already with other options",
-            Self::OutOfRange => "the page begins at or past the end of the file",
-            Self::FileTooLarge => "the file is larger than the cache can index",
-            Self::Truncated => "the file has become shorter since it was opened",
-            Self::OutOfFrames => "no memory of the cache can be freed",
-            Self::Malformed => "what the page says leads nowhere",
-            Self::Corrupt => "the storage has not what was written",
-            Self::TooManyPins => "the page has as many references as it can count",
-            Self::OutOfMemory => "out of memory",
-            Self::ReadOnly => "the file is open for reading only",
-            Self::Busy => "the file is open for writing elsewhere",
-            Self::Throttled => "the file has as many dirty pages as it may have",
-            Self::Locked => "a page is pinned to be changed",
-            Self::Deadlock => "the call would wait for its own thread",
-            Self::Refused => "the program's hook refused a page",
-            Self::Forked => "this process was forked from the one that made the cache",
-            Self::Unavailable => "the system does not have what was asked for",
-            Self::Io => "the storage failed",
-        }
-    }
+    Io = EIO, "the storage failed";
 }
 
 /// The operation that failed.
@@ -242,23 +221,29 @@ impl Error {
     /// An error of the system, classified.
     #[cold]
     pub(crate) fn from_io(op: Op, source: io::Error) -> Self {
-        #[cfg(not(loom))]
-        let is_forked = source.get_ref().is_some_and(|inner| inner.is::<Forked>());
-        // A model has no processes.
-        #[cfg(loom)]
-        let is_forked = false;
-        let kind = match source.kind() {
-            _ if is_forked => ErrorKind::Forked,
+        let kind = of_files(&source).unwrap_or_else(|| match source.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-            io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput if op == Op::Open => {
-                ErrorKind::NotAFile
-            }
             io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
-            io::ErrorKind::ResourceBusy if op == Op::Open => ErrorKind::Busy,
             _ => ErrorKind::Io,
-        };
+        });
         Self::new(kind, op).with_source(source)
+    }
+
+    /// Classifies an error of opening the file at `path`.
+    #[cold]
+    #[cfg(not(loom))]
+    pub(crate) fn of_open(source: io::Error, path: &Path) -> Self {
+        let (kind, detail) = of_opening(&source);
+        let error = match kind {
+            Some(kind) => Self::new(kind, Op::Open).with_source(source),
+            None => Self::from_io(Op::Open, source),
+        };
+        let error = error.with_path(path);
+        match detail {
+            Some(detail) => error.with_detail(detail),
+            None => error,
+        }
     }
 
     /// A failure to write pages back.
@@ -371,6 +356,53 @@ impl Error {
     }
 }
 
+/// Classifies an error that a file backend generates itself.
+fn of_files(error: &io::Error) -> Option<ErrorKind> {
+    // A model has neither processes nor files.
+    #[cfg(not(loom))]
+    match error.get_ref()? {
+        inner if inner.is::<Forked>() => return Some(ErrorKind::Forked),
+        inner if inner.is::<AmbiguousFile>() => return Some(ErrorKind::AmbiguousFile),
+        _ => {}
+    }
+    let _ = error;
+    None
+}
+
+/// Classifies an error of opening a file; the second part names the cause and the remedy.
+#[cfg(not(loom))]
+fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
+    let (kind, detail) = match (error.kind(), error.raw_os_error()) {
+        (_, Some(libc::EMFILE)) => (
+            ErrorKind::LimitReached,
+            Some("too many open files in this process: raise RLIMIT_NOFILE, or close some"),
+        ),
+        (_, Some(libc::ENFILE)) => (
+            ErrorKind::LimitReached,
+            Some("too many open files in the system: raise the sysctl fs.file-max"),
+        ),
+        (io::ErrorKind::WouldBlock, _) => (
+            ErrorKind::LimitReached,
+            Some("cannot create a thread: raise RLIMIT_NPROC, or pids.max of the cgroup"),
+        ),
+        (_, Some(libc::ELOOP))
+        | (io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory, _) => {
+            (ErrorKind::InvalidPath, None)
+        }
+        (io::ErrorKind::AlreadyExists, _) => (ErrorKind::AlreadyExists, None),
+        // EINVAL of the kernel has other causes.
+        (io::ErrorKind::IsADirectory, _) | (io::ErrorKind::InvalidInput, None) => {
+            (ErrorKind::NotAFile, None)
+        }
+        (io::ErrorKind::ReadOnlyFilesystem, _) => (ErrorKind::PermissionDenied, None),
+        (io::ErrorKind::ResourceBusy, _) => (ErrorKind::Busy, None),
+        (io::ErrorKind::ExecutableFileBusy, _) => (ErrorKind::Busy, Some("it is being executed")),
+        (io::ErrorKind::Unsupported, _) => (ErrorKind::Unavailable, None),
+        _ => return (None, None),
+    };
+    (Some(kind), detail)
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.op.message())?;
@@ -420,6 +452,8 @@ impl From<Error> for io::Error {
             (ErrorKind::NotAFile, _) => io::ErrorKind::IsADirectory,
             (_, Some(kind)) => kind,
             (ErrorKind::NotFound, None) => io::ErrorKind::NotFound,
+            (ErrorKind::AlreadyExists, None) => io::ErrorKind::AlreadyExists,
+            (ErrorKind::InvalidPath, None) => io::ErrorKind::InvalidFilename,
             (ErrorKind::PermissionDenied, None) => io::ErrorKind::PermissionDenied,
             (
                 ErrorKind::InvalidConfig
@@ -439,7 +473,12 @@ impl From<Error> for io::Error {
             (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
             (ErrorKind::Unavailable, None) => io::ErrorKind::Unsupported,
             (
-                ErrorKind::TooManyPins | ErrorKind::Forked | ErrorKind::Io | ErrorKind::Refused,
+                ErrorKind::TooManyPins
+                | ErrorKind::LimitReached
+                | ErrorKind::AmbiguousFile
+                | ErrorKind::Forked
+                | ErrorKind::Io
+                | ErrorKind::Refused,
                 None,
             ) => io::ErrorKind::Other,
         };

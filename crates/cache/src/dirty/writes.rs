@@ -108,13 +108,6 @@ impl Writes {
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether there is one handle.
-    #[cfg(not(loom))]
-    pub(crate) fn has_one_handle(&self) -> bool {
-        // ORDERING: Relaxed; the caller has the handle, and looks at nothing that others wrote.
-        self.nr_handles.load(Ordering::Relaxed) == 1
-    }
-
     /// Whether no handle is left.
     pub(crate) fn is_unhandled(&self) -> bool {
         // ORDERING: Acquire; pairs with the release in `remove_handle`: the writes of the handles are seen.

@@ -15,6 +15,8 @@ pub(crate) mod flushers;
 mod keeper;
 pub(crate) mod opened;
 pub(crate) mod registry;
+#[cfg(not(loom))]
+pub(crate) mod same;
 pub(crate) mod serve;
 pub(crate) mod setup;
 mod share;

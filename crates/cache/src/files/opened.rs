@@ -48,14 +48,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
+#[cfg(not(loom))]
+use pagewell_io::engine::Target;
 use pagewell_io::{Backend, FileId};
 
 use crate::base::error::Error;
+#[cfg(not(loom))]
+use crate::base::error::Op;
 use crate::base::page::PageSize;
 use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::hook::InHook;
 use crate::dirty::writes::Writes;
 use crate::files::registry::{Begin, Begun, Origin};
+#[cfg(not(loom))]
+use crate::files::same;
 use crate::files::share::Share;
 use crate::files::state::Files;
 use crate::mapping::keeper::Keeper;
@@ -87,7 +93,7 @@ impl<S: RefScheme> Opened<S> {
     ///
     /// # Errors
     ///
-    /// As of [`Mapping::new`].
+    /// As of [`Mapping::new`], and of [`same::check`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -96,13 +102,32 @@ impl<S: RefScheme> Opened<S> {
         how: How,
     ) -> Result<(Self, Origin), Error> {
         let id = backend.id();
+        #[cfg(not(loom))]
+        let (given, called) = (Arc::clone(&backend), path.clone());
         let (share, origin) = files.registry.open_or_make(id, |number| {
             let keeper: Arc<dyn Keeper> = Arc::<Files<S>>::clone(files);
             let shared = pagewell_sync::Arc::clone(&files.shared);
             let known_by = (id, number);
             Mapping::new((shared, keeper), backend, path, page_size, known_by, how)
         })?;
-        Ok((Self::new(share), origin))
+        let opened = Self::new(share);
+        #[cfg(not(loom))]
+        if origin == Origin::Open {
+            opened
+                .check_same(given)
+                .map_err(|error| error.with_path(&called))?;
+        }
+        Ok((opened, origin))
+    }
+
+    /// Checks that `backend`, which has the device and inode number of this file, refers to this file.
+    #[cfg(not(loom))]
+    fn check_same(&self, backend: Arc<dyn Backend>) -> Result<(), Error> {
+        let target = Target::new(backend).map_err(|error| Error::from_io(Op::Open, error))?;
+        match target.descriptor() {
+            Some(descriptor) => same::check(self, descriptor),
+            None => Ok(()),
+        }
     }
 
     /// A share of the file `id`, if it is open, or else the right to open it for writing. Waits for a thread that is just opening

@@ -510,22 +510,16 @@ impl<S: RefScheme> Mapping<S> {
         &self.backend
     }
 
-    /// The file could not be truncated when it was opened: has its only handle, which goes, leave the storage's size as it is, though
-    /// it counts as unknown.
-    #[cfg(not(loom))]
-    pub(crate) fn keep_stored_size(&self) {
-        if let Some(writes) = self.writes_if_any()
-            && writes.has_one_handle()
-            && let Ok(mut storage) = self.lock_storage(writes, Op::Open)
-        {
-            storage.is_size_known = true;
-        }
-    }
-
     /// The engines of the cache.
     #[cfg(not(loom))]
     pub(crate) fn engines(&self) -> &Arc<Engines> {
         self.entry.keeper.engines()
+    }
+
+    /// The backend, and what engines have to know of it.
+    #[cfg(not(loom))]
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// A job of the engine: `request`, for the backend.

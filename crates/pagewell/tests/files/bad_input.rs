@@ -81,6 +81,7 @@ fn a_dangling_link_is_not_found_and_a_circle_of_links_is_an_error() {
     let circle = dir.path().join("circle");
     std::os::unix::fs::symlink("circle", &circle).unwrap();
     let error = cache.open(&circle).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPath);
     assert!(error.to_string().contains("circle"), "{error}");
     let source = error.source().expect("what the system says").to_string();
     assert!(source.contains("symbolic links"), "{source}");
@@ -141,14 +142,91 @@ fn a_path_that_cannot_be_one_is_an_error_that_names_it() {
         let error = cache.open(path).unwrap_err();
         assert_eq!(error.path(), Some(path));
         assert!(error.source().is_some(), "what the system says");
-        assert!(
-            !matches!(
-                error.kind(),
-                ErrorKind::OutOfMemory | ErrorKind::InvalidConfig
-            ),
-            "{error:?}"
-        );
+        assert_eq!(error.kind(), ErrorKind::InvalidPath, "{error:?}");
     }
+    assert_usable(&cache);
+}
+
+#[test]
+fn create_new_of_an_existing_file_fails() {
+    let cache = small_cache();
+    let file = pagewell_testkit::scratch::file();
+    let error = cache
+        .open_with(file.path(), &OpenOptions::new().create_new())
+        .unwrap_err();
+    let (exists, as_io) = (ErrorKind::AlreadyExists, io::ErrorKind::AlreadyExists);
+    assert_says(error, file.path(), exists, as_io);
+    let open = cache.open_with(file.path(), &OpenOptions::new().write());
+    let error = cache
+        .open_with(file.path(), &OpenOptions::new().create_new())
+        .unwrap_err();
+    assert_says(error, file.path(), exists, as_io);
+    drop(open);
+    assert_usable(&cache);
+}
+
+#[test]
+fn open_of_a_running_program_is_busy() {
+    let cache = small_cache();
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("sleep");
+    let Ok(_) = fs::copy("/bin/sleep", &path) else {
+        skipped("/bin/sleep is missing");
+        return;
+    };
+    // A concurrently forked child may still hold the copy open for writing.
+    let started = loop {
+        match Command::new(&path).arg("60").spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::yield_now();
+            }
+            started => break started,
+        }
+    };
+    let Ok(mut running) = started else {
+        skipped("cannot run programs in the directory of temporary files");
+        return;
+    };
+    let error = cache
+        .open_with(&path, &OpenOptions::new().write())
+        .unwrap_err();
+    assert!(error.to_string().contains("executed"), "{error}");
+    assert_says(
+        error,
+        &path,
+        ErrorKind::Busy,
+        io::ErrorKind::ExecutableFileBusy,
+    );
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_usable(&cache);
+}
+
+#[test]
+fn limit_of_open_files_is_reported() {
+    if !pagewell_testkit::alone::alone("bad_input::limit_of_open_files_is_reported") {
+        return;
+    }
+    let cache = small_cache();
+    let file = pagewell_testkit::scratch::file();
+    let mut others = Vec::new();
+    let error = loop {
+        match fs::File::open("/dev/null") {
+            Ok(other) if others.len() < 1 << 20 => others.push(other),
+            Ok(_) => {
+                skipped("RLIMIT_NOFILE is above a million");
+                return;
+            }
+            Err(_) => break cache.open(file.path()).unwrap_err(),
+        }
+    };
+    assert!(error.to_string().contains("RLIMIT_NOFILE"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+    let error = cache
+        .open_with(file.path(), &OpenOptions::new().write())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+    drop(others);
     assert_usable(&cache);
 }
 

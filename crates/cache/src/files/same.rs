@@ -1,0 +1,47 @@
+//! Identity check before a file joins an open mapping with its device and inode number: [`pagewell_io::identity`].
+
+use std::os::fd::BorrowedFd;
+
+use pagewell_frame::refcount::RefScheme;
+use pagewell_io::identity::{AmbiguousFile, Comparison, compare, is_locked_elsewhere};
+
+use crate::base::error::{Error, Op};
+use crate::mapping::record::Mapping;
+
+/// Whether `new` is proven to be the open file; `new` may be opened with `O_PATH`. The `id` of a backend that is not a file is trusted.
+///
+/// # Errors
+///
+/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) if `new` is another file.
+pub(crate) fn is_proven<S: RefScheme>(
+    open: &Mapping<S>,
+    new: BorrowedFd<'_>,
+) -> Result<bool, Error> {
+    let Some(descriptor) = open.target().descriptor() else {
+        return Ok(true);
+    };
+    match compare(descriptor, new).map_err(|error| Error::from_io(Op::Open, error))? {
+        Comparison::Different => Err(ambiguous()),
+        Comparison::Same => Ok(true),
+        Comparison::Unproven => Ok(false),
+    }
+}
+
+/// Checks that no evidence distinguishes `new` from the open file.
+///
+/// # Errors
+///
+/// As [`is_proven`].
+pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
+    is_proven(open, new)?;
+    let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
+    // A query ignores the lock of its own description: if `new` holds the lock, the open file is another one.
+    if has_lock && is_locked_elsewhere(new) == Some(false) {
+        return Err(ambiguous());
+    }
+    Ok(())
+}
+
+fn ambiguous() -> Error {
+    Error::from_io(Op::Open, AmbiguousFile::SameNumber.into())
+}

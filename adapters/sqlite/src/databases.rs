@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use pagewell::io::identity::{self, AmbiguousFile, Comparison};
 use pagewell::io::{Backend, Direct, FileBackend, FileId, FileOptions, Transfers, UnlockedFile};
-use pagewell::{Cache, File, OpenOptions};
+use pagewell::{Cache, ErrorKind, File, OpenOptions};
 
 use crate::abi;
 use crate::error::Failure;
@@ -112,8 +112,8 @@ impl Wish {
 struct State {
     cache: Option<(Cache, u64)>,
     open: HashMap<FileId, Entry>,
-    /// Files that others have locked.
-    unlockable: HashMap<FileId, UnlockedFile>,
+    /// Files that others have locked; several if their file system gives them one number.
+    unlockable: HashMap<FileId, Vec<UnlockedFile>>,
     /// Files that were only read, on which somebody has locks: perhaps another VFS of this process.
     kept: Vec<Shared>,
     /// The process that all of it is of, once there is anything.
@@ -149,12 +149,7 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
                 if wish.must_be_new {
                     return Err(cannot(path, "it exists already"));
                 }
-                // A file system may give another file the same inode number.
-                if !database
-                    .file
-                    .is_at(path)
-                    .map_err(|error| Failure::of(&error, abi::CANTOPEN))?
-                {
+                if !database.is_at(path)? {
                     continue;
                 }
                 let (database, nr) = (Arc::clone(database), *nr);
@@ -272,9 +267,34 @@ impl Database {
         ))
     }
 
+    /// Whether `path`, which has the device and inode number of this file, resolves to it. A file system may give another file that
+    /// number: then opening fails.
+    fn is_at(&self, path: &Path) -> Result<bool, Failure> {
+        let found = self.file.compare_path(path);
+        match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
+            Comparison::Same => Ok(true),
+            Comparison::Different => Ok(false),
+            // The lock of this file is visible through every descriptor of it.
+            Comparison::Unproven => {
+                let other = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
+                if identity::is_locked_elsewhere(other.as_fd()) == Some(false) {
+                    // Not closed: that would release POSIX locks of this process on the other file.
+                    std::mem::forget(other);
+                    return Err(cannot(path, &AmbiguousFile::SameNumber.to_string()));
+                }
+                Ok(true)
+            }
+        }
+    }
+
     /// Whether its path leads to another file by now, or nowhere.
     pub(crate) fn has_moved(&self) -> bool {
-        !self.file.is_at(&self.path).unwrap_or(false)
+        match self.file.compare_path(&self.path) {
+            Ok(found) => found == Comparison::Different,
+            Err(error) if error.kind() == ErrorKind::AmbiguousFile => true,
+            // Too many open files, perhaps.
+            Err(_) => id_of(&self.path) != Some(self.id),
+        }
     }
 }
 
@@ -314,6 +334,22 @@ impl State {
         Ok(cache)
     }
 
+    /// Takes the file at `path` out of those that others have locked.
+    fn take_unlockable(&mut self, path: &Path) -> Result<Option<UnlockedFile>, Failure> {
+        let Some(files) = id_of(path).and_then(|id| self.unlockable.get_mut(&id)) else {
+            return Ok(None);
+        };
+        let failed = |error| cannot_open(path, &error);
+        let named = identity::named(path).map_err(failed)?;
+        for nr in 0..files.len() {
+            let found = identity::compare(files[nr].as_fd(), named.as_fd()).map_err(failed)?;
+            if found != Comparison::Different {
+                return Ok(Some(files.swap_remove(nr)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Opens and locks a file that this process has not open. None if something has changed at its path meanwhile.
     fn open_new(
         &mut self,
@@ -321,19 +357,7 @@ impl State {
         path: &Path,
         wish: &Wish,
     ) -> Result<Option<Database>, Failure> {
-        let kept = id_of(path).and_then(|id| Some((id, self.unlockable.get(&id)?)));
-        if let Some((_, file)) = &kept {
-            let named = identity::named(path).map_err(|error| cannot_open(path, &error))?;
-            if identity::compare(file.as_fd(), named.as_fd())
-                .map_err(|error| cannot_open(path, &error))?
-                == Comparison::Different
-            {
-                return Err(cannot(path, &AmbiguousFile::SameNumber.to_string()));
-            }
-        }
-        let kept = kept
-            .map(|(id, _)| id)
-            .and_then(|id| self.unlockable.remove(&id));
+        let kept = self.take_unlockable(path)?;
         let unlocked = match kept {
             Some(_) if wish.must_be_new => return Err(cannot(path, "it exists already")),
             Some(file) => file,
@@ -363,7 +387,7 @@ impl State {
             Ok(Some(backend)) => backend,
             Ok(None) => return Ok(None),
             Err((file, error)) => {
-                self.unlockable.insert(id, file);
+                self.unlockable.entry(id).or_default().push(file);
                 return Err(match error.kind() {
                     io::ErrorKind::ResourceBusy => busy(path),
                     _ => Failure::of_system(&error, abi::CANTOPEN, &path.display().to_string()),
@@ -528,10 +552,8 @@ fn check_options(database: &Database, options: &Options, path: &Path) -> Result<
 
 /// Whether the system does not let this process write a file that it may let it read.
 fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY)
-    )
+    error.kind() == io::ErrorKind::PermissionDenied
+        || matches!(error.raw_os_error(), Some(libc::EROFS | libc::ETXTBSY))
 }
 
 fn cannot(path: &Path, why: &str) -> Failure {

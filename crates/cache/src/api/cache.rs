@@ -255,8 +255,8 @@ impl<S: RefScheme> Cache<S> {
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
-    /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step before the handle exists: an error leaves
-    /// the file unchanged, and no handle whose drop would write.
+    /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step before the handle exists: an error before
+    /// it leaves the file unchanged, and no error leaves a handle whose drop would write.
     fn handle(
         &self,
         (mapping, origin): (Opened<S>, Origin),
@@ -363,10 +363,14 @@ impl<S: RefScheme> Cache<S> {
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
         if is_background(mapping) {
-            self.files
-                .flushers
-                .start(&self.files)
-                .map_err(|error| Error::of_open(error, path))?;
+            self.files.flushers.start(&self.files).map_err(|error| {
+                Error::new(ErrorKind::LimitReached, Op::Open)
+                    .with_source(error)
+                    .with_path(path)
+                    .with_detail(
+                        "cannot create a thread: raise RLIMIT_NPROC, or pids.max of the cgroup",
+                    )
+            })?;
         }
         Ok(Handle::Write)
     }

@@ -8,7 +8,8 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
-use pagewell_io::{Transfers, identity};
+use pagewell_io::Transfers;
+use pagewell_io::identity::{self, Comparison};
 use pagewell_sync::Arc;
 use pagewell_sync::shard::{Gap, LINES};
 
@@ -729,31 +730,34 @@ impl<S: RefScheme> File<S> {
         self.mapping.path()
     }
 
-    /// Whether `path` resolves to this file. Releases no POSIX lock of this process.
+    /// Compares the file that `path` resolves to with this file. A missing file is `Different`. Releases no POSIX lock of this process.
     ///
     /// # Errors
     ///
     /// [`AmbiguousFile`](ErrorKind::AmbiguousFile) if `path` resolves to another file with the same device and inode number; errors of
-    /// resolving the path, except that of a missing file.
-    pub fn is_at(&self, path: impl AsRef<Path>) -> Result<bool, Error> {
+    /// resolving the path.
+    pub fn compare_path(&self, path: impl AsRef<Path>) -> Result<Comparison, Error> {
         let path = path.as_ref();
         self.mapping.check_home(Op::Open)?;
         let failed = |error| Error::of_open(error, path);
         let named = match identity::named(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Comparison::Different);
+            }
             named => named.map_err(failed)?,
         };
         let Some(descriptor) = self.mapping.target().descriptor() else {
-            return Ok(false);
+            return Ok(Comparison::Different);
         };
-        let ids = identity::id_of(descriptor)
-            .and_then(|this| Ok((this, identity::id_of(named.as_fd())?)));
-        let (this, named_id) = ids.map_err(failed)?;
-        if this != named_id {
-            return Ok(false);
+        let this = identity::id_of(descriptor).map_err(failed)?;
+        if this != identity::id_of(named.as_fd()).map_err(failed)? {
+            return Ok(Comparison::Different);
         }
-        same::is_proven(&self.mapping, named.as_fd()).map_err(|error| error.with_path(path))?;
-        Ok(true)
+        let is_proven = same::is_proven(&self.mapping, named.as_fd());
+        Ok(match is_proven.map_err(|error| error.with_path(path))? {
+            true => Comparison::Same,
+            false => Comparison::Unproven,
+        })
     }
 }
 

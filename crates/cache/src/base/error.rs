@@ -381,10 +381,6 @@ fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
             ErrorKind::LimitReached,
             Some("too many open files in the system: raise the sysctl fs.file-max"),
         ),
-        (io::ErrorKind::WouldBlock, _) => (
-            ErrorKind::LimitReached,
-            Some("cannot create a thread: raise RLIMIT_NPROC, or pids.max of the cgroup"),
-        ),
         (_, Some(libc::ELOOP))
         | (io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory, _) => {
             (ErrorKind::InvalidPath, None)

@@ -33,7 +33,9 @@ pub(crate) fn is_proven<S: RefScheme>(
 ///
 /// As [`is_proven`].
 pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
-    is_proven(open, new)?;
+    if is_proven(open, new)? {
+        return Ok(());
+    }
     let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
     // A query ignores the lock of its own description: if `new` holds the lock, the open file is another one.
     if has_lock && is_locked_elsewhere(new) == Some(false) {

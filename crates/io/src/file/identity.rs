@@ -7,8 +7,9 @@
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
 //! | file handle (`name_to_handle_at(2)`) | different files | same file |
+//! | handle for comparisons only (`AT_HANDLE_FID`) | different files | no proof: it may be made of the inode number |
 //! | birth time | different files | no proof: clones share it |
-//! | size, modification time | different files, unless the open file changed between two calls | no proof |
+//! | size, modification time | different files, unless the open file changes concurrently | no proof |
 //! | lock of the open file, queried through the other descriptor | different files | no proof: another process may hold it |
 //!
 //! The mount ID is not evidence: bind mounts expose one file through several mounts.
@@ -23,6 +24,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use super::open::{self, again, c_string};
 use crate::backend::FileId;
@@ -32,7 +35,7 @@ use crate::backend::FileId;
 pub enum Comparison {
     /// The files are different.
     Different,
-    /// The files are the same: their file handles are equal.
+    /// The files are the same: the descriptors, or the file handles, are equal.
     Same,
     /// No evidence differs, and none proves that the files are the same.
     Unproven,
@@ -69,40 +72,51 @@ impl From<AmbiguousFile> for io::Error {
 /// Maximum number of comparisons of a file that changes concurrently.
 const MAX_COMPARISONS: usize = 100;
 
+/// Number of successive comparisons of unchanged attributes that prove a difference.
+const MIN_DIFFERENCES: usize = 3;
+
+/// Time between two of these, longer than a tick of a coarse clock: two changes within a tick leave one modification time.
+const TICK: Duration = Duration::from_millis(11);
+
 /// Compares `new` with `open`, which have the same device and inode number. Descriptors opened with `O_PATH` are allowed.
 ///
 /// # Errors
 ///
 /// Errors of `statx(2)`.
 pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparison> {
-    let (of_open, of_new) = (Handle::of(open), Handle::of(new));
-    let has_handles = of_open.is_some() && of_new.is_some();
-    if has_handles && of_open != of_new {
-        return Ok(Comparison::Different);
+    if open.as_raw_fd() == new.as_raw_fd() {
+        return Ok(Comparison::Same);
     }
-    let alike = match has_handles {
-        true => Comparison::Same,
-        false => Comparison::Unproven,
-    };
+    if let (Some(of_open), Some(of_new)) = (Handle::of(open), Handle::of(new)) {
+        match (of_open == of_new, of_open.is_for_comparison) {
+            (false, _) => return Ok(Comparison::Different),
+            (true, false) => return Ok(Comparison::Same),
+            (true, true) => {}
+        }
+    }
+    let mut nr_differences = 0;
     let mut before = Attributes::at(open)?;
     for _ in 0..MAX_COMPARISONS {
         let other = Attributes::at(new)?;
-        if other == before {
-            return Ok(alike);
-        }
-        if other.born != before.born {
+        if before.have_different_births(&other) {
             return Ok(Comparison::Different);
         }
         let after = Attributes::at(open)?;
-        if after == before {
+        if other.is_alike(&before) || other.is_alike(&after) {
+            return Ok(Comparison::Unproven);
+        }
+        nr_differences = if after == before {
+            nr_differences + 1
+        } else {
+            0
+        };
+        if nr_differences == MIN_DIFFERENCES {
             return Ok(Comparison::Different);
         }
-        if other == after {
-            return Ok(alike);
-        }
-        before = after;
+        thread::sleep(TICK);
+        before = Attributes::at(open)?;
     }
-    Ok(alike)
+    Ok(Comparison::Unproven)
 }
 
 /// Whether another open file description holds a lock on the file `new`. None if the query fails.
@@ -142,16 +156,20 @@ pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
 
 /// As [`id_of`], and the type and permissions of the file.
 pub(super) fn id_and_mode(file: BorrowedFd<'_>) -> io::Result<(FileId, libc::mode_t)> {
-    let mut answer = MaybeUninit::<libc::stat>::uninit();
+    let stat = stat(file)?;
+    let id = FileId {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    };
+    Ok((id, stat.st_mode))
+}
+
+fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
+    let mut answer = MaybeUninit::uninit();
     // SAFETY: the descriptor is open, and the answer has room.
     again(|| unsafe { libc::fstat(file.as_raw_fd(), answer.as_mut_ptr()) })?;
-    // SAFETY: the call has succeeded, so the answer is there.
-    let answer = unsafe { answer.assume_init() };
-    let id = FileId {
-        device: answer.st_dev,
-        inode: answer.st_ino,
-    };
-    Ok((id, answer.st_mode))
+    // SAFETY: the call has succeeded, so the answer is initialized.
+    Ok(unsafe { answer.assume_init() })
 }
 
 /// Timestamp: seconds and nanoseconds.
@@ -171,17 +189,20 @@ impl Attributes {
         let mut answer = MaybeUninit::<libc::statx>::zeroed();
         let mask = libc::STATX_SIZE | libc::STATX_MTIME | libc::STATX_BTIME;
         let fd = file.as_raw_fd();
-        // SAFETY: the descriptor is open, the name ends with a zero, and the answer has room.
-        again(|| unsafe {
-            libc::statx(
-                fd,
-                c"".as_ptr(),
-                libc::AT_EMPTY_PATH,
-                mask,
-                answer.as_mut_ptr(),
-            )
-        })?;
-        // SAFETY: the call has succeeded, so the answer is there.
+        // SAFETY: the descriptor is open, the name is terminated, and the answer has room.
+        let result = again(|| unsafe {
+            let to = answer.as_mut_ptr();
+            libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, to)
+        });
+        match result {
+            Ok(_) => {}
+            // A sandbox may refuse the call.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                return Self::without_birth(file);
+            }
+            Err(error) => return Err(error),
+        }
+        // SAFETY: the call has succeeded, so the answer is initialized.
         let answer = unsafe { answer.assume_init() };
         let time = |time: libc::statx_timestamp| (time.tv_sec, time.tv_nsec);
         Ok(Self {
@@ -190,44 +211,76 @@ impl Attributes {
             born: (answer.stx_mask & libc::STATX_BTIME != 0).then(|| time(answer.stx_btime)),
         })
     }
+
+    fn without_birth(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let stat = stat(file)?;
+        Ok(Self {
+            size: stat.st_size as u64,
+            modified: (stat.st_mtime, stat.st_mtime_nsec as u32),
+            born: None,
+        })
+    }
+
+    /// Whether size and modification time are equal.
+    fn is_alike(&self, other: &Self) -> bool {
+        (self.size, self.modified) == (other.size, other.modified)
+    }
+
+    /// Whether both birth times are known and differ.
+    fn have_different_births(&self, other: &Self) -> bool {
+        matches!((self.born, other.born), (Some(one), Some(two)) if one != two)
+    }
 }
 
 /// File handle: identifier of a file within its file system, independent of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
 struct Handle {
+    raw: RawHandle,
+    /// The handle is of `AT_HANDLE_FID`.
+    is_for_comparison: bool,
+}
+
+/// `struct file_handle` of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct RawHandle {
     nr_bytes: libc::c_uint,
     kind: libc::c_int,
     bytes: [u8; Self::MAX_BYTES],
 }
 
-impl Handle {
+impl RawHandle {
     /// `MAX_HANDLE_SZ` of the kernel.
     const MAX_BYTES: usize = 128;
+}
 
-    /// `AT_HANDLE_FID` (Linux 6.5): a handle for comparisons only, which more file systems provide.
+impl Handle {
+    /// `AT_HANDLE_FID` (Linux 6.5).
     const FID: libc::c_int = 0x200;
 
     /// Handle of `file`, if its file system provides one.
     fn of(file: BorrowedFd<'_>) -> Option<Self> {
-        let ask = |flags: libc::c_int| {
-            let mut handle = Self {
-                nr_bytes: Self::MAX_BYTES as libc::c_uint,
+        let request = |flags: libc::c_int| {
+            let mut raw = RawHandle {
+                nr_bytes: RawHandle::MAX_BYTES as libc::c_uint,
                 kind: 0,
-                bytes: [0; Self::MAX_BYTES],
+                bytes: [0; RawHandle::MAX_BYTES],
             };
             let mut mount: libc::c_int = 0;
             let fd = file.as_raw_fd();
-            let to = (&raw mut handle).cast();
-            let flags = flags | libc::AT_EMPTY_PATH;
+            let to = (&raw mut raw).cast();
             // SAFETY: the descriptor is open, and the name is terminated. The handle has the kernel's layout and the capacity that it
             // states, and the mount ID has room.
             again(|| unsafe {
+                let flags = flags | libc::AT_EMPTY_PATH;
                 libc::name_to_handle_at(fd, c"".as_ptr(), to, &raw mut mount, flags)
             })
             .ok()?;
-            Some(handle)
+            Some(Self {
+                raw,
+                is_for_comparison: flags == Self::FID,
+            })
         };
-        ask(0).or_else(|| ask(Self::FID))
+        request(0).or_else(|| request(Self::FID))
     }
 }

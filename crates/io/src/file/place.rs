@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::identity::id_of;
+use super::identity;
 use super::open::{self, again, c_string};
 use super::options::FileOptions;
 use super::step::FailedStep;
@@ -84,26 +84,22 @@ impl Place {
         mode: libc::c_uint,
     ) -> io::Result<(Self, File)> {
         let (found, by_procfs) = find(path);
-        let allowed = match &found {
-            Ok(_) | Err(NoEntry::Directory) => flags,
-            // A file that could not be synced is not created. For an existing file, the kernel's error is returned.
-            Err(NoEntry::Unreadable(_) | NoEntry::Other(_)) => libc::O_RDWR,
-        };
-        let (file, found) = match (open::at_path(path, allowed, mode), found) {
-            (Ok(file), found) => (file, found),
-            (Err(error), Err(NoEntry::Unreadable(unreadable)))
-                if error.kind() == io::ErrorKind::NotFound && allowed != flags =>
-            {
-                return Err(unreadable);
-            }
-            (Err(error), _) => return Err(error),
-        };
+        let is_creating = flags & libc::O_CREAT != 0;
+        if !by_procfs && let Err(NoEntry::Unreadable(failed) | NoEntry::Other(failed)) = found {
+            // A file that could not be synced is not created. Nor is it opened: to close it would release POSIX locks of this process.
+            return Err(match identity::named(path) {
+                Err(error) if !is_creating || error.kind() != io::ErrorKind::NotFound => error,
+                _ => failed,
+            });
+        }
+        let file = open::at_path(path, flags, mode)?;
         let entry = match found {
             Ok(entry) if !by_procfs => Some(entry),
-            Ok(entry) => entry.leads_to(id_of(file.as_fd())?)?.then_some(entry),
+            Ok(entry) => entry
+                .leads_to(identity::id_of(file.as_fd())?)?
+                .then_some(entry),
             Err(_) if by_procfs => None,
-            Err(NoEntry::Unreadable(error) | NoEntry::Other(error)) => return Err(error),
-            Err(NoEntry::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
+            Err(_) => return Err(io::ErrorKind::IsADirectory.into()),
         };
         Ok((Self::of(entry), file))
     }
@@ -190,7 +186,7 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
     let is_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
     let name = match path.file_name() {
         Some(name) if !is_directory => c_string(name.as_bytes())?,
-        _ if bytes.is_empty() => return Err(io::Error::from(io::ErrorKind::NotFound).into()),
+        _ if bytes.is_empty() => return Err(io::Error::from_raw_os_error(libc::ENOENT).into()),
         _ => return Err(NoEntry::Directory),
     };
     match path.parent() {
@@ -201,7 +197,8 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
 
 /// Opens the directory at `path` relative to `start`. The second value is the error if the directory is searchable and not readable.
 fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
-    let path = c_string(path.as_os_str().as_bytes())?;
+    // With a last component `.`, the kernel applies the rules for links inside of a path.
+    let path = c_string(path.join(".").as_os_str().as_bytes())?;
     let start = start.map(AsFd::as_fd);
     match open::open(start, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

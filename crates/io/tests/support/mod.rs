@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pagewell_io::Backend;
-use pagewell_io::engine::{Engine, Request, Span, SyncEngine, WorkerEngine, WorkerSettings};
+use pagewell_io::engine::{
+    Completion, Engine, Request, Span, SyncEngine, WorkerEngine, WorkerSettings,
+};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// What buffers hold before a read, to see what it has touched.
@@ -150,6 +152,22 @@ pub(crate) struct Memory {
     len: usize,
 }
 
+/// Completion that claims not to block.
+struct Prompt<F> {
+    done: F,
+    _memory: Arc<Memory>,
+}
+
+impl<F: FnOnce(io::Result<usize>) + Send + 'static> Completion for Prompt<F> {
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
+    fn complete(self: Box<Self>, result: io::Result<usize>) {
+        (self.done)(result);
+    }
+}
+
 impl Memory {
     /// `len` bytes, all [`UNTOUCHED`].
     pub(crate) fn new(len: usize) -> Arc<Self> {
@@ -206,6 +224,21 @@ impl Memory {
         let completion = Box::new(move |result| {
             done(result);
             drop(memory);
+        });
+        // SAFETY: (a) the completion keeps the memory; (b) only racy bytes look at it.
+        unsafe { Request::read(pos, self.spans(lens), completion) }
+    }
+
+    /// As [`read`](Self::read), completed by the thread with the ring, if there is one.
+    pub(crate) fn read_promptly(
+        self: &Arc<Self>,
+        pos: u64,
+        lens: &[usize],
+        done: impl FnOnce(io::Result<usize>) + Send + 'static,
+    ) -> Request {
+        let completion = Box::new(Prompt {
+            done,
+            _memory: Arc::clone(self),
         });
         // SAFETY: (a) the completion keeps the memory; (b) only racy bytes look at it.
         unsafe { Request::read(pos, self.spans(lens), completion) }

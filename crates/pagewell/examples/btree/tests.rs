@@ -269,12 +269,14 @@ fn run_until_power_failure(
     let tree = match open_on(&cache, log, data) {
         Ok(tree) => tree,
         Err(Error::Cache(_)) => return before,
-        Err(error) => panic!("seed {seed}: {error}"),
+        Err(error) => {
+            panic!("seed {seed}: the tree cannot be opened after a power failure: {error}")
+        }
     };
     let mut model = contents(&tree);
     assert!(
         before.contains(&model),
-        "seed {seed}: synced changes survive, and none in part"
+        "seed {seed}: after a power failure, synced changes are lost, or others are there in part"
     );
     let mut possible = vec![model.clone()];
     loop {
@@ -326,7 +328,7 @@ fn synced_changes_survive_torn_sectors() {
 }
 
 #[test]
-#[should_panic(expected = "seed ")]
+#[should_panic(expected = "after a power failure")]
 fn device_that_does_not_sync_is_detected() {
     survives_power_failures(|seed| VolatileDevice::new(seed).with_sync_stubbed_out());
 }

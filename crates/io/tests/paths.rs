@@ -340,7 +340,7 @@ fn magic_link_opens_its_file() {
     fs::remove_file(dir.path().join("deleted")).unwrap();
     // Another file has the name that the link's text gives.
     fs::write(dir.path().join("deleted (deleted)"), "another").unwrap();
-    // SAFETY: the name ends with a zero; the descriptor belongs to nobody else.
+    // SAFETY: the name is terminated; the descriptor has no other owner.
     let memory = unsafe { File::from_raw_fd(libc::memfd_create(c"memory".as_ptr(), 0)) };
     for open in [deleted, memory] {
         let file = FileBackend::open_writable(&of(&open), &options).unwrap();

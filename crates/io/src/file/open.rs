@@ -50,7 +50,7 @@ pub(super) fn open(
     let flags = flags | libc::O_CLOEXEC;
     // SAFETY: the directory, if there is one, is open, and the name ends with a zero.
     let descriptor = again(|| unsafe { libc::openat(directory, name.as_ptr(), flags, mode) })?;
-    // SAFETY: the descriptor was just opened, and belongs to nobody else.
+    // SAFETY: the descriptor was just opened, and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 

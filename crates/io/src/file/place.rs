@@ -21,7 +21,7 @@ use super::step::FailedStep;
 use super::sync;
 use crate::backend::FileId;
 
-/// How many symbolic links the kernel follows in one path.
+/// Maximum number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
 /// Directory entry of a file, and the directories that may not be durable.
@@ -231,7 +231,7 @@ fn is_procfs(directory: &File) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the directory is open, and the answer has room.
     again(|| unsafe { libc::fstatfs(directory.as_raw_fd(), answer.as_mut_ptr()) })?;
-    // SAFETY: the call has succeeded, so the answer is there.
+    // SAFETY: the call has succeeded, so the answer is initialized.
     Ok(unsafe { answer.assume_init() }.f_type == libc::PROC_SUPER_MAGIC)
 }
 
@@ -248,7 +248,7 @@ fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
             flags,
         )
     })?;
-    // SAFETY: the call has succeeded, so the answer is there.
+    // SAFETY: the call has succeeded, so the answer is initialized.
     let answer = unsafe { answer.assume_init() };
     Ok(FileId {
         device: answer.st_dev,

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -113,7 +113,7 @@ struct State {
     cache: Option<(Cache, u64)>,
     open: HashMap<FileId, Entry>,
     /// Files that others have locked; several if their file system gives them one number.
-    unlockable: HashMap<FileId, Vec<UnlockedFile>>,
+    unlockable: HashMap<FileId, Vec<(PathBuf, UnlockedFile)>>,
     /// Files that were only read, on which somebody has locks: perhaps another VFS of this process.
     kept: Vec<Shared>,
     /// The process that all of it is of, once there is anything.
@@ -274,15 +274,19 @@ impl Database {
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
             Comparison::Same => Ok(true),
             Comparison::Different => Ok(false),
-            // The lock of this file is visible through every descriptor of it.
+            // To close a descriptor of the file would release POSIX locks of SQLite's own VFS in this process.
+            Comparison::Unproven if self.is_read_only => Ok(true),
+            // This database's lock is visible through every descriptor of its file, and excludes such locks.
             Comparison::Unproven => {
-                let other = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
-                if identity::is_locked_elsewhere(other.as_fd()) == Some(false) {
-                    // Not closed: that would release POSIX locks of this process on the other file.
-                    std::mem::forget(other);
-                    return Err(cannot(path, &AmbiguousFile::SameNumber.to_string()));
+                let other = fs::File::options()
+                    .read(true)
+                    .custom_flags(libc::O_NONBLOCK)
+                    .open(path)
+                    .map_err(|error| cannot_open(path, &error))?;
+                match identity::is_locked_elsewhere(other.as_fd()) {
+                    Some(false) => Err(cannot(path, &AmbiguousFile::SameNumber.to_string())),
+                    _ => Ok(true),
                 }
-                Ok(true)
             }
         }
     }
@@ -342,9 +346,10 @@ impl State {
         let failed = |error| cannot_open(path, &error);
         let named = identity::named(path).map_err(failed)?;
         for nr in 0..files.len() {
-            let found = identity::compare(files[nr].as_fd(), named.as_fd()).map_err(failed)?;
-            if found != Comparison::Different {
-                return Ok(Some(files.swap_remove(nr)));
+            let (kept, file) = &files[nr];
+            let found = identity::compare(file.as_fd(), named.as_fd()).map_err(failed)?;
+            if found == Comparison::Same || (found == Comparison::Unproven && kept == path) {
+                return Ok(Some(files.swap_remove(nr).1));
             }
         }
         Ok(None)
@@ -357,9 +362,11 @@ impl State {
         path: &Path,
         wish: &Wish,
     ) -> Result<Option<Database>, Failure> {
-        let kept = self.take_unlockable(path)?;
+        let kept = match wish.must_be_new {
+            true => None,
+            false => self.take_unlockable(path)?,
+        };
         let unlocked = match kept {
-            Some(_) if wish.must_be_new => return Err(cannot(path, "it exists already")),
             Some(file) => file,
             None => {
                 let mut options = FileOptions::new()
@@ -387,7 +394,14 @@ impl State {
             Ok(Some(backend)) => backend,
             Ok(None) => return Ok(None),
             Err((file, error)) => {
-                self.unlockable.entry(id).or_default().push(file);
+                // A changing number would not find the file again. Its lock was granted, so its close ends no lock.
+                let is_changing = error
+                    .get_ref()
+                    .is_some_and(|inner| inner.is::<AmbiguousFile>());
+                if !is_changing {
+                    let kept = (path.to_owned(), file);
+                    self.unlockable.entry(id).or_default().push(kept);
+                }
                 return Err(match error.kind() {
                     io::ErrorKind::ResourceBusy => busy(path),
                     _ => Failure::of_system(&error, abi::CANTOPEN, &path.display().to_string()),

@@ -697,46 +697,50 @@ fn a_completion_that_waits_leaves_other_storages_alone() {
 
 #[test]
 fn drop_leaves_a_ring_thread_that_is_blocked() {
-    let dir = pagewell_testkit::scratch::dir();
-    let storage: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
-    for (name, engine) in rings() {
-        let gate = Arc::new(Gate::new());
-        let open = OpenAtEnd(&gate);
-        let results = Results::of(1);
-        let (held, note) = (Arc::clone(&gate), results.note(0));
-        let request = Memory::new(4096).read_promptly(0, &[4096], move |result| {
-            held.pass();
-            note(result);
-        });
-        engine.submit(Job::new(Arc::clone(&storage), request));
-        gate.wait_for(1);
-        drop(engine);
-        assert_eq!(results.nr_done(), 0, "{name}");
-        drop(open);
-        assert_eq!(results.all()[0].as_ref().unwrap(), &4096, "{name}");
-    }
+    bounded("the drop of an engine", || {
+        let dir = pagewell_testkit::scratch::dir();
+        let storage: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
+        for (name, engine) in rings() {
+            let gate = Arc::new(Gate::new());
+            let open = OpenAtEnd(&gate);
+            let results = Results::of(1);
+            let (held, note) = (Arc::clone(&gate), results.note(0));
+            let request = Memory::new(4096).read_promptly(0, &[4096], move |result| {
+                held.pass();
+                note(result);
+            });
+            engine.submit(Job::new(Arc::clone(&storage), request));
+            gate.wait_for(1);
+            drop(engine);
+            assert_eq!(results.nr_done(), 0, "{name}");
+            drop(open);
+            assert_eq!(results.all()[0].as_ref().unwrap(), &4096, "{name}");
+        }
+    });
 }
 
 #[test]
 fn ring_thread_may_drop_its_own_engine() {
-    let dir = pagewell_testkit::scratch::dir();
-    let storage: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
-    for (name, engine) in rings() {
-        let gate = Arc::new(Gate::new());
-        let open = OpenAtEnd(&gate);
-        let results = Results::of(1);
-        let (held, note, kept) = (Arc::clone(&gate), results.note(0), Arc::clone(&engine));
-        let request = Memory::new(4096).read_promptly(0, &[4096], move |result| {
-            held.pass();
-            drop(kept);
-            note(result);
-        });
-        engine.submit(Job::new(Arc::clone(&storage), request));
-        gate.wait_for(1);
-        drop(engine);
-        drop(open);
-        assert_eq!(results.all()[0].as_ref().unwrap(), &4096, "{name}");
-    }
+    bounded("the drop of an engine", || {
+        let dir = pagewell_testkit::scratch::dir();
+        let storage: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
+        for (name, engine) in rings() {
+            let gate = Arc::new(Gate::new());
+            let open = OpenAtEnd(&gate);
+            let results = Results::of(1);
+            let (held, note, kept) = (Arc::clone(&gate), results.note(0), Arc::clone(&engine));
+            let request = Memory::new(4096).read_promptly(0, &[4096], move |result| {
+                held.pass();
+                drop(kept);
+                note(result);
+            });
+            engine.submit(Job::new(Arc::clone(&storage), request));
+            gate.wait_for(1);
+            drop(engine);
+            drop(open);
+            assert_eq!(results.all()[0].as_ref().unwrap(), &4096, "{name}");
+        }
+    });
 }
 
 #[test]

@@ -730,7 +730,8 @@ impl<S: RefScheme> File<S> {
         self.mapping.path()
     }
 
-    /// Compares the file that `path` resolves to with this file. A missing file is `Different`. Releases no POSIX lock of this process.
+    /// Compares the file that `path` resolves to with this file. A missing file is `Different`, and so is every file if the backend of
+    /// this one has no descriptor. Releases no POSIX lock of this process.
     ///
     /// # Errors
     ///

@@ -88,7 +88,8 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
         return Ok(Comparison::Same);
     }
     if let (Some(of_open), Some(of_new)) = (Handle::of(open), Handle::of(new)) {
-        match (of_open == of_new, of_open.is_for_comparison) {
+        let is_for_comparison = of_open.is_for_comparison || of_new.is_for_comparison;
+        match (of_open == of_new, is_for_comparison) {
             (false, _) => return Ok(Comparison::Different),
             (true, false) => return Ok(Comparison::Same),
             (true, true) => {}
@@ -98,10 +99,11 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     let mut before = Attributes::at(open)?;
     for _ in 0..MAX_COMPARISONS {
         let other = Attributes::at(new)?;
-        if before.have_different_births(&other) {
+        let after = Attributes::at(open)?;
+        // Not before a copy-up of overlayfs and after it.
+        if before.have_different_births(&other) && after.have_different_births(&other) {
             return Ok(Comparison::Different);
         }
-        let after = Attributes::at(open)?;
         if other.is_alike(&before) || other.is_alike(&after) {
             return Ok(Comparison::Unproven);
         }

@@ -23,7 +23,8 @@
 //!
 //! A task's waker is code of the program: it may do anything, such as run the task at once. So no waker is called under a lock, nor
 //! where a thread has something in hand that the program could wait for. Step d gives the wakers it finds to the *courier* of the table,
-//! which calls them where nothing is in hand; or, if this thread said so ([`keep_wakers`]), keeps them until it is done.
+//! which calls them where nothing is in hand; or, if this thread said so ([`keep_wakers`]), keeps them, with the courier, until it is
+//! done.
 //!
 //! Proved by: `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
@@ -31,6 +32,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::Waker;
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
@@ -68,38 +70,57 @@ impl Wakers {
 }
 
 /// Calls wakers where nothing is in hand that a program could wait for.
-pub trait Courier: Send + Sync {
+pub trait Courier: fmt::Debug + Send + Sync {
     /// Has all of `wakers` called, soon; not by this thread before this call returns, unless no other thread is to be had.
     fn deliver(&self, wakers: Vec<Waker>);
 }
 
 thread_local! {
     /// What this thread's wake-ups have found, while it keeps them.
-    static KEPT: RefCell<Option<Vec<Waker>>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<Vec<Batch>>> = const { RefCell::new(None) };
 }
 
-/// Calls wakers. One that panics keeps no other from being called; the panic hook has shown it, and its payload, whose drop could panic
-/// again, is leaked.
-pub fn call(wakers: Vec<Waker>) {
-    for waker in wakers {
-        let call = AssertUnwindSafe(|| waker.wake());
-        catch_unwind(call).unwrap_or_else(std::mem::forget);
+/// Wakers that were taken out of a table, and the courier of that table.
+#[derive(Debug)]
+struct Batch {
+    /// None: the thread calls them itself.
+    courier: Option<Arc<dyn Courier>>,
+    wakers: Vec<Waker>,
+}
+
+impl Batch {
+    fn deliver(self) {
+        match self.courier {
+            Some(courier) => courier.deliver(self.wakers),
+            None => self.wakers.into_iter().for_each(call_waker),
+        }
+    }
+
+    fn is_for(&self, courier: Option<&Arc<dyn Courier>>) -> bool {
+        match (&self.courier, courier) {
+            (Some(mine), Some(other)) => Arc::ptr_eq(mine, other),
+            (None, None) => true,
+            _ => false,
+        }
     }
 }
 
-/// Does `work`, and gives the wakers that it finds to `deliver` afterwards, if there are any. Whatever `work` has in hand it has let go of
-/// then.
-pub fn keep_wakers<R>(work: impl FnOnce() -> R, deliver: impl FnOnce(Vec<Waker>)) -> R {
+/// Calls `waker`, and returns also if it panics: the panic hook has shown the panic, and its payload, whose drop could panic again, is
+/// leaked.
+pub fn call_waker(waker: Waker) {
+    let call = AssertUnwindSafe(|| waker.wake());
+    catch_unwind(call).unwrap_or_else(std::mem::forget);
+}
+
+/// Does `work`, and delivers the wakers that it finds afterwards, when it has let go of whatever it had in hand. If the calling thread is
+/// within another call of this function, they are delivered at the end of that call.
+pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
     /// Delivers the wakers also when `work` panics.
-    struct Deliver<F: FnOnce(Vec<Waker>)>(Option<F>);
-    impl<F: FnOnce(Vec<Waker>)> Drop for Deliver<F> {
+    struct Deliver;
+    impl Drop for Deliver {
         fn drop(&mut self) {
             let kept = KEPT.try_with(RefCell::take).unwrap_or_default();
-            if let Some(wakers) = kept.filter(|wakers| !wakers.is_empty())
-                && let Some(deliver) = self.0.take()
-            {
-                deliver(wakers);
-            }
+            kept.into_iter().flatten().for_each(Batch::deliver);
         }
     }
     let is_kept_already = KEPT.try_with(|kept| {
@@ -108,7 +129,7 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R, deliver: impl FnOnce(Vec<Waker>)
         kept.get_or_insert_default();
         is_so
     });
-    let _deliver = (is_kept_already == Ok(false)).then(|| Deliver(Some(deliver)));
+    let _deliver = (is_kept_already == Ok(false)).then(|| Deliver);
     work()
 }
 
@@ -116,7 +137,7 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R, deliver: impl FnOnce(Vec<Waker>)
 pub struct WaitTable {
     /// Each on lines of its own: a thread that has changed a word looks at the count of its bucket only.
     buckets: Box<[Padded<Bucket>; BUCKETS]>,
-    courier: Option<Box<dyn Courier>>,
+    courier: Option<Arc<dyn Courier>>,
 }
 
 impl fmt::Debug for WaitTable {
@@ -161,11 +182,11 @@ impl WaitTable {
     }
 
     /// A table in which nobody waits. Wakers of tasks go by `courier`.
-    pub fn with_courier(courier: Box<dyn Courier>) -> Self {
+    pub fn with_courier(courier: Arc<dyn Courier>) -> Self {
         Self::with(Some(courier))
     }
 
-    fn with(courier: Option<Box<dyn Courier>>) -> Self {
+    fn with(courier: Option<Arc<dyn Courier>>) -> Self {
         Self {
             buckets: Box::new(std::array::from_fn(|_| Padded::default())),
             courier,
@@ -274,17 +295,24 @@ impl WaitTable {
     /// Has wakers called where nothing is in hand.
     #[cold]
     fn deliver(&self, wakers: Vec<Waker>) {
-        let mut wakers = Some(wakers);
+        let mut found = Some(wakers);
+        let batch = |wakers| Batch {
+            courier: self.courier.clone(),
+            wakers,
+        };
         // (A thread that is ending has no such variable any more, and keeps none.)
         let _ = KEPT.try_with(|kept| {
-            if let Some(kept) = kept.borrow_mut().as_mut() {
-                kept.extend(wakers.take().unwrap_or_default());
+            if let Some(kept) = kept.borrow_mut().as_mut()
+                && let Some(wakers) = found.take()
+            {
+                match kept.last_mut() {
+                    Some(last) if last.is_for(self.courier.as_ref()) => last.wakers.extend(wakers),
+                    _ => kept.push(batch(wakers)),
+                }
             }
         });
-        match (wakers, &self.courier) {
-            (Some(wakers), Some(courier)) => courier.deliver(wakers),
-            (Some(wakers), None) => call(wakers),
-            (None, _) => {}
+        if let Some(wakers) = found {
+            batch(wakers).deliver();
         }
     }
 }
@@ -381,12 +409,40 @@ mod tests {
         ];
         let left = wakers.map(|waker| table.leave_waker(&word, &waker, |_| true).unwrap());
         let work = || {
-            keep_wakers(|| table.wake(&word), |_| panic!("the outer one has them"));
+            keep_wakers(|| table.wake(&word));
             assert_eq!(count.nr(), 0);
         };
-        keep_wakers(work, call);
+        keep_wakers(work);
         assert_eq!(count.nr(), 1);
         left.into_iter().for_each(|left| left.take_out(&table));
         assert_eq!(table.nr_waiters(), 0);
+    }
+
+    #[test]
+    fn wakers_kept_for_two_tables_go_by_the_courier_of_each() {
+        #[derive(Debug, Default)]
+        struct Counts(AtomicUsize);
+        impl Courier for Counts {
+            fn deliver(&self, wakers: Vec<Waker>) {
+                self.0.fetch_add(wakers.len(), Ordering::Relaxed);
+            }
+        }
+        let couriers = [Counts::default(), Counts::default()].map(Arc::new);
+        let tables = couriers.each_ref().map(|courier| {
+            let courier: Arc<dyn Courier> = Arc::<Counts>::clone(courier);
+            WaitTable::with_courier(courier)
+        });
+        let words = [const { AtomicU64::new(0) }; 5];
+        let delivered = || couriers.each_ref().map(|all| all.0.load(Ordering::Relaxed));
+        keep_wakers(|| {
+            for (nr, word) in words.iter().enumerate() {
+                let table = &tables[usize::from(nr == 2 || nr == 3)];
+                let left = table.leave_waker(word, Waker::noop(), |_| true).unwrap();
+                table.wake(word);
+                left.take_out(table);
+            }
+            assert_eq!(delivered(), [0, 0]);
+        });
+        assert_eq!(delivered(), [3, 2]);
     }
 }

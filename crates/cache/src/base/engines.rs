@@ -5,11 +5,13 @@
 
 #[cfg(not(loom))]
 mod imp {
-    use std::sync::{Arc, OnceLock, Weak};
-    use std::task::Waker;
+    #[cfg(feature = "simulated")]
+    use std::sync::Arc;
+    use std::sync::OnceLock;
 
-    use pagewell_io::engine::{Chosen, Engine, Refusal, Settings, WorkerEngine, WorkerSettings};
-    use pagewell_sync::parking::{self, Courier};
+    use pagewell_io::engine::{
+        Chosen, Engine, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
+    };
 
     /// The engine of a cache, once it is made, and its settings; and three sets of threads that are not the engine's:
     /// - `callers` make calls for tasks, and block: in transfers, in syncs, at pages that a program has locked;
@@ -21,7 +23,7 @@ mod imp {
         chosen: OnceLock<Chosen>,
         callers: OnceLock<WorkerEngine>,
         restorers: OnceLock<WorkerEngine>,
-        waking: OnceLock<Arc<WorkerEngine>>,
+        waking: WakerThreads,
     }
 
     /// How many threads make calls for tasks, and how many those of one file: as many as a group commit is of.
@@ -32,29 +34,6 @@ mod imp {
     const RESTORERS: usize = 64;
     const RESTORERS_OF_FILE: usize = 8;
 
-    /// Number of threads that call wakers: so many may block before other tasks are not woken.
-    const WAKING: usize = 64;
-
-    /// Has threads of a cache call the wakers of tasks.
-    pub(crate) struct ByThreads(pub(crate) Weak<Engines>);
-
-    impl Courier for ByThreads {
-        fn deliver(&self, wakers: Vec<Waker>) {
-            match self.0.upgrade() {
-                Some(engines) => {
-                    let waking = Arc::clone(engines.waking());
-                    let key = Arc::as_ptr(&waking).addr();
-                    // A woken task may drop the last cache while `call` runs. The drop of an engine joins the ring's thread, which may be
-                    // this one.
-                    drop(engines);
-                    waking.call(key, Box::new(move || parking::call(wakers)));
-                }
-                // No cache and no file is left, and so no task that waits for one: a future borrows its file.
-                None => drop(wakers),
-            }
-        }
-    }
-
     impl Engines {
         /// What `settings` say. Where these name an engine that may be refused, it is made now.
         ///
@@ -62,10 +41,8 @@ mod imp {
         ///
         /// Why the engine that they name is not to be had.
         pub(crate) fn new(settings: Settings) -> Result<Self, Refusal> {
-            let engines = Self {
-                settings,
-                ..Self::default()
-            };
+            let mut engines = Self::default();
+            engines.settings = settings;
             if settings.choice.may_fail() {
                 // Nobody else has it yet, so it is the first.
                 let _ = engines.chosen.set(Chosen::new(settings)?);
@@ -115,19 +92,20 @@ mod imp {
         }
 
         /// The threads that call wakers.
-        fn waking(&self) -> &Arc<WorkerEngine> {
-            self.waking.get_or_init(|| {
-                Arc::new(WorkerEngine::new(WorkerSettings {
-                    threads: WAKING,
-                    per_storage: WAKING,
-                    ..WorkerSettings::default()
-                }))
-            })
+        pub(crate) fn waking(&self) -> &WakerThreads {
+            &self.waking
         }
 
         /// The engine.
         pub(crate) fn engine(&self) -> &dyn Engine {
             &*self.chosen().engine
+        }
+    }
+
+    impl Drop for Engines {
+        /// No cache and no file is left, and so no task that waits for one: a future borrows its file.
+        fn drop(&mut self) {
+            self.waking.close();
         }
     }
 }
@@ -139,6 +117,4 @@ mod imp {
     pub(crate) struct Engines;
 }
 
-#[cfg(not(loom))]
-pub(crate) use imp::ByThreads;
 pub(crate) use imp::Engines;

@@ -38,8 +38,7 @@ const _: () = {
 /// The places to wait of a cache with these engines.
 #[cfg(not(loom))]
 fn waits_of(engines: &Arc<Engines>) -> WaitTable {
-    use crate::base::engines::ByThreads;
-    WaitTable::with_courier(Box::new(ByThreads(Arc::downgrade(engines))))
+    WaitTable::with_courier(Arc::new(engines.waking().clone()))
 }
 
 /// A model has no threads but its own.

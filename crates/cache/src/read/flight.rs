@@ -28,10 +28,9 @@ use std::mem;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::engine::{Completion, Job, Request, Span, Spans};
-use pagewell_sync::parking::{Courier as _, keep_wakers};
+use pagewell_sync::parking::keep_wakers;
 use pagewell_sync::{Arc, Mutex, lock};
 
-use crate::base::engines::ByThreads;
 use crate::base::error::Error;
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
@@ -174,8 +173,7 @@ impl<S: RefScheme> Completion for Flight<S> {
 impl<S: RefScheme> Flight<S> {
     /// The end of the flight.
     fn land(self: Box<Self>, result: io::Result<usize>) {
-        let waking = ByThreads(std::sync::Arc::downgrade(self.visitor.mapping().engines()));
-        let work = move || {
+        keep_wakers(move || {
             let Self {
                 batch,
                 visitor,
@@ -185,8 +183,7 @@ impl<S: RefScheme> Flight<S> {
                 land(batch, result, report.as_deref(), visitor.mapping());
             }
             drop(visitor);
-        };
-        keep_wakers(work, |wakers| waking.deliver(wakers));
+        });
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `group_lane` | a lane that counts |
 //! | `sync` | [`SyncEngine`]: the thread itself, the baseline |
 //! | `worker` | [`WorkerEngine`]: threads |
+//! | `waker_threads` | [`WakerThreads`]: threads that call the wakers of tasks |
 //! | `settings` | [`UringSettings`]; [`Refusal`]: why there is no io_uring |
 //! | `uring` | [`UringEngine`]: io_uring |
 //! | `sim` | `SimEngine`, a simulator: one order that a seed decides, and what goes wrong (feature `sim`) |
@@ -30,6 +31,7 @@ pub mod sim;
 mod sync;
 #[cfg(target_os = "linux")]
 mod uring;
+mod waker_threads;
 mod worker;
 
 pub use self::choice::{Choice, Chosen, Reason, Settings};
@@ -39,5 +41,6 @@ pub use self::settings::{Refusal, UringSettings};
 pub use self::sync::SyncEngine;
 #[cfg(target_os = "linux")]
 pub use self::uring::UringEngine;
+pub use self::waker_threads::WakerThreads;
 pub use self::worker::{WorkerEngine, WorkerSettings};
 pub use crate::backend::{Completion, Deferred, GivenUp, Kind, RawFile, Request, Span, Spans};

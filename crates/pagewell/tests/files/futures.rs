@@ -619,3 +619,39 @@ fn a_task_is_woken_when_every_thread_for_calls_waits() {
         }
     });
 }
+
+/// The thread that calls wakers loses its turn while one of them blocks.
+#[test]
+fn wakers_that_block_keep_no_other_task_from_being_woken() {
+    const READS: u64 = 30;
+    struct Blocks(Arc<Gate>);
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            self.0.pass();
+        }
+    }
+    bounded("tasks beside wakers that block", || {
+        let dir = scratch::dir();
+        let path = dir.path().join("file");
+        std::fs::write(&path, content(15, (2 * READS * PAGE) as usize)).unwrap();
+        for choice in [Choice::Auto, Choice::Worker] {
+            let cache = cache(choice, 4 << 20);
+            let file = cache.open(&path).unwrap();
+            let gate = Arc::new(Gate::new());
+            let waker = Waker::from(Arc::new(Blocks(Arc::clone(&gate))));
+            let read = |page| Box::pin(file.read_at_async(vec![0; 8], page * PAGE));
+            let mut blocked: Vec<_> = (0..READS).map(|nr| read(2 * nr)).collect();
+            let mut nr_pending = 0;
+            for read in &mut blocked {
+                let poll = read.as_mut().poll(&mut Context::from_waker(&waker));
+                nr_pending += usize::from(poll.is_pending());
+            }
+            assert!(nr_pending > 1);
+            for nr in 0..READS {
+                assert_eq!(block_on(read(2 * nr + 1)).1.unwrap(), 8);
+            }
+            gate.open();
+            drop(blocked);
+        }
+    });
+}

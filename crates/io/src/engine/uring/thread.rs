@@ -27,6 +27,7 @@ use std::thread;
 use std::time::Duration;
 
 use io_uring::{opcode, types};
+use pagewell_sync::parking::keep_wakers;
 
 use super::pool::Pool;
 use super::ring::{Outcome, Ring, Use};
@@ -358,9 +359,18 @@ impl Thread {
                 state.queue.done(*key);
             }
         }
-        for (_, outcome) in outcomes.drain(..) {
+        let mut others = Vec::new();
+        // The wakers that all prompt completions find are handed over at once.
+        keep_wakers(|| {
+            for (_, outcome) in outcomes.drain(..) {
+                match outcome {
+                    Outcome::Done(job, result) if job.request().is_prompt() => job.complete(result),
+                    outcome => others.push(outcome),
+                }
+            }
+        });
+        for outcome in others {
             match outcome {
-                Outcome::Done(job, result) if job.request().is_prompt() => job.complete(result),
                 // A completion of the program, or the last reference to its backend, may wait for other requests.
                 Outcome::Done(job, result) => self.pool.complete(job, result),
                 Outcome::Calls(job) => self.pool.call(job, None),

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -140,7 +140,9 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     let mut state = state();
     state.leave_to_parent();
     for _ in 0..UnlockedFile::MOST_TRIES {
-        let found = id_of(path).and_then(|id| state.open.get(&id).map(|entry| (id, entry)));
+        let found = identity::id_at(path)
+            .ok()
+            .and_then(|id| state.open.get(&id).map(|entry| (id, entry)));
         match found {
             Some((_, Entry::Closing)) => {
                 state = CLOSED.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -283,6 +285,10 @@ impl Database {
                     .custom_flags(libc::O_NONBLOCK)
                     .open(path)
                     .map_err(|error| cannot_open(path, &error))?;
+                // The path may have been renamed since it was compared.
+                if !identity::id_of(other.as_fd()).is_ok_and(|id| id == self.id) {
+                    return Ok(false);
+                }
                 match identity::is_locked_elsewhere(other.as_fd()) {
                     Some(false) => Err(cannot(path, &AmbiguousFile::SameNumber.to_string())),
                     _ => Ok(true),
@@ -297,7 +303,7 @@ impl Database {
             Ok(found) => found == Comparison::Different,
             Err(error) if error.kind() == ErrorKind::AmbiguousFile => true,
             // Too many open files, perhaps.
-            Err(_) => id_of(&self.path) != Some(self.id),
+            Err(_) => identity::id_at(&self.path).ok() != Some(self.id),
         }
     }
 }
@@ -340,7 +346,10 @@ impl State {
 
     /// Takes the file at `path` out of those that others have locked.
     fn take_unlockable(&mut self, path: &Path) -> Result<Option<UnlockedFile>, Failure> {
-        let Some(files) = id_of(path).and_then(|id| self.unlockable.get_mut(&id)) else {
+        let Some(files) = identity::id_at(path)
+            .ok()
+            .and_then(|id| self.unlockable.get_mut(&id))
+        else {
             return Ok(None);
         };
         let failed = |error| cannot_open(path, &error);
@@ -482,9 +491,8 @@ fn give(path: &Path, permissions: u32) {
 impl Shared {
     /// Locks the file, and opens it in the cache. None if there are two files.
     fn open(&self, cache: &Cache, path: &Path, wish: &Wish) -> Result<Option<File>, Failure> {
-        let metadata = self.lock.metadata();
-        let metadata = metadata.map_err(|error| cannot_open(path, &error))?;
-        if id_in(&metadata) != self.backend.id() {
+        let id = identity::id_of(self.lock.as_fd()).map_err(|error| cannot_open(path, &error))?;
+        if id != self.backend.id() {
             return Ok(None);
         }
         lock(&self.lock, libc::F_OFD_SETLK, libc::F_RDLCK).map_err(|error| {
@@ -590,15 +598,4 @@ fn busy(path: &Path) -> Failure {
         abi::BUSY,
         format!("{}: others have it open", path.display()),
     )
-}
-
-fn id_of(path: &Path) -> Option<FileId> {
-    fs::metadata(path).ok().map(|metadata| id_in(&metadata))
-}
-
-fn id_in(metadata: &fs::Metadata) -> FileId {
-    FileId {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-    }
 }

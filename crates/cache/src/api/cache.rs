@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_io::engine::{Chosen, Limits, Reason};
-use pagewell_io::{
-    Backend, Buffered, Direct, FileBackend, FileId, Transfers, UnlockedFile, identity,
-};
+use pagewell_io::{Backend, Buffered, Direct, FileBackend, Transfers, UnlockedFile, identity};
 
 use crate::api::file::File;
 use crate::api::options::OpenOptions;
@@ -27,16 +25,6 @@ use crate::spaces::frames::CacheFrames;
 use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::growth::Grower;
-
-/// The identity of the file at `path`, if there is one.
-fn id_of(path: &Path) -> Option<FileId> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::metadata(path).ok()?;
-    Some(FileId {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-    })
-}
 
 /// Whether transfers of an open file are as `asked`.
 fn is_met(asked: Direct, transfers: Transfers) -> bool {
@@ -286,7 +274,7 @@ impl<S: RefScheme> Cache<S> {
 
     /// Returns the mapping of the file at `path` if the file is open in this cache and its identity is proven.
     fn open_already(&self, path: &Path) -> Result<Option<Opened<S>>, Error> {
-        let Some(id) = id_of(path) else {
+        let Ok(id) = identity::id_at(path) else {
             return Ok(None);
         };
         let Some(open) = Opened::of_open(&self.files, id) else {
@@ -364,12 +352,15 @@ impl<S: RefScheme> Cache<S> {
         }
         if is_background(mapping) {
             self.files.flushers.start(&self.files).map_err(|error| {
-                Error::new(ErrorKind::LimitReached, Op::Open)
-                    .with_source(error)
-                    .with_path(path)
-                    .with_detail(
-                        "cannot create a thread: raise RLIMIT_NPROC, or pids.max of the cgroup",
-                    )
+                let error = match error.kind() {
+                    std::io::ErrorKind::WouldBlock => Error::new(ErrorKind::LimitReached, Op::Open)
+                        .with_source(error)
+                        .with_detail(
+                            "cannot create a thread: raise RLIMIT_NPROC, or pids.max of the cgroup",
+                        ),
+                    _ => Error::from_io(Op::Open, error).with_detail("cannot create a thread"),
+                };
+                error.with_path(path)
             })?;
         }
         Ok(Handle::Write)

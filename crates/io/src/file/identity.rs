@@ -18,11 +18,12 @@
 
 use std::error::Error;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -100,7 +101,7 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     for _ in 0..MAX_COMPARISONS {
         let other = Attributes::at(new)?;
         let after = Attributes::at(open)?;
-        // Not before a copy-up of overlayfs and after it.
+        // Both times must differ: a copy-up of overlayfs between the two queries changes the birth time.
         if before.have_different_births(&other) && after.have_different_births(&other) {
             return Ok(Comparison::Different);
         }
@@ -154,6 +155,19 @@ pub fn named(path: &Path) -> io::Result<File> {
 /// Errors of `fstat(2)`.
 pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
     id_and_mode(file).map(|(id, _)| id)
+}
+
+/// Device and inode number of the file at `path`; symbolic links are followed.
+///
+/// # Errors
+///
+/// Errors of `stat(2)`.
+pub fn id_at(path: &Path) -> io::Result<FileId> {
+    let metadata = fs::metadata(path)?;
+    Ok(FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
 }
 
 /// As [`id_of`], and the type and permissions of the file.

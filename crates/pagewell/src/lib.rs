@@ -47,6 +47,10 @@ pub use pagewell_cache::{
 pub use pagewell_frame::{HugePages, Nodes};
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/durability.md")]
 struct Durability;
 

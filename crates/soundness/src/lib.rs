@@ -1,7 +1,7 @@
 //! What safe code may reach: the doors that are shut. `tests/` tries the ones that are open.
 //!
 //! Nothing that a program can do without `unsafe` may change bytes behind a pin, a word of a protocol or an owner's count,
-//! or read out of bounds (`docs/adr/0015-what-safe-code-may-reach.md`). Where the compiler sees to that, an example here
+//! or read out of bounds (`docs/adr/0015-soundness-of-public-items.md`). Where the compiler sees to that, an example here
 //! must not compile; before it stands the same, as it is meant to be, which must. So an example that fails for another
 //! reason than the door is noticed; a nightly compiler compares the codes of the errors too (`.ci/nightly`).
 //!

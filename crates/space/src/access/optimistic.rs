@@ -23,7 +23,7 @@
 //! the one from before, step 7 has another, as soon as anything of the table's new user was read.
 //!
 //! The directory's entry need not be looked at again: while the table stays in it, the entry changes in what writers ask for
-//! only. That leaves two registers more to the read, which so needs none of the stack's memory (`docs/adr/0032-space-reads.md`).
+//! only. That leaves two registers more to the read, which so needs none of the stack's memory (`docs/adr/0032-directory-sequence-counter.md`).
 //!
 //! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`.
 

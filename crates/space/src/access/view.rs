@@ -12,7 +12,7 @@
 //! The closure runs with no lock held, and may do what it likes with the space.
 //!
 //! There are no tokens of these pages. What a page is, is in two words, which are the table's and the directory's. Their versions have 27 and 28 bits, and
-//! the claims that change them know no place where it could be noted that one starts over (`docs/adr/0026-tokens.md`).
+//! the claims that change them know no place where it could be noted that one starts over (`docs/adr/0026-page-tokens.md`).
 //!
 //! Proved by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 

@@ -3,7 +3,7 @@
 //! A *shared* area has the file's pages: it reads and writes them through the index of the file, which is its page
 //! table. A *private* area has the file's pages until it writes one; then it has a copy, in a page of its own that its
 //! tables name as they do any anonymous page. So no entry ever names a page of a file, and the cache may evict, write
-//! back, cut off or move its pages without looking for entries (`docs/adr/0010-areas-call-the-file.md`).
+//! back, cut off or move its pages without looking for entries (`docs/adr/0010-mapped-files-use-the-file-index.md`).
 
 use std::fmt;
 use std::ops::Range;

@@ -5,10 +5,12 @@
 #![cfg(all(not(loom), target_os = "linux"))]
 #![allow(clippy::multiple_unsafe_ops_per_block)] // Sequences of system calls.
 
+use std::ffi::CString;
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -239,6 +241,46 @@ fn protected_symlinks_and_protected_regular_apply() {
         nr_opened_and_refused.iter().all(|nr| *nr > 50),
         "{nr_opened_and_refused:?}"
     );
+}
+
+/// The rule of `fs.protected_fifos`. A FIFO that the standard library may open is refused as not a file, without waiting for its other end.
+#[test]
+fn protected_fifos_applies_and_fifos_are_not_files() {
+    if !can_act_as_users() {
+        return;
+    }
+    let owners = [ROOT, USERS[0], USERS[1]];
+    let mut nr_opened_by_std = 0;
+    for is_sticky in [true, false] {
+        for (directory_owner, owner) in [(ROOT, 0), (ROOT, 1), (USERS[0], 1), (USERS[0], 2)] {
+            // The standard library waits for a writer when it opens for reading.
+            for ask in ASKS.into_iter().filter(|ask| *ask != Ask::Read) {
+                for user in owners {
+                    let outcome = |open: fn(&Path, Ask) -> io::Result<()>| {
+                        let dir = scratch::dir();
+                        let of_all = fs::Permissions::from_mode(0o755);
+                        fs::set_permissions(dir.path(), of_all).unwrap();
+                        directory(&dir.path().join("directory"), directory_owner, is_sticky);
+                        let path = dir.path().join("directory/fifo");
+                        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+                        // SAFETY: the name ends with a zero byte.
+                        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+                        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+                        chown(&path, Some(owners[owner]), Some(owners[owner])).unwrap();
+                        let result = as_user(user, || open(&path, ask));
+                        result.err().map(|error| error.raw_os_error())
+                    };
+                    let (std, ours) = (outcome(by_std), outcome(by_backend));
+                    let what = format!(
+                        "FIFO of {owner} in a directory of {directory_owner}, sticky: {is_sticky}, user {user}, {ask:?}"
+                    );
+                    nr_opened_by_std += usize::from(std.is_none());
+                    assert_eq!(ours, Some(std.flatten()), "{what}");
+                }
+            }
+        }
+    }
+    assert!(nr_opened_by_std > 30, "{nr_opened_by_std}");
 }
 
 /// Chains of links, links to directories, relative links, and paths that do not name a file.

@@ -1,4 +1,5 @@
-//! File systems with ambiguous inode numbers. This program interposes the functions of the C library that return inode numbers.
+//! File systems with ambiguous inode numbers, and truncations that fail. This program interposes the functions of the C library that
+//! return inode numbers, lock and truncate.
 
 #![allow(unsafe_code, clippy::multiple_unsafe_ops_per_block)] // System calls, and their results.
 
@@ -32,6 +33,8 @@ const FIDS: u8 = 1;
 const NONE: u8 = 2;
 static HAS_BTIME: AtomicBool = AtomicBool::new(true);
 static HAS_LOCKS: AtomicBool = AtomicBool::new(true);
+/// Whether files may be truncated.
+static TRUNCATES: AtomicBool = AtomicBool::new(true);
 
 fn told(inode: u64) -> u64 {
     static LOOKS: AtomicU64 = AtomicU64::new(1 << 40);
@@ -46,12 +49,16 @@ fn told(inode: u64) -> u64 {
 }
 
 /// Serializes the tests, which share the interposed functions, and resets them at the end.
-struct Lies(#[allow(dead_code)] MutexGuard<'static, ()>);
+struct Lies {
+    _one: MutexGuard<'static, ()>,
+}
 
 impl Lies {
     fn new() -> Self {
         static ONE: Mutex<()> = Mutex::new(());
-        Self(ONE.lock().unwrap_or_else(PoisonError::into_inner))
+        Self {
+            _one: ONE.lock().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     /// Reports the inode number of `told` for `hidden`.
@@ -69,7 +76,7 @@ impl Drop for Lies {
         HIDDEN.store(0, SeqCst);
         CHANGES.store(false, SeqCst);
         HANDLES.store(ALL, SeqCst);
-        for flag in [&HAS_BTIME, &HAS_LOCKS] {
+        for flag in [&HAS_BTIME, &HAS_LOCKS, &TRUNCATES] {
             flag.store(true, SeqCst);
         }
     }
@@ -184,6 +191,21 @@ unsafe extern "C" fn fcntl(file: c_int, command: c_int, argument: c_long) -> c_i
             return -1;
         }
         libc::syscall(libc::SYS_fcntl, file, command, argument) as c_int
+    }
+}
+
+/// # Safety
+///
+/// As `ftruncate`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftruncate64(file: c_int, size: libc::off64_t) -> c_int {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        if !TRUNCATES.load(SeqCst) {
+            *libc::__errno_location() = libc::EIO;
+            return -1;
+        }
+        libc::syscall(libc::SYS_ftruncate, file, size) as c_int
     }
 }
 
@@ -429,4 +451,38 @@ fn missing_lock_support_is_reported_as_the_failed_step() {
     let system = step.source().unwrap().downcast_ref::<io::Error>().unwrap();
     assert_eq!(system.raw_os_error(), Some(libc::EINVAL));
     assert_eq!(fs::read(&path).unwrap(), b"old bytes");
+}
+
+/// Truncation is the last step of opening. If it fails, the file keeps its bytes and times, and nothing keeps its lock.
+#[test]
+fn an_open_whose_truncation_fails_leaves_the_file_as_it_was() {
+    let _lies = Lies::new();
+    let dir = scratch::dir();
+    let path = dir.path().join("file");
+    fs::write(&path, "old bytes").unwrap();
+    let state = || {
+        let metadata = fs::metadata(&path).unwrap();
+        let times = (metadata.modified().unwrap(), metadata.ctime_nsec());
+        (fs::read(&path).unwrap(), times)
+    };
+    let before = state();
+    let (cache, other) = (cache(), cache());
+    let options = OpenOptions::new().write().truncate();
+    for _ in 0..2 {
+        TRUNCATES.store(false, SeqCst);
+        let error = cache.open_with(&path, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error:?}");
+        assert_eq!(error.path(), Some(&*path));
+        let source = error.source().unwrap().to_string();
+        assert!(source.contains("os error 5"), "{source}");
+        assert!(state() == before);
+        // A second cache may lock it.
+        let file = other.open_with(&path, &OpenOptions::new().write()).unwrap();
+        assert_eq!(file.size(), 9);
+        drop(file);
+        assert!(state() == before);
+    }
+    TRUNCATES.store(true, SeqCst);
+    assert_eq!(cache.open_with(&path, &options).unwrap().size(), 0);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
 }

@@ -1,6 +1,6 @@
 //! A file that tasks read, without a runtime: the executor is thirty lines, and has one thread.
 //!
-//!     cargo run --release --example futures [FILE]
+//!     cargo run --release -p pagewell --example futures [FILE]
 //!
 //! 64 tasks go from block to block of the file; where each goes next is in the block. Only what misses waits, and then for the device alone,
 //! while the other tasks go on. Without a file it makes one of 64 MiB.

@@ -1,6 +1,6 @@
 //! A key-value file under tokio: many tasks append records and read them back, and none blocks a thread of the runtime.
 //!
-//!     cargo run --release --example with_tokio
+//!     cargo run --release -p pagewell --example with_tokio
 //!
 //! A record is appended, made durable together with those of other tasks (group commit), and then looked up by its place. A read has a
 //! timeout: a future that is dropped harms nothing.

@@ -2,7 +2,7 @@
 //! pins and locks, concurrent writers, a write-ahead log, recovery. `docs/guide/btree.md` explains
 //! it; the tree is in `engine`.
 //!
-//!     cargo run --release --example btree [FOLDER]
+//!     cargo run --release -p pagewell --example btree [FOLDER]
 //!
 //! counts the words of a sentence in a tree in the folder (default: a temporary one). The counts
 //! add up over all runs.

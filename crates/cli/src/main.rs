@@ -46,6 +46,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let outcome = match args::parse() {
+        Task::Screen(format, seconds) => bench::screen(format, seconds),
         Task::Bench(settings) => bench::run(&settings),
         Task::BenchWorker(args) => bench::worker_process(&args),
         Task::BenchEngine(args) => bench::engine_process(&args),

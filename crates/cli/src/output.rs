@@ -30,6 +30,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         })
 }
 
+/// Width of the terminal that standard output is; none in a pipe.
+pub(crate) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col != 0).then(|| usize::from(size.ws_col))
+}
+
 /// Writes `record` as one line of JSON.
 pub(crate) fn print_json(record: &impl Serialize) -> Result<(), Failure> {
     let mut line = serde_json::to_string(record)

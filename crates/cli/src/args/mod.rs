@@ -12,12 +12,14 @@ mod tests;
 mod values;
 mod what_if;
 
+use std::time::Duration;
+
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use self::bench::BenchArgs;
 use self::crash_test::CrashTestArgs;
 use self::replay::ReplayArgs;
-use self::values::Usage;
+use self::values::{Usage, parse_seconds};
 use self::what_if::WhatIfArgs;
 use crate::bench::{EngineArgs, Settings, WorkerArgs};
 use crate::crash_test::{CrashTestSettings, WriterArgs};
@@ -28,6 +30,7 @@ use crate::what_if::WhatIfSettings;
 /// What the command line asks for, checked.
 #[derive(Debug)]
 pub(crate) enum Task {
+    Screen(Format, Option<Duration>),
     Bench(Box<Settings>),
     BenchWorker(WorkerArgs),
     BenchEngine(EngineArgs),
@@ -45,12 +48,24 @@ pub(crate) fn parse() -> Task {
 
 /// Benchmarks, crash tests, simulations and information of Pagewell, a user-space page cache.
 ///
-/// Without a command: `bench all --quick`, which takes less than a minute.
+/// Without a command: one screen of figures, what Pagewell does on this machine beside what a program uses without it, in less than
+/// 90 seconds.
 #[derive(Debug, Parser)]
-#[command(name = "pagewell", version, max_term_width = 100)]
+#[command(
+    name = "pagewell",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    /// How to print the screen: text for people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Measured seconds of each figure of the screen, over all its rounds [default: 0.2]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,7 +101,7 @@ struct InfoArgs {
 /// Checks what the parser alone cannot see.
 fn task(cli: Cli) -> Result<Task, clap::Error> {
     Ok(match cli.command {
-        None => Task::Bench(Box::new(Settings::bare())),
+        None => Task::Screen(cli.format, cli.seconds),
         Some(Command::Bench(args)) => {
             let settings = args.settings().map_err(|usage| error_of("bench", usage))?;
             Task::Bench(Box::new(settings))

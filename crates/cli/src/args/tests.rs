@@ -1,5 +1,7 @@
 //! What of a command line is understood, and what is bad usage.
 
+use std::time::Duration;
+
 use clap::error::ErrorKind;
 
 use super::*;
@@ -20,10 +22,25 @@ fn the_command_line_is_consistent() {
 }
 
 #[test]
-fn the_bare_command_is_the_quick_run_of_everything() {
-    let bare = format!("{:?}", Settings::bare());
+fn the_bare_command_is_the_screen() {
+    let screen = |line: &str| {
+        let words = std::iter::once("pagewell").chain(line.split_whitespace());
+        match task(Cli::try_parse_from(words).unwrap()).unwrap() {
+            Task::Screen(format, seconds) => (format, seconds),
+            other => panic!("not the screen: {other:?}"),
+        }
+    };
+    assert_eq!(screen(""), (Format::Table, None));
+    let second = Some(Duration::from_secs(1));
+    assert_eq!(screen("--format json --seconds 1"), (Format::Json, second));
+    assert!(settings("--format json bench read").is_err());
+}
+
+#[test]
+fn the_quick_run_of_everything_is_the_default_of_quick() {
+    let quick = format!("{:?}", Settings::quick());
     let spelled = format!("{:?}", settings("bench all --quick").unwrap());
-    assert_eq!(bare, spelled);
+    assert_eq!(quick, spelled);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! | `data`, `crew`, `plan` | what is read and written; the workers, and the timed loop; what is measured. None of the three calls another |
 //! | `cases` | the benchmarks: engines, stages, checks |
 //! | `report` | figures, ratios, tables, JSON |
-//! | `run` | a run from its plan to its report |
+//! | `run` | a run from its plan to its report; the screen of the bare command |
 //!
 //! The life of a run: [`plan`] says which cells are measured. [`cases`] makes what the engines of a benchmark need ([`data`]), and
 //! hands a [`crew`] of pinned workers one lane for each engine. The crew runs the lanes of a cell in turns, round by round.
@@ -28,4 +28,4 @@ pub(crate) use self::crew::WorkerArgs;
 pub(crate) use self::plan::{
     Bench, Case, DEFAULT_PAGE_SIZE, DEFAULT_ROUNDS, Settings, default_seconds,
 };
-pub(crate) use self::run::{engine_process, run, worker_process};
+pub(crate) use self::run::{engine_process, run, screen, worker_process};

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use pagewell_sim::Policy;
+use pagewell_sim::workload::Workload;
+
 use super::cases::EngineArgs;
 use super::cases::{
     alloc, cold, contig, engines, fork, migrate, pin, read, refcount, space, tree, write,
 };
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
-use super::plan::{Bench, Case, Cell, Limits, Plan, Settings};
-use super::report::{self, Measured};
+use super::plan::{Bench, Case, Cell, DEFAULT_PAGE_SIZE, Limits, Plan, Settings};
+use super::report::{self, HitRatios, Measured};
 use crate::copies;
 use crate::failure::Failure;
 use crate::machine;
@@ -19,63 +22,71 @@ use crate::size::Bytes;
 
 /// Runs the benchmarks that the settings ask for.
 pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
-    let users = settings.file.as_deref().map(DataFile::users).transpose()?;
-    copies::force(settings.copy)?;
-    machine::raise_descriptor_limit();
-    let cpus = machine::allowed_cpus();
-    let plan = Plan::new(
-        settings,
-        Limits {
-            nr_cpus: machine::nr_cpus(&cpus),
-            memory: machine::available_memory(),
-            users_file: users.as_ref().map(|data| data.bytes),
-        },
-    );
+    let mut users = settings.file.as_deref().map(DataFile::users).transpose()?;
+    let users_file = users.as_ref().map(|data| data.bytes);
+    let (mut run, plan) = Run::begin(settings, users_file, settings.format == Format::Table)?;
     if plan.cells().next().is_none() {
         return Err(Failure::Run(format!(
             "there is nothing to measure: {}",
             plan.notes.join("; ")
         )));
     }
-    let total = plan
-        .cells()
-        .map(|cell| planned_duration(cell, settings))
-        .sum();
-    let mut run = Run {
-        settings,
-        cpus,
-        progress: Progress::new(total),
-    };
-    plan.notes.iter().for_each(|note| run.progress.note(note));
-    if settings.format == Format::Table {
+    if run.has_tables {
         run.show(&report::heading(settings, machine::nr_cpus(&run.cpus)))?;
     }
-    let mut measured = run.each(&plan.refcount, refcount::run)?;
-    measured.extend(run.each(&plan.pin, pin::run)?);
-    if !plan.read.is_empty() {
-        let (cells, files) = run.read(&plan, users)?;
-        run.report(&cells, &files)?;
-        measured.extend(cells);
+    let mut measured = Vec::new();
+    for bench in Bench::ALL {
+        measured.extend(run.bench(bench, &plan, &mut users)?);
     }
-    if !plan.write.is_empty() {
-        let (cells, files) = run.write(&plan)?;
-        run.report(&cells, &files)?;
-        measured.extend(cells);
-    }
-    measured.extend(run.each(&plan.contig, |cell, schedule, cpus, watch| {
-        contig::run(cell, settings, schedule, cpus, watch)
-    })?);
-    measured.extend(run.each(&plan.alloc, alloc::run)?);
-    measured.extend(run.each(&plan.space, |cell, schedule, cpus, watch| {
-        space::run(cell, settings, schedule, cpus, watch)
-    })?);
-    measured.extend(run.each(&plan.fork, fork::run)?);
-    measured.extend(run.migrate(&plan.migrate)?);
-    measured.extend(run.tree(&plan.tree)?);
-    measured.extend(run.cold(&plan.cold)?);
-    if settings.format == Format::Table {
+    if run.has_tables {
         run.show(&report::summary(&measured))?;
     }
+    Ok(())
+}
+
+/// Pages, frames and requests of the trace for hit ratios.
+const PAGES: u32 = 100_000;
+const FRAMES: usize = 5000;
+const REQUESTS: usize = 1_000_000;
+
+/// The bare command: some cells of all benchmarks, on one screen. A benchmark that fails is left out.
+pub(crate) fn screen(format: Format, seconds: Option<Duration>) -> Result<(), Failure> {
+    let nr_cpus = machine::nr_cpus(&machine::allowed_cpus());
+    let mut settings = Settings {
+        format,
+        cases: report::cases(),
+        ..Settings::quick()
+    };
+    if let Some(seconds) = seconds {
+        (settings.seconds, settings.has_own_seconds) = (seconds, true);
+    }
+    settings.threads = vec![1, nr_cpus.min(2)];
+    settings.threads.dedup();
+    let (mut run, mut plan) = Run::begin(&settings, None, false)?;
+    let most_threads = settings.threads.iter().copied().max().unwrap_or(1);
+    plan.retain(|cell| report::shows(cell, most_threads));
+    let columns = output::columns().unwrap_or(report::COLUMNS);
+    let columns = columns.min(report::COLUMNS);
+    if format == Format::Table {
+        let heading = report::heading(&settings, nr_cpus) + &crate::info::line();
+        run.show(&report::wrap_at(&(heading + "\n\n"), columns))?;
+    }
+    let (mut measured, mut left_out) = (Vec::new(), Vec::new());
+    for bench in Bench::ALL {
+        match run.bench(bench, &plan, &mut None) {
+            Ok(cells) => measured.extend(cells),
+            Err(Failure::Run(reason)) => left_out.push(format!("{}: {reason}", bench.name())),
+            Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+        }
+    }
+    let hit_ratios = run.hit_ratios()?;
+    if format == Format::Table {
+        let screen = report::screen(&measured, Some(&hit_ratios), columns);
+        return run.show(&(screen + &report::footer(&left_out, columns)));
+    }
+    left_out
+        .iter()
+        .for_each(|reason| run.progress.note(&format!("left out: {reason}")));
     Ok(())
 }
 
@@ -110,9 +121,99 @@ struct Run<'a> {
     settings: &'a Settings,
     cpus: Vec<usize>,
     progress: Progress,
+    /// Whether each benchmark prints its tables.
+    has_tables: bool,
+}
+
+impl<'a> Run<'a> {
+    /// Plans a run, and prints the notes of the plan.
+    fn begin(
+        settings: &'a Settings,
+        users_file: Option<u64>,
+        has_tables: bool,
+    ) -> Result<(Self, Plan), Failure> {
+        copies::force(settings.copy)?;
+        machine::raise_descriptor_limit();
+        let cpus = machine::allowed_cpus();
+        let limits = Limits {
+            nr_cpus: machine::nr_cpus(&cpus),
+            memory: machine::available_memory(),
+            users_file,
+        };
+        let plan = Plan::new(settings, limits);
+        let durations = plan.cells().map(|cell| planned_duration(cell, settings));
+        let run = Self {
+            settings,
+            cpus,
+            progress: Progress::new(durations.sum()),
+            has_tables,
+        };
+        if plan.cells().next().is_some() {
+            plan.notes.iter().for_each(|note| run.progress.note(note));
+        }
+        Ok((run, plan))
+    }
 }
 
 impl Run<'_> {
+    /// Measures the cells of one benchmark, and reports them.
+    fn bench(
+        &mut self,
+        bench: Bench,
+        plan: &Plan,
+        users: &mut Option<DataFile>,
+    ) -> Result<Vec<Measured>, Failure> {
+        let settings = self.settings;
+        match bench {
+            Bench::Refcount => self.each(&plan.refcount, refcount::run),
+            Bench::Pin => self.each(&plan.pin, pin::run),
+            Bench::Read if plan.read.is_empty() => Ok(Vec::new()),
+            Bench::Read => {
+                let (cells, files) = self.read(plan, users.take())?;
+                self.report(&cells, &files)?;
+                Ok(cells)
+            }
+            Bench::Write if plan.write.is_empty() => Ok(Vec::new()),
+            Bench::Write => {
+                let (cells, files) = self.write(plan)?;
+                self.report(&cells, &files)?;
+                Ok(cells)
+            }
+            Bench::Contig => self.each(&plan.contig, |cell, schedule, cpus, watch| {
+                contig::run(cell, settings, schedule, cpus, watch)
+            }),
+            Bench::Alloc => self.each(&plan.alloc, alloc::run),
+            Bench::Space => self.each(&plan.space, |cell, schedule, cpus, watch| {
+                space::run(cell, settings, schedule, cpus, watch)
+            }),
+            Bench::Fork => self.each(&plan.fork, fork::run),
+            Bench::Migrate => self.migrate(&plan.migrate),
+            Bench::Tree => self.tree(&plan.tree),
+            Bench::Cold => self.cold(&plan.cold),
+        }
+    }
+
+    /// Simulates the policies that the screen compares.
+    fn hit_ratios(&mut self) -> Result<HitRatios, Failure> {
+        self.progress.say("hit ratios".to_owned());
+        let trace = Workload::Zipf99;
+        let requests = trace.requests(REQUESTS, PAGES, FRAMES, 1);
+        let mut of = Vec::new();
+        for policy in [Policy::Pagewell, Policy::Clock, Policy::QuickCache] {
+            let hits = pagewell_sim::hits(policy, FRAMES, &requests, &mut |_| ());
+            let ratio = hits as f64 / REQUESTS as f64;
+            if self.settings.format == Format::Json {
+                let bytes = (FRAMES * DEFAULT_PAGE_SIZE) as u64;
+                self.progress
+                    .aside(|| report::print_hit_ratio(policy.name(), trace.name(), bytes, ratio))?;
+            }
+            of.push((policy, ratio));
+        }
+        let percent = 100 * FRAMES / PAGES as usize;
+        let title = format!("hit ratio, {trace}, {percent} % of pages");
+        Ok(HitRatios { title, of })
+    }
+
     /// Has `work` measure each cell, and reports them.
     fn each(
         &mut self,
@@ -276,9 +377,9 @@ impl Run<'_> {
     }
 
     fn report(&self, measured: &[Measured], files: &str) -> Result<(), Failure> {
-        match self.settings.format {
-            Format::Table => self.show(&report::report(measured, files)),
-            Format::Json => Ok(()),
+        match self.has_tables {
+            true => self.show(&report::report(measured, files)),
+            false => Ok(()),
         }
     }
 

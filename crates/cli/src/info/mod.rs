@@ -54,6 +54,18 @@ impl Engine {
     }
 }
 
+/// The machine in a line: the system, memory, the engine of a default cache.
+pub(crate) fn line() -> String {
+    let memory =
+        meminfo("MemTotal").map_or_else(String::new, |all| format!(", {} of memory", Bytes(all)));
+    format!(
+        "Linux {} on {}{memory}; I/O by {}",
+        rustix::system::uname().release().to_string_lossy(),
+        std::env::consts::ARCH,
+        Engine::of_default_cache().name,
+    )
+}
+
 /// Prints what there is to know.
 pub(crate) fn run(format: Format) -> Result<(), Failure> {
     let info = Info::read();

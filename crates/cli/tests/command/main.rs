@@ -8,6 +8,7 @@ mod info;
 mod json;
 mod processes;
 mod replay;
+mod screen;
 mod usage;
 mod what_if;
 

@@ -173,6 +173,28 @@ impl Plan {
             .chain(&self.cold)
     }
 
+    /// Leaves only the cells that `is_kept` returns true for.
+    pub(in crate::bench) fn retain(&mut self, is_kept: impl Fn(&Cell) -> bool) {
+        for stage in self.read.iter_mut().chain(&mut self.write) {
+            stage.cells.retain(&is_kept);
+        }
+        self.read.retain(|stage| !stage.cells.is_empty());
+        self.write.retain(|stage| !stage.cells.is_empty());
+        for cells in [
+            &mut self.refcount,
+            &mut self.pin,
+            &mut self.contig,
+            &mut self.alloc,
+            &mut self.space,
+            &mut self.fork,
+            &mut self.migrate,
+            &mut self.tree,
+            &mut self.cold,
+        ] {
+            cells.retain(&is_kept);
+        }
+    }
+
     /// Numbers of threads are those of the cases, whatever was asked for.
     fn plan_cold(&mut self, settings: &Settings, limits: Limits) {
         if limits.users_file.is_some() {

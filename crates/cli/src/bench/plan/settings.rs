@@ -53,8 +53,8 @@ pub(crate) struct Settings {
 const PUBLISHED_TIMES: u64 = 100_000;
 
 impl Settings {
-    /// What the bare command runs: the quick run of everything.
-    pub(crate) fn bare() -> Settings {
+    /// The quick run of everything, `bench all --quick`.
+    pub(crate) fn quick() -> Settings {
         Settings {
             benches: Bench::ALL.to_vec(),
             quick: true,

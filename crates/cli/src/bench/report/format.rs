@@ -47,17 +47,22 @@ pub(super) fn plural(n: u32) -> &'static str {
 }
 
 /// The widest that a line may be.
-pub(super) const COLUMNS: usize = 100;
+pub(in crate::bench) const COLUMNS: usize = 100;
 
-/// Breaks lines that are wider than [`COLUMNS`] at spaces; what goes on stands two spaces further in. A word that is wider by
-/// itself, a path as a rule, has a line of its own: cut, it would be no path.
+/// As [`wrap_at`], at [`COLUMNS`].
 pub(super) fn wrap(text: &str) -> String {
+    wrap_at(text, COLUMNS)
+}
+
+/// Breaks lines that are wider than `most` columns at spaces; the rest of a line is indented by two spaces. A word that is wider by itself,
+/// a path as a rule, has a line of its own: cut, it would be no path.
+pub(in crate::bench) fn wrap_at(text: &str, most: usize) -> String {
     let mut wrapped = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let mut columns = 0;
         for word in line.split_inclusive(' ') {
             let width = word.trim_end().chars().count();
-            if columns > INDENT.len() && columns + width > COLUMNS {
+            if columns > INDENT.len() && columns + width > most {
                 wrapped.truncate(wrapped.trim_end_matches(' ').len());
                 wrapped.push('\n');
                 wrapped.push_str(INDENT);

@@ -38,7 +38,7 @@ mod tests {
     fn the_heading_is_lines_of_a_hundred_columns_whatever_the_processor_is_called() {
         let settings = Settings {
             rounds: 1000,
-            ..Settings::bare()
+            ..Settings::quick()
         };
         let words = "name of many words ".repeat(20);
         let one_word = "x".repeat(300);

@@ -75,6 +75,33 @@ fn processor() -> Option<&'static str> {
     PROCESSOR.get_or_init(machine::cpu_model).as_deref()
 }
 
+/// Prints the hit ratio of a policy in a cache of `file_bytes`, as a part of the requests of a made-up trace.
+pub(in crate::bench) fn print_hit_ratio(
+    policy: &'static str,
+    trace: &str,
+    file_bytes: u64,
+    value: f64,
+) -> Result<(), Failure> {
+    output::print_json(&Figure {
+        bench: "hit-ratio",
+        engine: policy,
+        case: trace.to_owned(),
+        block: 4096,
+        file_bytes,
+        threads: 1,
+        unit: "share",
+        value,
+        min: value,
+        max: value,
+        rounds: 1,
+        cpu_ns: None,
+        memory_bytes: None,
+        memory_unbounded: None,
+        copy: copies::variant(),
+        processor: processor(),
+    })
+}
+
 /// Prints all figures of a cell, then all its comparisons.
 pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
     let cell = measured.cell;

@@ -131,7 +131,7 @@ mod tests {
     fn every_engine_commits_and_what_is_not_committed_is_told() {
         let mut scratch = Scratch::new(None);
         let none = |note| panic!("{note}");
-        let commits = Commits::new(4, &Settings::bare(), &mut scratch, none).unwrap();
+        let commits = Commits::new(4, &Settings::quick(), &mut scratch, none).unwrap();
         let time = Duration::from_millis(2);
         assert!(commits.blocking(4, time).unwrap().nr >= 4.0);
         assert!(commits.blocking(1, time).unwrap().nr >= 1.0);

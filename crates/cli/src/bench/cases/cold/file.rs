@@ -178,7 +178,7 @@ mod tests {
         const BYTES: u64 = 4 << 20;
         let none = |note| panic!("{note}");
         let data = Scratch::new(None).make(BYTES, BYTES, 1, none).unwrap();
-        let mut file = ColdFile::new(data, &Settings::bare()).unwrap();
+        let mut file = ColdFile::new(data, &Settings::quick()).unwrap();
         // Nothing is read ahead.
         let random = pagewell::Advice::Random;
         file.cached.advise(0..0, random).unwrap();

@@ -215,7 +215,7 @@ mod tests {
             cell(Case::Sequential, 65_536, 1),
         ];
         let mut scratch = Scratch::new(None);
-        let mut stage = Stage::new(&cells, &Settings::bare(), &mut scratch, |_| ()).unwrap();
+        let mut stage = Stage::new(&cells, &Settings::quick(), &mut scratch, |_| ()).unwrap();
         for cell in &cells {
             let engines = engines(cell.case);
             let schedule = Schedule::new(engines.len(), 2, Duration::from_millis(4));

@@ -208,7 +208,7 @@ mod tests {
     fn every_engine_writes_all_of_the_file_in_every_round() {
         let none = |note| panic!("{note}");
         let data = Scratch::new(None).make_named(3_000_000, 1, none).unwrap();
-        let mut throughput = Throughput::new(data, &Settings::bare(), |_| ()).unwrap();
+        let mut throughput = Throughput::new(data, &Settings::quick(), |_| ()).unwrap();
         let schedule = Schedule::new(WRITEBACK_ENGINES.len(), 2, Duration::from_millis(2));
         let speeds = throughput.run(1 << 20, &schedule).unwrap();
         assert!(speeds.of_lanes.len() >= 2);
@@ -222,7 +222,7 @@ mod tests {
         use std::os::unix::fs::FileExt;
         let none = |note| panic!("{note}");
         let data = Scratch::new(None).make_named(300_000, 1, none).unwrap();
-        let throughput = Throughput::new(data, &Settings::bare(), |_| ()).unwrap();
+        let throughput = Throughput::new(data, &Settings::quick(), |_| ()).unwrap();
         let mut content = Content::new(65_536, 300_000, 2);
         throughput.write(&mut content).unwrap();
         throughput.check(&mut content).unwrap();

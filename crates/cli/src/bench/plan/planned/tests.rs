@@ -9,13 +9,13 @@ const ROOMY: Limits = Limits {
 fn full() -> Settings {
     Settings {
         quick: false,
-        ..Settings::bare()
+        ..Settings::quick()
     }
 }
 
 #[test]
-fn the_quick_plan_is_what_the_bare_command_promises() {
-    let plan = Plan::new(&Settings::bare(), ROOMY);
+fn the_quick_plan_has_short_runs_of_every_case() {
+    let plan = Plan::new(&Settings::quick(), ROOMY);
     for &case in Bench::Refcount.cases() {
         for threads in [1, 6] {
             let cell = Cell {
@@ -219,7 +219,7 @@ fn a_file_is_written_from_end_to_end_by_one_thread() {
 fn more_workers_than_processors_are_told() {
     let settings = Settings {
         threads: vec![7],
-        ..Settings::bare()
+        ..Settings::quick()
     };
     assert!(Plan::new(&settings, ROOMY).notes[0].contains("7 workers share 6"));
 }

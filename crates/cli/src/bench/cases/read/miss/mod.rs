@@ -108,7 +108,7 @@ mod tests {
         const NR: u32 = 20_000;
         let data = Scratch::new(None).make(FILE, FILE, 1, |note| panic!("{note}"));
         let data = data.unwrap();
-        let misses = Misses::new(&data, &Settings::bare()).unwrap();
+        let misses = Misses::new(&data, &Settings::quick()).unwrap();
         let positions = Uniform::new(FILE, 4096, 1);
         let reader = misses.optimistic(&data).unwrap();
         let mut op = ReadOp::new(reader, positions.clone(), 4096);

@@ -703,8 +703,8 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io) when the storage does not tell the size,
-    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file has grown to more than four times the
-    /// size that it was opened with, and by more than 64 MiB: then drop all its handles and open it anew.
+    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file is now larger than four times its size
+    /// at open plus 64 MiB (1 TiB if this cache has it open for writing): then drop all its handles and open it anew.
     pub fn refresh(&self) -> Result<u64, Error> {
         self.mapping.check_home(Op::Invalidate)?;
         refresh(&self.mapping, Op::Invalidate)

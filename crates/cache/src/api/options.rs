@@ -9,7 +9,7 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
 /// How a file is opened.
 ///
-/// A file that is open in the cache already, if only because a pin or an area of a memory space keeps it open, stays as it is:
+/// A file that is open in the cache already, if only because an area of a memory space keeps it open, stays as it is:
 /// what the options do not name is the file's. If they name another page size than the file's, opening fails with
 /// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, other hooks on bytes, another mode of writeback, or other transfers,
 /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.

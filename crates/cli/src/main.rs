@@ -46,7 +46,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let outcome = match args::parse() {
-        Task::Screen(format, seconds) => bench::screen(format, seconds),
+        Task::Screen(format, seconds) => bench::screen(format, seconds, &info::line()),
         Task::Bench(settings) => bench::run(&settings),
         Task::BenchWorker(args) => bench::worker_process(&args),
         Task::BenchEngine(args) => bench::engine_process(&args),

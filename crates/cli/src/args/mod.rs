@@ -63,7 +63,7 @@ struct Cli {
     /// How to print the screen: text for people, or one JSON object a line
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Measured seconds of each figure of the screen, over all its rounds [default: 0.2]
+    /// Measured seconds of each figure of the screen, over all its rounds [default: 0.2; where nothing is cached, 0.3]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
 }

@@ -7,7 +7,8 @@
 //! | `data`, `crew`, `plan` | what is read and written; the workers, and the timed loop; what is measured. None of the three calls another |
 //! | `cases` | the benchmarks: engines, stages, checks |
 //! | `report` | figures, ratios, tables, JSON |
-//! | `run` | a run from its plan to its report; the screen of the bare command |
+//! | `screen` | which cells the bare command shows, and how |
+//! | `run` | a run from its plan to its report, or to the screen |
 //!
 //! The life of a run: [`plan`] says which cells are measured. [`cases`] makes what the engines of a benchmark need ([`data`]), and
 //! hands a [`crew`] of pinned workers one lane for each engine. The crew runs the lanes of a cell in turns, round by round.
@@ -22,6 +23,7 @@ mod data;
 mod plan;
 mod report;
 mod run;
+mod screen;
 
 pub(crate) use self::cases::EngineArgs;
 pub(crate) use self::crew::WorkerArgs;

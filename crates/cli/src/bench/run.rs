@@ -12,7 +12,8 @@ use super::cases::{
 use super::crew::{Schedule, Speeds, Watch, WorkerArgs, run_threads, work_as_process};
 use super::data::{DataFile, Scratch};
 use super::plan::{Bench, Case, Cell, DEFAULT_PAGE_SIZE, Limits, Plan, Settings};
-use super::report::{self, HitRatios, Measured};
+use super::report::{self, Measured};
+use super::screen::{self, HitRatios};
 use crate::copies;
 use crate::failure::Failure;
 use crate::machine;
@@ -24,7 +25,8 @@ use crate::size::Bytes;
 pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     let mut users = settings.file.as_deref().map(DataFile::users).transpose()?;
     let users_file = users.as_ref().map(|data| data.bytes);
-    let (mut run, plan) = Run::begin(settings, users_file, settings.format == Format::Table)?;
+    let has_tables = settings.format == Format::Table;
+    let (mut run, plan) = Run::begin(settings, users_file, has_tables, |_| true)?;
     if plan.cells().next().is_none() {
         return Err(Failure::Run(format!(
             "there is nothing to measure: {}",
@@ -49,12 +51,20 @@ const PAGES: u32 = 100_000;
 const FRAMES: usize = 5000;
 const REQUESTS: usize = 1_000_000;
 
-/// The bare command: some cells of all benchmarks, on one screen. A benchmark that fails is left out.
-pub(crate) fn screen(format: Format, seconds: Option<Duration>) -> Result<(), Failure> {
+/// The bare command: some cells of all benchmarks, on one screen. `machine_line` stands in its head.
+///
+/// # Errors
+///
+/// A cell that fails, or is wrong. The others are shown before.
+pub(crate) fn screen(
+    format: Format,
+    seconds: Option<Duration>,
+    machine_line: &str,
+) -> Result<(), Failure> {
     let nr_cpus = machine::nr_cpus(&machine::allowed_cpus());
     let mut settings = Settings {
         format,
-        cases: report::cases(),
+        cases: screen::cases(),
         ..Settings::quick()
     };
     if let Some(seconds) = seconds {
@@ -62,32 +72,37 @@ pub(crate) fn screen(format: Format, seconds: Option<Duration>) -> Result<(), Fa
     }
     settings.threads = vec![1, nr_cpus.min(2)];
     settings.threads.dedup();
-    let (mut run, mut plan) = Run::begin(&settings, None, false)?;
     let most_threads = settings.threads.iter().copied().max().unwrap_or(1);
-    plan.retain(|cell| report::shows(cell, most_threads));
+    let is_shown = |cell: &Cell| screen::shows(cell, most_threads);
+    let (mut run, plan) = Run::begin(&settings, None, false, is_shown)?;
     let columns = output::columns().unwrap_or(report::COLUMNS);
     let columns = columns.min(report::COLUMNS);
     if format == Format::Table {
-        let heading = report::heading(&settings, nr_cpus) + &crate::info::line();
+        let mut heading = report::heading(&settings, nr_cpus) + machine_line;
+        if seconds.is_none() {
+            heading.push_str("; 3 rounds of 100 ms where nothing is cached");
+        }
         run.show(&report::wrap_at(&(heading + "\n\n"), columns))?;
     }
     let (mut measured, mut left_out) = (Vec::new(), Vec::new());
-    for bench in Bench::ALL {
-        match run.bench(bench, &plan, &mut None) {
+    for cell in plan.cells() {
+        let mut one = plan.clone();
+        one.retain(|other| other == cell);
+        match run.bench(cell.case.bench(), &one, &mut None) {
             Ok(cells) => measured.extend(cells),
-            Err(Failure::Run(reason)) => left_out.push(format!("{}: {reason}", bench.name())),
+            Err(Failure::Run(reason)) => left_out.push(reason),
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
         }
     }
     let hit_ratios = run.hit_ratios()?;
     if format == Format::Table {
-        let screen = report::screen(&measured, Some(&hit_ratios), columns);
-        return run.show(&(screen + &report::footer(&left_out, columns)));
+        let screen = screen::screen(&measured, Some(&hit_ratios), columns);
+        run.show(&(screen + &screen::footer(&left_out, columns)))?;
     }
-    left_out
-        .iter()
-        .for_each(|reason| run.progress.note(&format!("left out: {reason}")));
-    Ok(())
+    match left_out.as_slice() {
+        [] => Ok(()),
+        reasons => Err(Failure::because("not measured", reasons.join("; "))),
+    }
 }
 
 /// One worker process of `one-count-processes`.
@@ -126,11 +141,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Plans a run, and prints the notes of the plan.
+    /// Plans a run of the cells that `is_kept` returns true for, and prints the notes of the plan.
     fn begin(
         settings: &'a Settings,
         users_file: Option<u64>,
         has_tables: bool,
+        is_kept: impl Fn(&Cell) -> bool,
     ) -> Result<(Self, Plan), Failure> {
         copies::force(settings.copy)?;
         machine::raise_descriptor_limit();
@@ -140,7 +156,8 @@ impl<'a> Run<'a> {
             memory: machine::available_memory(),
             users_file,
         };
-        let plan = Plan::new(settings, limits);
+        let mut plan = Plan::new(settings, limits);
+        plan.retain(is_kept);
         let durations = plan.cells().map(|cell| planned_duration(cell, settings));
         let run = Self {
             settings,
@@ -209,9 +226,11 @@ impl Run<'_> {
             }
             of.push((policy, ratio));
         }
-        let percent = 100 * FRAMES / PAGES as usize;
-        let title = format!("hit ratio, {trace}, {percent} % of pages");
-        Ok(HitRatios { title, of })
+        Ok(HitRatios {
+            title: format!("hit ratio, {trace}"),
+            meaning: format!("simulated, {FRAMES} of {PAGES} pages"),
+            of,
+        })
     }
 
     /// Has `work` measure each cell, and reports them.

@@ -1,5 +1,9 @@
 //! `pagewell` without a command.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use super::{Finished, pagewell, run};
 
 /// Runs it for a moment, without fio.
@@ -16,6 +20,7 @@ fn the_bare_command_prints_one_screen() {
         assert!(line.chars().count() <= 100, "{line}");
         assert!(!line.contains('\u{1b}'), "{line}");
     }
+    let mut rest = lines.iter();
     for start in [
         "pagewell ",
         "Linux ",
@@ -23,35 +28,54 @@ fn the_bare_command_prints_one_screen() {
         "  pread ",
         "  memcpy from mmap ",
         "read 64 B, random in ",
+        "  pread ",
         "pin one page, ",
+        "  reference count ",
         "write 64 B, random in ",
-        "write 4 KiB and sync, 64 threads ",
-        "read 4 KiB from the device ",
-        "the same, 64 reads in flight ",
-        "snapshot of ",
-        "migrate a page beside ",
-        "free 2 MiB ",
+        "  pwrite ",
+        "allocate, split and free 2 MiB ",
+        "  page by page ",
         "hit ratio, ",
+        "  quick_cache ",
         "Details: cargo run --release -- bench all",
     ] {
-        let is_there = lines.iter().any(|line| line.starts_with(start));
-        assert!(is_there, "no {start:?} in {finished:?}");
+        let is_next = rest.any(|line| line.starts_with(start));
+        assert!(is_next, "no {start:?} where it belongs in {finished:?}");
     }
+    let of_fio: Vec<_> = lines.iter().filter(|line| line.contains("fio")).collect();
+    assert_eq!(of_fio.len(), 2, "{finished:?}");
+    assert!(of_fio.iter().all(|line| line.ends_with("not measured")));
     assert!(!finished.stdout.contains("left out"), "{finished:?}");
 }
 
 #[test]
-fn its_figures_are_those_of_cells_as_json_lines() {
+fn its_figures_are_those_of_its_cells_as_json_lines() {
     let finished = screen("--format json");
-    for (field, value) in [
-        ("case", "same-hot"),
-        ("case", "commit-threads-64"),
-        ("case", "order-9"),
-        ("bench", "hit-ratio"),
-        ("ratio", "optimistic/pread"),
-    ] {
-        let text = format!("\"{field}\":\"{value}\"");
-        assert!(finished.stdout.contains(&text), "no {text} in {finished:?}");
-    }
-    assert!(finished.stdout.lines().all(|line| line.starts_with('{')));
+    let records = finished.stdout.lines().map(|line| {
+        let record: Value = serde_json::from_str(line).expect("a line is an object");
+        let text = |field: &str| record[field].as_str().unwrap().to_owned();
+        (text("case"), record["threads"].as_u64().unwrap())
+    });
+    let cells: BTreeSet<(String, u64)> = records.collect();
+    let nr_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let expected = [
+        ("same-hot", 1),
+        ("same-random", 1),
+        ("one-page", nr_cpus.min(2) as u64),
+        ("write-random", 1),
+        ("commit-threads-64", 64),
+        ("random-depth-1", 1),
+        ("random-depth-64", 1),
+        ("fork", 1),
+        ("forks-100", 1),
+        ("order-9", 1),
+        ("zipf-0.99", 1),
+    ];
+    let expected = expected.map(|(case, threads)| (case.to_owned(), threads));
+    // The share of the second walk is measured with the migration.
+    let cells: BTreeSet<_> = cells
+        .into_iter()
+        .filter(|(case, _)| !case.starts_with("second-walk"))
+        .collect();
+    assert_eq!(cells, BTreeSet::from(expected));
 }

@@ -19,7 +19,7 @@ pub(in crate::bench) struct Limits {
 }
 
 /// What will be measured, and what a reader should know about it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::bench) struct Plan {
     pub(in crate::bench) refcount: Vec<Cell>,
     pub(in crate::bench) pin: Vec<Cell>,

@@ -19,7 +19,7 @@ pub(super) fn align_right(table: &mut Table) {
 }
 
 /// A time in at most seven characters.
-pub(super) fn time(ns: f64) -> String {
+pub(in crate::bench) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 999.5 => (ns, "ns"),
         ns if ns < 999.5e3 => (ns / 1e3, "µs"),
@@ -30,7 +30,7 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// A multiple in at most six characters, up to 99999.
-pub(super) fn times(value: f64) -> String {
+pub(in crate::bench) fn times(value: f64) -> String {
     format!("{}x", three_digits(value))
 }
 
@@ -42,7 +42,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-pub(super) fn plural(n: u32) -> &'static str {
+pub(in crate::bench) fn plural(n: u32) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 

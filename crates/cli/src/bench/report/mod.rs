@@ -11,16 +11,14 @@ mod heading;
 mod measured;
 mod record;
 #[cfg(test)]
-mod sample;
+pub(in crate::bench) mod sample;
 mod scaling;
-mod screen;
 mod stats;
 mod table;
 
 pub(in crate::bench) use self::cell::cell_name;
-pub(in crate::bench) use self::format::{COLUMNS, wrap_at};
+pub(in crate::bench) use self::format::{COLUMNS, plural, time, times, wrap_at};
 pub(in crate::bench) use self::heading::heading;
 pub(in crate::bench) use self::measured::Measured;
 pub(in crate::bench) use self::record::{print, print_hit_ratio};
-pub(in crate::bench) use self::screen::{HitRatios, cases, footer, screen, shows};
 pub(in crate::bench) use self::table::{report, summary};

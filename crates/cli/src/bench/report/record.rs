@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::measured::Measured;
 use crate::bench::cases::{engines, ratios};
 use crate::bench::crew::Bound;
+use crate::bench::plan::DEFAULT_PAGE_SIZE;
 use crate::copies;
 use crate::failure::Failure;
 use crate::machine;
@@ -23,7 +24,7 @@ struct Figure<'m> {
     case: String,
     /// Bytes a read or write, or of the range, block or memory; 0 for counts.
     block: u64,
-    /// 0 where there is no file.
+    /// 0 where there is no file. Of `hit-ratio`, bytes of the cache.
     file_bytes: u64,
     /// Workers: threads, or processes in one-count-processes.
     threads: u32,
@@ -75,19 +76,19 @@ fn processor() -> Option<&'static str> {
     PROCESSOR.get_or_init(machine::cpu_model).as_deref()
 }
 
-/// Prints the hit ratio of a policy in a cache of `file_bytes`, as a part of the requests of a made-up trace.
+/// Prints the hit ratio of a policy in a cache of `cache_bytes`, as a part of the requests of a made-up trace.
 pub(in crate::bench) fn print_hit_ratio(
     policy: &'static str,
     trace: &str,
-    file_bytes: u64,
+    cache_bytes: u64,
     value: f64,
 ) -> Result<(), Failure> {
     output::print_json(&Figure {
         bench: "hit-ratio",
         engine: policy,
         case: trace.to_owned(),
-        block: 4096,
-        file_bytes,
+        block: DEFAULT_PAGE_SIZE as u64,
+        file_bytes: cache_bytes,
         threads: 1,
         unit: "share",
         value,

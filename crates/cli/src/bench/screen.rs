@@ -6,20 +6,20 @@ use std::fmt::Write as _;
 
 use pagewell_sim::Policy;
 
-use super::format::{COLUMNS, plural, time, times, wrap_at};
-use super::measured::Measured;
-use crate::bench::plan::{Bench, Case, Cell};
+use super::plan::{Bench, Case, Cell};
+use super::report::{Measured, plural, time, times, wrap_at};
 use crate::size::Bytes;
 
 /// An entry: which cell it shows, and which engines of that cell.
 struct Entry {
     case: Case,
-    /// Whether the cell is that of the most threads, else that of the fewest.
+    /// Whether the cell is that of the most threads, else that of one thread.
     has_most_threads: bool,
     title: fn(&Cell) -> String,
     engine: &'static str,
     /// Engines to compare with, and what the screen calls them.
     beside: &'static [(&'static str, &'static str)],
+    /// Reason of the difference, or what the time is of.
     meaning: &'static str,
 }
 
@@ -42,14 +42,14 @@ const BLOCK: u64 = 64;
 const ENTRIES: [Entry; 10] = [
     Entry {
         beside: &[("pread", "pread"), ("mmap", "memcpy from mmap")],
-        meaning: "no system call, no lock, no reference",
+        meaning: "no system call, lock or reference",
         ..Entry::new(Case::SameHot, "optimistic", |_| {
             "read 64 B, one cached page".to_owned()
         })
     },
     Entry {
         beside: &[("pread", "pread"), ("mmap", "memcpy from mmap")],
-        meaning: "as above, and a lookup in the page index",
+        meaning: "as above, beyond the CPU's caches",
         ..Entry::new(Case::SameRandom, "optimistic", |cell| {
             format!("read 64 B, random in {}", Bytes(cell.file_bytes))
         })
@@ -57,7 +57,7 @@ const ENTRIES: [Entry; 10] = [
     Entry {
         has_most_threads: true,
         beside: &[("counted", "reference count")],
-        meaning: "hazard slots: threads write no shared counter",
+        meaning: "threads write no shared counter",
         ..Entry::new(Case::OnePage, "announced", |cell| {
             format!(
                 "pin one page, {} thread{}",
@@ -68,7 +68,7 @@ const ENTRIES: [Entry; 10] = [
     },
     Entry {
         beside: &[("pwrite", "pwrite"), ("mmap", "memcpy to mmap")],
-        meaning: "dirty pages are written back later",
+        meaning: "no system call",
         ..Entry::new(Case::WriteRandom, "pagewell", |cell| {
             format!("write 64 B, random in {}", Bytes(cell.file_bytes))
         })
@@ -78,16 +78,16 @@ const ENTRIES: [Entry; 10] = [
             ("fdatasync", "pwrite and fdatasync"),
             ("one-thread", "one thread alone"),
         ],
-        meaning: "group commit: concurrent syncs share a flush",
+        meaning: "group commit; all threads at once",
         ..Entry::new(Case::CommitThreads64, "blocking", |_| {
             "write 4 KiB and sync, 64 threads".to_owned()
         })
     },
     Entry {
         beside: &[("pread", "pread"), ("fio-psync", "fio, psync")],
-        meaning: "a miss costs what the device costs",
+        meaning: "lookup, frame, then the device",
         ..Entry::new(Case::RandomDepth1, "blocking", |_| {
-            "read 4 KiB from the device".to_owned()
+            "read 4 KiB, not cached".to_owned()
         })
     },
     Entry {
@@ -95,7 +95,7 @@ const ENTRIES: [Entry; 10] = [
             ("fio-uring", "fio, io_uring"),
             ("read-many", "File::read_many"),
         ],
-        meaning: "futures of one thread; io_uring below",
+        meaning: "futures; all reads together",
         ..Entry::new(Case::RandomDepth64, "async", |_| {
             "the same, 64 reads in flight".to_owned()
         })
@@ -105,23 +105,27 @@ const ENTRIES: [Entry; 10] = [
             ("fork(2)", "fork(2)"),
             ("fork(2)-huge", "fork(2), huge pages"),
         ],
-        meaning: "page tables are shared until written",
+        meaning: "page tables shared until written",
         ..Entry::new(Case::Fork, "shared-tables", |cell| {
             format!("snapshot of {} of memory", Bytes(cell.block))
         })
     },
     Entry {
-        beside: &[("full-walk", "uncounted entries"), ("memcpy", "memcpy")],
-        meaning: "the second walk stops at the last migration entry",
-        ..Entry::new(Case::Forks, "early-stop", |cell| {
+        beside: &[
+            ("full-walk", "entries not counted"),
+            ("early-stop", "counted, page by page"),
+            ("memcpy", "memcpy"),
+        ],
+        meaning: "the second walk stops early",
+        ..Entry::new(Case::Forks, "batched", |cell| {
             format!("migrate a page beside {} forks", cell.forks)
         })
     },
     Entry {
         beside: &[("one-by-one", "page by page")],
-        meaning: "freed as the largest aligned blocks",
+        meaning: "largest aligned blocks",
         ..Entry::new(Case::Order9, "chunked", |_| {
-            "free 2 MiB of split frames".to_owned()
+            "allocate, split and free 2 MiB".to_owned()
         })
     },
 ];
@@ -151,18 +155,21 @@ pub(in crate::bench) fn shows(cell: &Cell, most_threads: u32) -> bool {
 /// Hit ratios of policies on one made-up trace.
 #[derive(Debug)]
 pub(in crate::bench) struct HitRatios {
-    /// What was simulated, in at most 35 characters.
     pub(in crate::bench) title: String,
+    pub(in crate::bench) meaning: String,
     pub(in crate::bench) of: Vec<(Policy, f64)>,
 }
 
 /// Width of titles and names.
 const NAME_COLUMNS: usize = 36;
 
+/// Minimum width of a screen with meanings.
+const MEANING_COLUMNS: usize = 80;
+
 /// Width of a time.
 const TIME_COLUMNS: usize = 9;
 
-/// All entries that were measured, in lines of at most `columns` where words allow it.
+/// All entries that were measured. Below 80 columns their meanings are left out.
 pub(in crate::bench) fn screen(
     measured: &[Measured],
     hit_ratios: Option<&HitRatios>,
@@ -185,8 +192,11 @@ pub(in crate::bench) fn screen(
         );
         for (engine, name) in entry.beside {
             let ratio = cell.ratio(entry.engine, engine);
-            if let (Some(figure), Some(ratio)) = (self::figure(cell, engine), ratio) {
-                beside(&mut text, name, &figure, &compared(ratio.median));
+            match (self::figure(cell, engine), ratio) {
+                (Some(figure), Some(ratio)) => {
+                    beside(&mut text, name, &figure, &compared(ratio.median));
+                }
+                _ => beside(&mut text, name, "-", "not measured"),
             }
         }
     }
@@ -194,8 +204,13 @@ pub(in crate::bench) fn screen(
         let percent = |ratio: f64| format!("{:.1} %", 100.0 * ratio);
         let of = |policy| ratios.of.iter().find(|(it, _)| *it == policy);
         if let Some((_, own)) = of(Policy::Pagewell) {
-            let meaning = "more hits are fewer reads of the device";
-            head(&mut text, &ratios.title, &percent(*own), meaning, columns);
+            head(
+                &mut text,
+                &ratios.title,
+                &percent(*own),
+                &ratios.meaning,
+                columns,
+            );
             for (policy, ratio) in ratios.of.iter().filter(|(it, _)| *it != Policy::Pagewell) {
                 let points = format!("{:+.1} points", 100.0 * (own - ratio));
                 beside(&mut text, policy.name(), &percent(*ratio), &points);
@@ -207,11 +222,13 @@ pub(in crate::bench) fn screen(
 
 fn head(text: &mut String, title: &str, figure: &str, meaning: &str, columns: usize) {
     let line = format!("{title:<NAME_COLUMNS$}{figure:>TIME_COLUMNS$}");
-    // Writing to a string does not fail.
-    let _ = match columns {
-        COLUMNS.. => writeln!(text, "{line}  {meaning}"),
-        _ => writeln!(text, "{line}\n  ({meaning})"),
+    let meaning = if columns < MEANING_COLUMNS {
+        ""
+    } else {
+        meaning
     };
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{}", format!("{line}  {meaning}").trim_end());
 }
 
 fn beside(text: &mut String, name: &str, figure: &str, compared: &str) {
@@ -250,8 +267,9 @@ pub(in crate::bench) fn footer(left_out: &[String], columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::measured;
     use super::*;
+    use crate::bench::cases::ratios;
+    use crate::bench::report::sample::measured;
 
     fn all() -> Vec<Measured> {
         let threads = |entry: &Entry| if entry.has_most_threads { 2 } else { 1 };
@@ -264,33 +282,49 @@ mod tests {
     #[test]
     fn each_entry_shows_engines_that_its_case_compares() {
         for entry in &ENTRIES {
-            let cell = measured(entry.case, BLOCK, 1);
-            for (engine, _) in entry.beside {
-                assert!(cell.ratio(entry.engine, engine).is_some(), "{engine}");
+            for (engine, name) in entry.beside {
+                assert!(
+                    ratios(entry.case).contains(&(entry.engine, engine)),
+                    "{name}"
+                );
             }
-            assert!(shows(&cell.cell, 1));
+            let cell = measured(
+                entry.case,
+                BLOCK,
+                if entry.has_most_threads { 2 } else { 1 },
+            );
+            assert!(shows(&cell.cell, 2));
+            let other = measured(
+                entry.case,
+                BLOCK,
+                if entry.has_most_threads { 1 } else { 2 },
+            );
+            let is_one_cell = entry.case.bench() == Bench::Cold;
+            assert_eq!(shows(&other.cell, 2), is_one_cell, "{:?}", entry.case);
         }
-        let other = measured(Case::OwnPages, 0, 1);
-        assert!(!shows(&other.cell, 1));
+        assert!(!shows(&measured(Case::OwnPages, 0, 1).cell, 1));
+        assert!(!shows(&measured(Case::SameHot, 4096, 1).cell, 1));
     }
 
     #[test]
     fn it_is_one_screen_of_a_hundred_columns_and_fits_in_sixty() {
         let hit_ratios = HitRatios {
-            title: "hits, 5 % of 100000 pages, zipf-0.99".to_owned(),
+            title: "hit ratio, zipf-0.99".to_owned(),
+            meaning: "simulated, 5000 of 100000 pages".to_owned(),
             of: vec![
                 (Policy::Pagewell, 0.7),
                 (Policy::Clock, 0.6),
                 (Policy::QuickCache, 0.71),
             ],
         };
-        for columns in [60, 100] {
+        for columns in [60, 80, 100] {
             let text = screen(&all(), Some(&hit_ratios), columns);
             let text = text + &footer(&["cold: no room on the device".to_owned()], columns);
             for line in text.lines() {
                 assert!(line.chars().count() <= columns, "{columns}: {line}");
             }
-            assert!(columns < 100 || text.lines().count() <= 40, "{text}");
+            assert!(text.lines().count() <= 40, "{text}");
+            assert_eq!(text.contains("no system call"), columns >= 80);
             assert!(text.contains("+10.0 points") && text.contains("-1.0 points"));
         }
     }

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Run(String),
     /// Nobody reads standard output any more: the run ends quietly.
     OutputClosed,
+    /// A signal asked the command to end.
+    Interrupted,
 }
 
 impl Failure {

@@ -7,6 +7,7 @@
 //! | `failure`, `size`, `machine` | why a run stopped; byte counts as people write them; processors and memory of this process |
 //! | `copies` | how bytes are copied in this process |
 //! | `cgroup` | control groups that bound the memory of a process |
+//! | `interrupt` | signals that end a run |
 //! | `output`, `child`, `progress` | standard output that may be a closed pipe; the same program again, as a process that ends with this one; the progress bar |
 //! | `info` | `pagewell info` |
 //! | `bench` | `pagewell bench`: data, crews of workers, plan, cases, report |
@@ -31,6 +32,7 @@ mod copies;
 mod crash_test;
 mod failure;
 mod info;
+mod interrupt;
 mod machine;
 mod output;
 mod progress;
@@ -62,6 +64,10 @@ fn main() -> ExitCode {
         Err(Failure::Run(message)) => {
             output::complain(&format!("pagewell: {message}"));
             ExitCode::FAILURE
+        }
+        Err(Failure::Interrupted) => {
+            output::complain("pagewell: interrupted");
+            ExitCode::from(interrupt::EXIT_STATUS)
         }
     }
 }

@@ -16,6 +16,7 @@ use super::report::{self, Measured};
 use super::screen::{self, HitRatios};
 use crate::copies;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::machine;
 use crate::output::{self, Format};
 use crate::progress::Progress;
@@ -23,6 +24,7 @@ use crate::size::Bytes;
 
 /// Runs the benchmarks that the settings ask for.
 pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
+    interrupt::listen()?;
     let mut users = settings.file.as_deref().map(DataFile::users).transpose()?;
     let users_file = users.as_ref().map(|data| data.bytes);
     let has_tables = settings.format == Format::Table;
@@ -55,12 +57,13 @@ const REQUESTS: usize = 1_000_000;
 ///
 /// # Errors
 ///
-/// A cell that fails, or is wrong. The others are shown before.
+/// A cell that fails, or is wrong; a signal. The cells that were measured are shown before.
 pub(crate) fn screen(
     format: Format,
     seconds: Option<Duration>,
     machine_line: &str,
 ) -> Result<(), Failure> {
+    interrupt::listen()?;
     let nr_cpus = machine::nr_cpus(&machine::allowed_cpus());
     let mut settings = Settings {
         format,
@@ -92,13 +95,25 @@ pub(crate) fn screen(
             Ok(cells) => measured.extend(cells),
             Err(Failure::Run(reason)) => left_out.push(reason),
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+            Err(Failure::Interrupted) => break,
         }
     }
-    let hit_ratios = run.hit_ratios()?;
-    if format == Format::Table {
-        let screen = screen::screen(&measured, Some(&hit_ratios), columns);
-        run.show(&(screen + &screen::footer(&left_out, columns)))?;
+    let hit_ratios = match interrupt::check() {
+        Ok(()) => Some(run.hit_ratios()?),
+        Err(_) => None,
+    };
+    if hit_ratios.is_none() {
+        let missing = screen::missing(&measured, &plan);
+        left_out.push(format!("{} (interrupted)", missing.join("; ")));
     }
+    if format == Format::Table {
+        let screen = screen::screen(&measured, hit_ratios.as_ref(), columns);
+        run.show(&(screen + &screen::footer(&left_out, columns)))?;
+    } else if hit_ratios.is_none() {
+        run.progress
+            .note(&format!("left out: {}", left_out.join("; ")));
+    }
+    interrupt::check()?;
     match left_out.as_slice() {
         [] => Ok(()),
         reasons => Err(Failure::because("not measured", reasons.join("; "))),
@@ -383,7 +398,10 @@ impl Run<'_> {
     ) -> Result<Measured, Failure> {
         let schedule = schedule_for(cell, self.settings);
         self.progress.say(report::cell_name(cell));
-        let mut watch = |done| self.progress.within_cell(done);
+        let mut watch = |done| {
+            self.progress.within_cell(done);
+            interrupt::check()
+        };
         let speeds =
             work(&schedule, &self.cpus, &mut watch).map_err(|failure| in_cell(cell, failure))?;
         self.progress
@@ -407,10 +425,12 @@ impl Run<'_> {
     }
 }
 
-/// Says in which cell a failure happened.
+/// Names the cell in which a failure happened.
 fn in_cell(cell: &Cell, failure: Failure) -> Failure {
     match failure {
+        // A terminal sends Ctrl-C to the processes that a cell has started, too: then they fail.
+        Failure::Run(_) if interrupt::is_requested() => Failure::Interrupted,
         Failure::Run(reason) => Failure::because(report::cell_name(cell), reason),
-        Failure::OutputClosed => Failure::OutputClosed,
+        other => other,
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use pagewell_sim::Policy;
 
-use super::plan::{Bench, Case, Cell};
+use super::plan::{Bench, Case, Cell, Plan};
 use super::report::{Measured, plural, time, times, wrap_at};
 use crate::size::Bytes;
 
@@ -150,6 +150,20 @@ pub(in crate::bench) fn shows(cell: &Cell, most_threads: u32) -> bool {
             && (is_block || cell.block == BLOCK)
     };
     ENTRIES.iter().any(is_of)
+}
+
+/// Titles of the entries that the screen lacks because their cells were not measured, and of the hit ratio.
+pub(in crate::bench) fn missing(measured: &[Measured], plan: &Plan) -> Vec<String> {
+    let is_measured = |cell: &Cell| measured.iter().any(|it| it.cell.case == cell.case);
+    let title = |cell: &Cell| {
+        let entry = ENTRIES.iter().find(|entry| entry.case == cell.case)?;
+        Some((entry.title)(cell))
+    };
+    plan.cells()
+        .filter(|cell| !is_measured(cell))
+        .filter_map(title)
+        .chain(["hit ratio".to_owned()])
+        .collect()
 }
 
 /// Hit ratios of policies on one made-up trace.

@@ -1,7 +1,12 @@
 //! `pagewell` without a command.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{Finished, pagewell, run};
@@ -78,4 +83,38 @@ fn its_figures_are_those_of_its_cells_as_json_lines() {
         .filter(|(case, _)| !case.starts_with("second-walk"))
         .collect();
     assert_eq!(cells, BTreeSet::from(expected));
+}
+
+#[test]
+fn interrupted_it_shows_what_it_has_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let nr_files = || fs::read_dir(folder.path()).unwrap().count();
+    for (format, signal) in [("table", Signal::INT), ("json", Signal::TERM)] {
+        let mut child = pagewell(&format!("--seconds 0.2 --format {format}"))
+            .env("PATH", "")
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Only some cells have a file with a name; others follow them.
+        while nr_files() == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "no file had a name");
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{told}");
+        assert!(told.ends_with("pagewell: interrupted\n"), "{told}");
+        let left_out = match format {
+            "table" => &shown,
+            _ => &told,
+        };
+        assert!(left_out.contains("left out: "), "{left_out}");
+        assert!(left_out.contains("(interrupted)"), "{left_out}");
+        assert!(left_out.contains("hit ratio"), "{left_out}");
+        assert_eq!(nr_files(), 0, "{format}");
+    }
 }

@@ -98,7 +98,7 @@ pub(in crate::bench) fn run(
         }
         speeds[ENGINES.len() - 1].push(pages as f64 / took.as_secs_f64().max(1e-9));
         done += each * ENGINES.len() as u32;
-        watch(done);
+        watch(done)?;
     }
     stage.check()?;
     Ok((Speeds::of(speeds), Speeds::of(shares)))

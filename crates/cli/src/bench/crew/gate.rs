@@ -46,6 +46,8 @@ impl Gate {
         // ORDERING: Relaxed; this worker has seen every earlier generation, and
         // the next one needs its own arrival.
         let generation = self.generation.load(Ordering::Relaxed);
+        // The last worker, or the only one, does not wait.
+        self.go_on()?;
         // ORDERING: AcqRel, both ends of E1.
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == crew {
             // ORDERING: Relaxed, both; published by the generation below (E2).
@@ -65,10 +67,7 @@ impl Gate {
         let mut looks = 0;
         // ORDERING: Acquire, E2.
         while self.generation.load(Ordering::Acquire) == generation {
-            // ORDERING: Relaxed; says only that waiting is in vain.
-            if self.abandoned.load(Ordering::Relaxed) != 0 {
-                return Err(Abandoned);
-            }
+            self.go_on()?;
             if looks < SPINS {
                 looks += 1;
                 std::hint::spin_loop();
@@ -77,6 +76,15 @@ impl Gate {
             }
         }
         Ok(())
+    }
+
+    /// Fails if the gate is abandoned.
+    fn go_on(&self) -> Result<(), Abandoned> {
+        // ORDERING: Relaxed; publishes nothing but itself.
+        match self.abandoned.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => Err(Abandoned),
+        }
     }
 
     /// Tells all workers to stop waiting.

@@ -52,7 +52,7 @@ pub(in crate::bench) fn run_processes(
     crew: u32,
     prepare: impl FnOnce(&[&AtomicU32; NR_COUNTS]),
     check: impl FnOnce(&[&AtomicU32; NR_COUNTS]) -> Result<(), String>,
-    mut watch: impl FnMut(Duration),
+    mut watch: impl FnMut(Duration) -> Result<(), Failure>,
 ) -> Result<Speeds, Failure> {
     let memory = memfd_create("pagewell-bench", MemfdFlags::CLOEXEC)
         .map(File::from)
@@ -65,7 +65,7 @@ pub(in crate::bench) fn run_processes(
         workers.children.push(Some(start(number, cpu, &memory)?));
     }
     while let Looked::Working = workers.look(&shared)? {
-        watch(schedule.step_duration() * shared.nr_done());
+        watch(schedule.step_duration() * shared.nr_done())?;
         thread::sleep(LOOK);
     }
     check(&shared.counts())?;

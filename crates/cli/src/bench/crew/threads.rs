@@ -12,25 +12,26 @@ use super::speeds::Speeds;
 use super::worker::{Stopped, Worker};
 use crate::failure::Failure;
 
-/// What is told now and then how much time of a cell has been measured.
-pub(in crate::bench) type Watch<'a> = &'a mut dyn FnMut(Duration);
+/// Called now and then with the time of a cell that has been measured. An error ends the cell.
+pub(in crate::bench) type Watch<'a> = &'a mut dyn FnMut(Duration) -> Result<(), Failure>;
 
 /// How often the coordinator looks: rarely, since it runs beside a worker.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs the schedule with one thread for each of `workers`, which are their
-/// lanes. `watch` is told now and then how much time has been measured.
+/// lanes. `watch` is called now and then; its error ends the run at the next slice.
 pub(in crate::bench) fn run_threads(
     schedule: &Schedule,
     cpus: &[usize],
     workers: Vec<Vec<Box<dyn Lane + '_>>>,
-    mut watch: impl FnMut(Duration),
+    mut watch: impl FnMut(Duration) -> Result<(), Failure>,
 ) -> Result<Speeds, Failure> {
     let gate = Gate::default();
     let crew = workers.len() as u32;
     let nr_done = AtomicU32::new(0);
     // The channel carries nothing: it breaks when the last worker is through.
     let (working, through) = mpsc::channel::<()>();
+    let mut watched = Ok(());
     let outcomes: Vec<Result<Vec<Tally>, Stopped>> = thread::scope(|scope| {
         let mut threads = Vec::with_capacity(workers.len());
         for (number, mut lanes) in workers.into_iter().enumerate() {
@@ -66,7 +67,11 @@ pub(in crate::bench) fn run_threads(
         drop(working);
         while let Err(RecvTimeoutError::Timeout) = through.recv_timeout(LOOK) {
             // ORDERING: Relaxed; a hint for the progress bar.
-            watch(schedule.step_duration() * nr_done.load(Ordering::Relaxed));
+            watched = watch(schedule.step_duration() * nr_done.load(Ordering::Relaxed));
+            if watched.is_err() {
+                gate.abandon();
+                break;
+            }
         }
         threads
             .into_iter()
@@ -77,6 +82,7 @@ pub(in crate::bench) fn run_threads(
             })
             .collect()
     });
+    watched?;
     let tallies = all_or_reason(outcomes)?;
     Ok(Speeds::new(schedule, &tallies))
 }
@@ -133,7 +139,7 @@ mod tests {
     #[test]
     fn every_worker_counts_in_every_round() {
         let crew = vec![lane(Nop), lane(Nop), lane(Nop)];
-        let speeds = run_threads(&schedule(), &[], crew, |_| {}).unwrap();
+        let speeds = run_threads(&schedule(), &[], crew, |_| Ok(())).unwrap();
         assert_eq!(speeds.of_lanes.len(), 1);
         assert_eq!(speeds.of_lanes[0].len(), 3);
         assert!(speeds.of_lanes[0].iter().all(|&speed| speed > 0.0));
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn one_workers_failure_ends_the_run_of_all() {
         let crew = vec![lane(Nop), lane(Bad), lane(Nop)];
-        let failure = run_threads(&schedule(), &[0], crew, |_| {}).unwrap_err();
+        let failure = run_threads(&schedule(), &[0], crew, |_| Ok(())).unwrap_err();
         assert!(matches!(failure, Failure::Run(reason) if reason == "bad luck"));
     }
 }

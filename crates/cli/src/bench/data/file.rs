@@ -2,7 +2,7 @@
 //!
 //! A temporary file that is only read has no name: it is gone when the command ends, in whatever
 //! way. It is opened again through `/proc/self/fd`. A file that the cache writes to needs a name, which must lead to
-//! it until it is closed; it is removed when the run ends, unless that is by a signal.
+//! it until it is closed; it is removed when the run ends, also after a first SIGINT, SIGTERM or SIGHUP.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;

@@ -2,7 +2,7 @@
 //!
 //! - **Owns** temporary files, their names and their place ([`Scratch`]), the user's file ([`DataFile::users`]), mappings and plain memory.
 //! - **May call** nothing else of the benchmark.
-//! - **Promises** that a user's file is opened read-only; that a temporary file is gone when the run ends (one with a name: unless a signal ends it); that a
+//! - **Promises** that a user's file is opened read-only; that a temporary file is gone when the run ends (one with a name: unless SIGKILL or a second signal ends it); that a
 //!   folder without room is told, and the next one taken; that the same seed gives the same bytes and positions. It knows no engine and no case.
 
 mod buffer;

@@ -14,6 +14,7 @@ use tempfile::TempPath;
 use super::file::{DataFile, file_system};
 use super::rng::Rng;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::size::Bytes;
 
 /// The places for temporary files that have not failed yet.
@@ -105,6 +106,7 @@ impl Scratch {
                     return Ok(DataFile::temporary(file, name, bytes, label));
                 }
                 Err(error) => {
+                    interrupt::check()?;
                     let failed = format!("{} ({error})", place.name());
                     newly_failed.push(failed.clone());
                     self.failed.push(failed);
@@ -165,6 +167,9 @@ fn fill(mut file: File, bytes: u64, filled: u64, seed: u64) -> io::Result<File> 
     let mut left = filled.min(bytes);
     let mut chunk = vec![0; CHUNK.min(left as usize).next_multiple_of(8)];
     while left > 0 {
+        if interrupt::is_requested() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         for word in chunk.chunks_exact_mut(8) {
             word.copy_from_slice(&rng.next().to_le_bytes());
         }

@@ -59,7 +59,7 @@ fn blocks_that_are_still_on_their_way_are_freed_in_the_end() {
         let mut users = Users::new(&pool, &cell);
         let schedule = Schedule::new(1, 2, Duration::from_millis(4));
         let workers = users.lanes().into_iter().map(|lane| vec![lane]).collect();
-        run_threads(&schedule, &[], workers, |_| {}).unwrap();
+        run_threads(&schedule, &[], workers, |_| Ok(())).unwrap();
         drop(users);
         assert_eq!(pool.stats().nr_available(), NR_FRAMES, "{case:?}");
         assert_eq!(pool.verify(), Ok(()));

@@ -110,7 +110,7 @@ impl Stage {
                 speeds.cpu_ns[step.lane as usize].push(turn.cpu_ns_each());
             }
             done += each;
-            watch(done);
+            watch(done)?;
         }
         Ok(speeds)
     }
@@ -219,7 +219,7 @@ mod tests {
         for cell in &cells {
             let engines = engines(cell.case);
             let schedule = Schedule::new(engines.len(), 2, Duration::from_millis(4));
-            let speeds = stage.run(cell, &schedule, &mut |_| ()).unwrap();
+            let speeds = stage.run(cell, &schedule, &mut |_| Ok(())).unwrap();
             for (engine, (rounds, cpu)) in engines
                 .iter()
                 .zip(speeds.of_lanes.iter().zip(&speeds.cpu_ns))

@@ -100,7 +100,7 @@ impl Rounds<'_> {
             }
             speeds.push(f64::from(times) / took.as_secs_f64().max(1e-9));
             self.done += self.each;
-            (self.watch)(self.done);
+            (self.watch)(self.done)?;
         }
         Ok(speeds)
     }

@@ -108,7 +108,7 @@ pub(super) fn run(
             Said::Speed(speed) => of_lanes[step.lane as usize].push(speed),
             Said::Ready { .. } => return Err(engine.confused()),
         }
-        watch(schedule.duration() / (schedule.rounds * schedule.lanes).max(1) * nr_done);
+        watch(schedule.duration() / (schedule.rounds * schedule.lanes).max(1) * nr_done)?;
     }
     Ok(Speeds {
         memory: Some(bound),
@@ -319,7 +319,7 @@ fn slice(job: &Job, ops: &mut [impl Op], least: u64) -> Result<f64, Failure> {
         })
         .collect();
     let schedule = Schedule::new(1, 1, job.slice);
-    let speeds = run_threads(&schedule, &job.cpus, workers, |_| ())?;
+    let speeds = run_threads(&schedule, &job.cpus, workers, |_| Ok(()))?;
     let speed = speeds.of_lanes.first().and_then(|rounds| rounds.first());
     Ok(speed.copied().unwrap_or(0.0))
 }

@@ -49,7 +49,7 @@ impl Peer {
         };
         opened.map_err(|failure| match failure {
             Failure::Run(reason) => Failure::because(self.name(), reason),
-            Failure::OutputClosed => Failure::OutputClosed,
+            other => other,
         })
     }
 

@@ -1,28 +1,26 @@
-//! The racy copy in assembly, for x86-64.
+//! Racy copies in x86-64 assembly.
 //!
-//! Owns: the copies of up to 64 bytes, which are inlined, and the way from a longer one to its
-//! variant. Called by [`RacyBytes`] and by [`variant`](super::variant); why its loads stay where they
-//! must is written down [there](super). What is said here is how it is fast.
+//! This module inlines copies of up to 64 bytes, and dispatches longer ones to a variant. It is
+//! called by [`RacyBytes`] and by [`variant`](super::variant). The [parent module](super) explains
+//! why the order of its loads and stores is guaranteed; this text explains its speed.
 //!
-//! | bytes | how |
+//! | bytes | implementation |
 //! |---|---|
 //! | 1, 2, 4, 8, 16 to a value | inlined: one move, or two of 8, to registers |
-//! | 1 to 64 | inlined: two or four moves, from both ends, which overlap in the middle |
+//! | 1 to 64 | inlined: two or four overlapping moves, from both ends (1 to 3: three) |
 //! | more | a call: a load of [`choice::CHOSEN`], two predicted branches, and the variant |
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `choice` | which variant is used, and how that is measured |
-//! | `long` | from the name of a variant to its copy |
-//! | `wide` | the templates of the variants: pieces and loops of moves of any width |
-//! | `sse2`, `avx`, `avx512` | the variants: moves of 16, 32 and 64 bytes |
-//! | `rep_movsb` | the variant that leaves it to the processor |
+//! | `choice` | choice of the variant by measurement |
+//! | `long` | dispatch from the name of a variant to its copy |
+//! | `wide` | templates of the variants: pieces and loops of moves of any width |
+//! | `sse2`, `avx`, `avx512` | variants with moves of 16, 32 and 64 bytes |
+//! | `rep_movsb` | variant with `rep movsb` |
 //!
-//! Copies that are inlined look at no variant: moves of 16 bytes are what every processor has, and what
-//! wider ones would save there the dispatch would cost.
-//!
-//! The branches to the variants are direct ones, not a pointer: some systems have indirect branches not
-//! predicted.
+//! Inlined copies use no variant: every x86-64 processor has moves of 16 bytes, and dispatching
+//! would cost what wider moves save. The branches to the variants are direct, because some systems
+//! disable the prediction of indirect branches.
 
 #[macro_use]
 mod wide;
@@ -42,26 +40,22 @@ use super::place::RacyBytes;
 use super::variant::names::Variant;
 use crate::atomic::Ordering;
 
-/// What to copy where few bytes are to be zero.
+/// Source of zeros for short ranges.
 static ZEROS: [u8; INLINE] = [0; INLINE];
 
-/// Copies all of `src` to `dst`, which is as long.
+/// Copies all of `src` to `dst`, whose length must be the same.
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
-    // SAFETY: (a) by the duties of `RacyBytes::new`; (b) `dst` is exclusive, and what is stored
-    // there is initialised.
+    // SAFETY: (a) by the obligations of `RacyBytes::new`; (b) `dst` is exclusive, and only
+    // initialized bytes are stored there.
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
 }
 
-/// The `N` bytes of `src` from `off` on.
+/// Loads the `N` bytes of `src` from `off` on. Safety: (r) they are in `src`.
 ///
-/// The address is the sum of two registers, as most are when they are asked for: the place of a page, and a number that was read
-/// from it. So the sum takes no instruction of its own.
-///
-/// # Safety
-///
-/// (r) They are in `src`.
+/// Addresses are base plus index: callers usually add a number read from a page to the page's
+/// address, and the addition then takes no instruction.
 #[inline(always)]
 pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let base = src.as_ptr();
@@ -69,7 +63,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     match N {
         1 => {
             let value: u32;
-            // SAFETY: (r), and the memory is valid by the duties of `RacyBytes::new`. Nothing is written.
+            // SAFETY: (r), and the memory is valid by the obligations of `RacyBytes::new`. No
+            // write.
             unsafe {
                 asm!("movzx {v:e}, byte ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
@@ -115,29 +110,29 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             low_bytes.copy_from_slice(&low.to_ne_bytes());
             high_bytes.copy_from_slice(&high.to_ne_bytes());
         }
-        // SAFETY: (r); (d) the array is ours.
+        // SAFETY: (r); (d) the array is local.
         _ => unsafe { src.copy_to_unchecked(off, bytes.as_mut_ptr(), N) },
     }
     bytes
 }
 
-/// Copies `src` to all of `dst`, which is as long.
+/// Copies `src` to all of `dst`, whose length must be the same.
 #[inline]
 pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
-    // SAFETY: (a) `src` is shared and so nobody writes it; (b) by the duties of `RacyBytes::new`.
+    // SAFETY: (a) `src` is shared, so no thread writes it; (b) by the obligations of
+    // `RacyBytes::new`.
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
-/// Copies `src` to all of `dst`, which is as long.
+/// Copies `src` to all of `dst`, whose length must be the same.
 #[inline]
 pub(super) fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
-    // SAFETY: (a) and (b) by the duties of `RacyBytes::new`.
+    // SAFETY: (a) and (b) by the obligations of `RacyBytes::new`.
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
-/// Makes all bytes of `dst` zero.
 pub(super) fn zero(dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return copy_in(dst, &ZEROS[..dst.len()]);
@@ -147,22 +142,21 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
         choice::NONE => choice::first(),
         code => choice::variant_of(code),
     };
-    // SAFETY: (b) by the duties of `RacyBytes::new`; (d) only variants that can be used are chosen.
+    // SAFETY: (b) by the obligations of `RacyBytes::new`; (d) only usable variants are chosen.
     unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
-/// Copies `src` to all of `dst`, which is as long, by `variant`, which can be used.
+/// Copies `src` to all of `dst`, whose length must be the same, by `variant`, which must be usable.
 pub(super) fn copy_with(variant: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
     if dst.len() <= INLINE {
         return copy_between(dst, src);
     }
-    // SAFETY: (a) and (b) by the duties of `RacyBytes::new`; (d) is the caller's word, which
-    // `variant` has asked for.
+    // SAFETY: (a) and (b) by the obligations of `RacyBytes::new`; (d) `variant::by_name` checks it.
     unsafe { copy_long_with(variant, src.as_ptr(), dst.as_ptr(), dst.len()) }
 }
 
-/// Makes all bytes of `dst` zero by `variant`, which can be used.
+/// Zeros `dst` by `variant`, which must be usable.
 pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return zero(dst);
@@ -173,22 +167,21 @@ pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
 
 /// Copies `len` bytes.
 ///
-/// Up to [`INLINE`] bytes this is in the caller's code, where each general register that a length takes, however seldom it is
-/// met, is one that the caller's values leave for the stack. So bytes go by vector registers, and one to three by a single one.
+/// Up to [`INLINE`] bytes the copy is inlined. Each general register that a branch of it uses,
+/// however rarely, may force a value of the caller onto the stack. So bytes pass through vector
+/// registers, and 1 to 3 bytes through a single general register.
 ///
-/// If the two ranges overlap, as they may where both are parts of a `RacyBytes`, some of the bytes that are
-/// stored are any mixture of what was there before.
+/// If the ranges overlap, as parts of one `RacyBytes` may, some of the stored bytes are an
+/// arbitrary mixture of the old ones.
 ///
 /// # Safety
 ///
-/// - (a) `src` is valid for reads of `len` bytes. Whoever writes them meanwhile does so by a
-///   [`RacyBytes`].
-/// - (b) `dst` is valid for writes of `len` bytes. Whoever accesses them meanwhile does so by a
-///   [`RacyBytes`].
+/// - (a) `src` is valid for reads of `len` bytes. Concurrent writes to them use a [`RacyBytes`].
+/// - (b) `dst` is valid for writes of `len` bytes. Concurrent accesses to them use a [`RacyBytes`].
 #[inline(always)]
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len > INLINE {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes.
+        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts.
         unsafe { copy_long(src, dst, len) }
     } else if len > 32 {
         // SAFETY: as above.
@@ -208,11 +201,7 @@ unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies 1 to 3 bytes: the first, the one in the middle and the last.
-///
-/// # Safety
-///
-/// As for [`copy`].
+/// Copies 1 to 3 bytes: the first, the middle and the last one. Safety: as for [`copy`].
 #[inline(always)]
 unsafe fn copy_1_to_3(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the bytes at 0, at `len / 2` and at `len - 1`.
@@ -234,11 +223,7 @@ unsafe fn copy_1_to_3(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies 4 to 8 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`].
+/// Copies 4 to 8 bytes. Safety: as for [`copy`].
 #[inline(always)]
 unsafe fn copy_4_to_8(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 4 bytes.
@@ -258,11 +243,7 @@ unsafe fn copy_4_to_8(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies 8 to 16 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`].
+/// Copies 8 to 16 bytes. Safety: as for [`copy`].
 #[inline(always)]
 unsafe fn copy_8_to_16(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 8 bytes.
@@ -282,11 +263,7 @@ unsafe fn copy_8_to_16(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies 16 to 32 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`].
+/// Copies 16 to 32 bytes. Safety: as for [`copy`].
 #[inline(always)]
 unsafe fn copy_16_to_32(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 16 bytes.
@@ -306,11 +283,7 @@ unsafe fn copy_16_to_32(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies 32 to 64 bytes.
-///
-/// # Safety
-///
-/// As for [`copy`].
+/// Copies 32 to 64 bytes. Safety: as for [`copy`].
 #[inline(always)]
 unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: (a) and (b) cover the first and the last 32 bytes.
@@ -336,19 +309,15 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies more than [`INLINE`] bytes.
-///
-/// # Safety
-///
-/// As for [`copy`].
+/// Copies more than [`INLINE`] bytes. Safety: as for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; a fact about the processor that each thread could find out for itself, and
-    // nothing else.
+    // ORDERING: Relaxed; the code depends only on processor features, and publishes no other
+    // memory.
     let code = choice::CHOSEN.load(Ordering::Relaxed);
     if code == choice::AVX512 {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
-        // (d) what is chosen can be used.
+        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;
+        // (d) a chosen variant is usable.
         unsafe { avx512::copy(src, dst, len) }
     } else if code == choice::AVX {
         // SAFETY: as above.
@@ -359,17 +328,13 @@ unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies by a variant that is chosen more rarely, or for the first time.
-///
-/// # Safety
-///
-/// As for [`copy_long`].
+/// Copies by a variant that is rarely chosen, or chooses one. Safety: as for [`copy_long`].
 #[inline(never)]
 unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
     // ORDERING: Relaxed; as in `copy_long`.
     let code = choice::CHOSEN.load(Ordering::Relaxed);
     if code == choice::REP_MOVSB {
-        // SAFETY: (a) and (b) are handed on, here and below; (d) what is chosen can be used.
+        // SAFETY: (a) and (b) are passed on, here and below; (d) a chosen variant is usable.
         unsafe { rep_movsb::copy(src, dst, len) }
     } else if code == choice::SSE2 {
         // SAFETY: as above.
@@ -380,21 +345,19 @@ unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// The first of all long copies. It is apart, and called last, so that the functions above have nothing to
-/// save on the stack: three registers were a fifth of a copy of 256 bytes.
+/// Chooses a variant and copies. Safety: as for [`copy_long`].
 ///
-/// # Safety
-///
-/// As for [`copy_long`].
+/// A separate function in tail position, so that the functions above save no registers: saving
+/// three cost a fifth of a copy of 256 bytes.
 #[cold]
 #[inline(never)]
 unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
     let variant = choice::first();
-    // SAFETY: (a) and (b) are handed on; (d) what is chosen can be used.
+    // SAFETY: (a) and (b) are passed on; (d) a chosen variant is usable.
     unsafe { copy_long_with(variant, src, dst, len) }
 }
 
-/// Asks the processor for the cache line of `address`, to be written to.
+/// Prefetches the cache line of `address` for writing.
 #[inline]
 pub(super) fn expect_write(address: *const u8) {
     // SAFETY: a prefetch has no effect on memory, whatever the address.

@@ -1,19 +1,16 @@
-//! The variant with moves of 32 bytes.
+//! Variant with moves of 32 bytes.
 //!
-//! Owns: its classes of lengths. All processors since 2013 or so have it; on those whose stores are 32 bytes
-//! wide inside (Zen 4 and before) it is as fast as moves of 64 bytes.
+//! Nearly all processors since 2013 have AVX. On those whose stores are 32 bytes wide internally
+//! (Zen 4 and earlier) it is as fast as moves of 64 bytes.
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes.
-///
-/// # Safety
-///
-/// (a) and (b) as for [`super::copy`], and (d) the processor and the system have AVX.
+/// Copies more than 64 bytes. Safety: (a) and (b) as for [`super::copy`], and (d) the processor and
+/// the system have AVX.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
+        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;
         // (d).
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {

@@ -1,19 +1,16 @@
-//! The variant with moves of 64 bytes: a cache line each.
+//! Variant with moves of 64 bytes: one cache line each.
 //!
-//! Owns: its classes of lengths. It uses the registers 16 to 31 only, which no older encoding can name: so
-//! there is nothing for older code to wait for, and no `vzeroupper`.
+//! It uses only the registers 16 to 31, which no older encoding can name, so it causes no
+//! transition penalty in older code and needs no `vzeroupper`.
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes.
-///
-/// # Safety
-///
-/// (a) and (b) as for [`super::copy`], and (d) the processor and the system have AVX-512F.
+/// Copies more than 64 bytes. Safety: (a) and (b) as for [`super::copy`], and (d) the processor and
+/// the system have AVX-512F.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes;
+        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;
         // (d).
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {

@@ -1,18 +1,18 @@
-//! Which variant long copies use: measured once in a process.
+//! Choice of the variant for long copies, by one measurement per process.
 //!
-//! Owns: [`CHOSEN`], the word that every long copy looks at, the measurement, and what there is to say
-//! about it. Who is first (a long copy, or `variant::choice`) measures; others meanwhile use the default.
+//! [`CHOSEN`] is the word that every long copy loads. The first long copy, or the first call of
+//! `variant::choice`, measures; concurrent copies use the default.
 //!
 //! # The measurement
 //!
-//! Copies of 4 KiB within the first-level cache, by each variant that the processor and the system have, in
-//! turns: [`ROUNDS`] rounds of [`COPIES`] copies each, of which the shortest counts. What disturbs a
-//! round (an interrupt, another process, a frequency that has yet to rise, the upper halves of the registers that have
-//! yet to be powered) makes it longer and never shorter, and would have to disturb all rounds of one variant
-//! and none of another's. It takes some 50 µs. What it decides by is in [`Timings::choice`].
+//! Copies 4 KiB within the first-level cache, by each usable variant in turn: [`ROUNDS`] rounds of
+//! [`COPIES`] copies each; the shortest round counts. A disturbance (an interrupt, another process, a
+//! frequency that has not risen yet, the upper halves of registers not powered yet) only makes a
+//! round longer. To falsify the result it would have to disturb all rounds of one variant
+//! and none of another's. The measurement takes some 50 µs. [`Timings::choice`] decides.
 //!
-//! The place of the destination, 2112 bytes behind the source modulo 4096, is one where no variant takes
-//! loads to depend on the stores before them.
+//! The destination begins 2112 bytes after the source modulo 4096. There no variant takes loads to
+//! depend on earlier stores.
 
 use std::time::{Duration, Instant};
 
@@ -21,38 +21,34 @@ use super::long::{INLINE, copy_long_with};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::{Mutex, MutexGuard, lock, try_lock};
 
-/// The variant that long copies use: [`NONE`] yet, or its code.
+/// Variant that long copies use: [`NONE`], or its code.
 pub(super) static CHOSEN: AtomicU32 = AtomicU32::new(NONE);
 
 /// No variant has been chosen.
 pub(super) const NONE: u32 = 0;
-/// The code of [`Variant::Sse2`].
 pub(super) const SSE2: u32 = code_of(Variant::Sse2);
-/// The code of [`Variant::Avx`].
 pub(super) const AVX: u32 = code_of(Variant::Avx);
-/// The code of [`Variant::Avx512`].
 pub(super) const AVX512: u32 = code_of(Variant::Avx512);
-/// The code of [`Variant::RepMovsb`].
 pub(super) const REP_MOVSB: u32 = code_of(Variant::RepMovsb);
 
-/// What was chosen, and why. Locked while it is being measured.
+/// The choice and its reason. Locked during the measurement.
 static CHOICE: Mutex<Option<Choice>> = Mutex::new(None);
 
-/// What is copied in the measurement; locked after [`CHOICE`].
+/// Memory of the measurement. Lock order: after [`CHOICE`].
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch([0; SCRATCH_BYTES]));
 
-/// Bytes of the copies that are measured: a page.
+/// Length of a measured copy: a page.
 const LENGTH: usize = 4096;
-/// Where in the scratch memory they go.
+/// Offset of the destination in the scratch memory.
 const TO: usize = LENGTH + 2112;
 const SCRATCH_BYTES: usize = TO + LENGTH;
 
-/// Copies that are timed together: enough for the clock's overhead and grain, which are the same for all variants,
-/// to be a few hundredths of it.
+/// Copies timed together: enough that the clock's overhead and resolution, which are the same for
+/// all variants, are at most a few percent of the time.
 const COPIES: u32 = 32;
 const ROUNDS: u32 = 10;
 
-/// Static, so that a copy needs neither heap nor a deep stack for it.
+/// Static, so that a copy needs neither the heap nor a deep stack for it.
 #[repr(align(4096))]
 struct Scratch([u8; SCRATCH_BYTES]);
 
@@ -60,12 +56,12 @@ const fn code_of(variant: Variant) -> u32 {
     variant as u32 + 1
 }
 
-/// The variant of a code other than [`NONE`].
+/// Variant of `code`, which must not be [`NONE`].
 pub(super) fn variant_of(code: u32) -> Variant {
     Variant::ALL[code as usize - 1]
 }
 
-/// What is used while it is not measured yet.
+/// Variant in use until the measurement has ended.
 fn default() -> Variant {
     if std::is_x86_feature_detected!("avx") {
         Variant::Avx
@@ -74,10 +70,11 @@ fn default() -> Variant {
     }
 }
 
-/// The variant to use, for a copy that has found none chosen: measured now, or, while somebody else measures, the
-/// default.
+/// Returns the variant for a copy that found none chosen: measures now, or returns the default if
+/// another thread holds [`CHOICE`].
 ///
-/// It never waits, so a child of `fork` is not stuck where another thread was measuring.
+/// It never waits, so a child of `fork` is not blocked by a measurement that another thread had
+/// begun.
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {
@@ -87,18 +84,19 @@ pub(super) fn first() -> Variant {
     }
 }
 
-/// What `variant::choice` answers.
+/// Implements `variant::choice`.
 pub(in super::super) fn choice() -> Choice {
     match patiently() {
         Some(mut choice) => settled(&mut choice),
-        // What copies use here stays what it is; this is what it would be.
+        // The lock is never released in this process: measure without changing what copies use.
         None => measured(&mut Box::new(Scratch([0; SCRATCH_BYTES]))),
     }
 }
 
-/// [`CHOICE`]; None if whoever has it is not in this process: a child of a `fork` in the middle of the measurement.
+/// Locks [`CHOICE`]. Returns `None` if its holder is not in this process: a child of a `fork`
+/// during the measurement.
 fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
-    /// A hundred times as long as a measurement takes, on a machine that does something else most of the time.
+    /// 100 times the duration of a measurement on a heavily loaded machine.
     const LONG: Duration = Duration::from_millis(500);
     let start = Instant::now();
     loop {
@@ -110,7 +108,7 @@ fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
     }
 }
 
-/// Has `variant`, which can be used, used from now on.
+/// Makes all later copies use `variant`, which must be usable.
 pub(in super::super) fn force(variant: Variant) {
     let forced = Choice {
         variant,
@@ -119,7 +117,7 @@ pub(in super::super) fn force(variant: Variant) {
     settle(patiently().as_deref_mut().unwrap_or(&mut None), forced);
 }
 
-/// What was chosen, or is now.
+/// Returns the choice; measures and stores it if there is none.
 fn settled(choice: &mut Option<Choice>) -> Choice {
     match *choice {
         Some(choice) => choice,
@@ -132,13 +130,12 @@ fn settled(choice: &mut Option<Choice>) -> Choice {
 
 fn settle(choice: &mut Option<Choice>, new: Choice) -> Choice {
     *choice = Some(new);
-    // ORDERING: Relaxed; it says nothing about other memory. Copies that see it late use the default, or
-    // what was forced before.
+    // ORDERING: Relaxed; it publishes no other memory. Until a copy sees it, the copy uses the
+    // default or the previously forced variant.
     CHOSEN.store(code_of(new.variant), Ordering::Relaxed);
     new
 }
 
-/// What the measurement says.
 fn measured(scratch: &mut Scratch) -> Choice {
     let timings = measure(scratch);
     Choice {
@@ -147,16 +144,15 @@ fn measured(scratch: &mut Scratch) -> Choice {
     }
 }
 
-/// How long a copy takes by each variant that can be used.
 fn measure(scratch: &mut Scratch) -> Timings {
     let mut timings = Timings::default();
-    // Pages that nothing was written to may all be the same zeros.
+    // Never-written pages may all map to one page of zeros.
     scratch.0.fill(1);
     for round in 0..=ROUNDS {
         for variant in Variant::ALL {
             if variant.check().is_ok() {
                 let nanoseconds = time(variant, scratch);
-                // The first round brings code and data into the caches.
+                // The first round only warms the caches.
                 if round > 0 {
                     timings.note(variant, nanoseconds);
                 }
@@ -166,13 +162,14 @@ fn measure(scratch: &mut Scratch) -> Timings {
     timings
 }
 
-/// Nanoseconds of a copy by `variant`, which can be used.
+/// Time of one copy by `variant`, which must be usable, in nanoseconds.
 fn time(variant: Variant, scratch: &mut Scratch) -> f64 {
     const { assert!(LENGTH > INLINE) };
     let (src, dst) = scratch.0.split_at_mut(TO);
     let start = Instant::now();
     for _ in 0..COPIES {
-        // SAFETY: (a) and (b) both parts are as long and ours; (d) as the caller says.
+        // SAFETY: (a) and (b) both parts hold `LENGTH` bytes, exclusively; (d) is the caller's
+        // obligation.
         unsafe { copy_long_with(variant, src.as_ptr(), dst.as_mut_ptr(), LENGTH) };
     }
     start.elapsed().as_nanos() as f64 / f64::from(COPIES)

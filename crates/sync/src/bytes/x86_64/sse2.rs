@@ -1,18 +1,12 @@
-//! The variant with moves of 16 bytes, which every x86-64 processor has.
-//!
-//! Owns: its classes of lengths.
+//! Variant with moves of 16 bytes, which every x86-64 processor has.
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes.
-///
-/// # Safety
-///
-/// (a) and (b) as for [`super::copy`]; (d) there is nothing that the processor might lack.
+/// Copies more than 64 bytes. Safety: (a) and (b) as for [`super::copy`]; (d) requires nothing.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a) and (b) are handed on, here and below, with a length that the callee takes.
+        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.

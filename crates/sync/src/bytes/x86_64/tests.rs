@@ -1,10 +1,10 @@
-//! Each piece and loop by itself, and what becomes of the vector registers around them.
+//! Tests of each piece and loop, and of the vector registers around them.
 
 use super::*;
 
 type Copy = unsafe fn(*const u8, *mut u8, usize);
 
-/// All lengths that a piece takes, whether or not [`copy_long`] would choose it, at all
+/// Tests all lengths that a piece accepts, whether or not [`copy_long`] would choose it, at all
 /// alignments of the destination and some of the source.
 fn copies(copy: Copy, lengths: std::ops::RangeInclusive<usize>) {
     let src: Vec<u8> = (0..2300).map(|i| (i % 251) as u8).collect();
@@ -13,7 +13,7 @@ fn copies(copy: Copy, lengths: std::ops::RangeInclusive<usize>) {
             for len in lengths.clone() {
                 let mut dst = vec![0xA5; dst_off + len + 64];
                 let from = src[src_off..].as_ptr();
-                // SAFETY: (a), (b) both vectors are long enough; (d) was asked for below.
+                // SAFETY: (a), (b) both vectors are long enough; (d) is checked by the caller.
                 unsafe { copy(from, dst[dst_off..].as_mut_ptr(), len) };
                 let (before, rest) = dst.split_at(dst_off);
                 let (copied, behind) = rest.split_at(len);
@@ -47,7 +47,7 @@ fn every_piece_copies_every_length_that_it_takes() {
         copies(avx::backward, 160..=1000);
         copies(avx::copy, 65..=1000);
     } else {
-        println!("skipped: moves of 32 bytes, which this processor lacks");
+        println!("skipped: the processor lacks moves of 32 bytes");
     }
     if Variant::Avx512.check().is_ok() {
         copies(avx512::copy_64_to_128, 64..=128);
@@ -57,16 +57,16 @@ fn every_piece_copies_every_length_that_it_takes() {
         copies(avx512::backward, 320..=1400);
         copies(avx512::copy, 65..=1400);
     } else {
-        println!("skipped: moves of 64 bytes, which this processor lacks");
+        println!("skipped: the processor lacks moves of 64 bytes");
     }
 }
 
-/// Symptom: where the crate was compiled for a processor with AVX, values in vector registers had zeros in their
-/// upper halves after `zero`. Cause: `vzeroupper` clears the upper halves of the registers 0 to 15, and
-/// the `asm!` declared `xmm0` changed, others 0 to 8. Fix: `vector_asm!` declares all.
+/// Defines a function that loads `count` values before `work` and stores them after it. The
+/// compiler keeps them in registers that it assumes to survive.
 ///
-/// Makes a function of `count` values that are loaded before `work` and stored after it, which
-/// the compiler keeps in registers that it believes to survive.
+/// Regression: in a crate compiled for AVX, `zero` cleared the upper halves of the caller's vector
+/// registers. `vzeroupper` clears those of the registers 0 to 15, but the `asm!` declared only
+/// `xmm0` clobbered, others 0 to 8. `vector_asm!` declares all.
 macro_rules! survivors {
     ($name:ident, $feature:literal, $vector:ident, $load:literal, $register:ident, [$($value:ident)+]) => {
         #[target_feature(enable = $feature)]
@@ -82,7 +82,7 @@ macro_rules! survivors {
             $(
                 let place = places.next().unwrap().as_ptr();
                 let $value: $vector;
-                // SAFETY: a load of as many bytes as there are.
+                // SAFETY: a load of one vector, which is the size of the array.
                 unsafe {
                     std::arch::asm!(
                         concat!($load, " {}, [{}]"), out($register) $value, in(reg) place,
@@ -94,7 +94,7 @@ macro_rules! survivors {
             let mut places = to.iter_mut();
             $(
                 let place = places.next().unwrap().as_mut_ptr();
-                // SAFETY: a store of as many bytes as there are.
+                // SAFETY: a store of one vector, which is the size of the array.
                 unsafe {
                     std::arch::asm!(
                         concat!($load, " [{}], {}"), in(reg) place, in($register) $value,
@@ -102,7 +102,7 @@ macro_rules! survivors {
                     );
                 }
             )+
-            assert!(to == from, "a vector register has not survived");
+            assert!(to == from, "a vector register was clobbered");
         }
     };
 }
@@ -116,15 +116,14 @@ survivors!(
     [a b c d e f g h i j k l m n o p q r s t u v w x y z aa bb cc dd]
 );
 
-/// Every template of the variants in `$around`, with the values of `$beside` around it. All of them are
-/// inlined there.
+/// Runs every template, inlined, inside `$beside`, whose values surround it.
 macro_rules! survive {
     ($beside:ident, $($template:path: $len:literal),+) => {
         $({
             let src = [7_u8; 2048];
             let mut dst = [0_u8; 2048];
             let to = std::hint::black_box(&mut dst).as_mut_ptr();
-            // SAFETY: the processor was asked for; (a) and (b) both arrays are long enough.
+            // SAFETY: the processor feature was checked; (a) and (b) both arrays are long enough.
             unsafe {
                 $beside(
                     #[inline(always)]
@@ -141,7 +140,7 @@ macro_rules! survive_zero {
         $({
             let mut dst = [7_u8; 300];
             let to = std::hint::black_box(&mut dst).as_mut_ptr();
-            // SAFETY: the processor was asked for; (b) the array is long enough.
+            // SAFETY: the processor feature was checked; (b) the array is long enough.
             unsafe {
                 $beside(
                     #[inline(always)]
@@ -156,7 +155,7 @@ macro_rules! survive_zero {
 #[test]
 fn vector_registers_survive_beside_values_of_32_bytes() {
     if Variant::Avx.check().is_err() {
-        println!("skipped: this processor has no registers of 32 bytes");
+        println!("skipped: the processor lacks registers of 32 bytes");
         return;
     }
     survive!(
@@ -180,7 +179,7 @@ fn vector_registers_survive_beside_values_of_32_bytes() {
 #[test]
 fn vector_registers_survive_beside_values_of_64_bytes() {
     if Variant::Avx512.check().is_err() {
-        println!("skipped: this processor has no registers of 64 bytes");
+        println!("skipped: the processor lacks registers of 64 bytes");
         return;
     }
     survive!(

@@ -1,46 +1,48 @@
-//! The templates of the variants, for moves of any width.
+//! Templates of the variants, for moves of any width.
 //!
-//! Owns: how a long copy is put together of moves. A variant names its registers, mnemonics and
-//! classes of lengths, and gets functions of its own; nothing here is code by itself.
+//! A variant passes its registers, mnemonics and length classes, and gets functions of its own.
+//! This module alone generates no code.
 //!
-//! | bytes | how |
+//! | bytes | implementation |
 //! |---|---|
-//! | up to 16 registers | pieces: loads from both ends, which overlap in the middle, then as many stores |
-//! | more | a loop: aligned stores, four in a turn, and overlapping moves at both ends |
+//! | up to 16 registers | pieces: overlapping loads from both ends, then as many stores |
+//! | more | a loop: four aligned stores per iteration, and overlapping moves at both ends |
 //!
-//! Which pieces run depends on the class of the length and on nothing else, so copies of changing
-//! lengths do not mispredict much.
+//! The pieces that run depend only on the length class, so copies of varying lengths cause few
+//! mispredictions.
 //!
-//! A loop forward stalls where the destination is ahead of the source by a few bytes modulo 4096: the
-//! processor compares only the low bits of addresses when it looks for an older store that a load has
-//! to wait for, and takes the store just made for one. This is common, since pages begin where pages
-//! begin, and large allocations 16 bytes later. It is copied backward, by up to a quarter faster.
+//! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096. When
+//! the processor checks whether a load depends on an older store, it compares only the low address
+//! bits, and so mistakes the latest store for such a store. This is common: pages begin at page
+//! boundaries, and large allocations 16 bytes after one. Such ranges are copied backward, which is
+//! up to a quarter faster.
 //!
-//! # What the assembly changes besides memory
+//! # Clobbers
 //!
-//! Every `asm!` here is written with `vector_asm!`, which declares all vector registers changed, in full.
-//! Less would not do: `vzeroupper` clears the upper parts of the registers 0 to 15, whether or not a
-//! template names them, and where the crate is compiled for a processor with AVX the caller may have values
-//! there. It costs nothing: a long copy is a call, after which a caller expects nothing of them either.
-//! (The short copies of the parent module change no more than the registers that they declare, and have no
-//! `vzeroupper`.) Flags are declared changed, for the loops; the direction flag is clear before and after, as
-//! always between instructions of a program; opmask registers and the stack are not touched.
+//! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered, in full.
+//! `vzeroupper` clears the upper parts of the registers 0 to 15, whether or not a template names
+//! them. If the crate is compiled for a processor with AVX, the caller may have values there. The
+//! declaration costs nothing: a long copy is a call, after which a caller expects no value in these
+//! registers. (The short copies of the parent module clobber only the registers that they declare,
+//! and have no `vzeroupper`.) Flags are declared clobbered, for the loops. The direction flag is
+//! clear before and after, as the ABI requires. Opmask registers and the stack are not changed.
 //!
-//! Proved by: `vector_registers_survive_*` of `tests.rs`, which keep values in all vector registers
-//! across each template, also compiled for this processor (`-C target-cpu=native`, in `.ci/nightly`).
+//! Verified by `vector_registers_survive_*` of `tests.rs`, which keep values in all vector
+//! registers across each template, also compiled for the native processor (`-C target-cpu=native`,
+//! in `.ci/nightly`).
 
-/// Where the destination is ahead of the source by less than this, modulo 4096, it is copied
+/// If the destination is ahead of the source by less than this, modulo 4096, the copy runs
 /// backward.
 pub(super) const ALIAS_BYTES: usize = 64;
 
-/// Whether loads of a copy forward would be taken to depend on the stores before them.
+/// Whether a forward copy would suffer false dependencies of loads on earlier stores.
 #[inline(always)]
 pub(super) fn aliases(src: *const u8, dst: *mut u8) -> bool {
     let ahead = dst.addr().wrapping_sub(src.addr()) % 4096;
     (1..ALIAS_BYTES).contains(&ahead)
 }
 
-/// `asm!` without the stack that changes vector registers: any of them, all of each.
+/// `asm!` that does not use the stack and declares all vector registers clobbered, in full.
 macro_rules! vector_asm {
     ($($arguments:tt)*) => {
         std::arch::asm!(
@@ -58,8 +60,8 @@ macro_rules! vector_asm {
     };
 }
 
-/// The mnemonic of an instruction of SSE: in the encoding that the compiler uses around it, since
-/// processors dislike a change of encodings within a function. `clear` makes `xmm0` zero.
+/// Mnemonic of an SSE instruction, in the encoding that the compiler uses around it: switching
+/// encodings within a function is slow. `clear` zeros `xmm0`.
 #[cfg(target_feature = "avx")]
 macro_rules! sse {
     (clear) => {
@@ -79,15 +81,14 @@ macro_rules! sse {
     };
 }
 
-/// The move of 16 bytes.
 macro_rules! movups {
     ($operands:literal) => {
         concat!(sse!("movups"), " ", $operands)
     };
 }
 
-/// `pieces!(name, move, width, end, half: [i => first second, ..])`: a function that copies `half` to
-/// twice `half` bytes: loads from the first and from the last `half` of them, then the stores.
+/// `pieces!(name, move, width, end, half: [i => first second, ..])`: defines a function that copies
+/// `half` to twice `half` bytes. It loads the first and the last `half` bytes, then stores them.
 macro_rules! pieces {
     (
         $(#[$attribute:meta])*
@@ -95,10 +96,7 @@ macro_rules! pieces {
         $half:literal: [$($i:literal => $first:literal $second:literal),+]
     ) => {
         $(#[$attribute])*
-        ///
-        /// # Safety
-        ///
-        /// As for the variant's `copy`.
+        /// Safety: as for the variant's `copy`.
         #[inline(always)]
         pub(super) unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the first and the last half; (d).
@@ -118,7 +116,7 @@ macro_rules! pieces {
     };
 }
 
-/// `loops!(unaligned move, aligned move, width, end, [nine registers])`: the functions `forward` and
+/// `loops!(unaligned move, aligned move, width, end, [nine registers])`: defines `forward` and
 /// `backward`, which copy five times the width or more.
 macro_rules! loops {
     (
@@ -126,18 +124,15 @@ macro_rules! loops {
         [$r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal,
          $r5:literal, $r6:literal, $r7:literal, $r8:literal]
     ) => {
-        /// Copies from the first byte to the last.
+        /// Copies from the first byte to the last. Safety: as for [`copy`], and `len` is five times
+        /// the width or more.
         ///
-        /// The first move and the last four are stored wherever they are; between them, a turn of the loop
-        /// stores four from a multiple of the width on.
-        ///
-        /// # Safety
-        ///
-        /// As for [`copy`], and `len` is five times the width or more.
+        /// The first move and the last four are unaligned. Between them, each iteration stores four
+        /// times, from a multiple of the width on.
         #[inline(always)]
         pub(super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {
-            // SAFETY: (a) and (b) cover the first move, the last four, and every turn of the loop, since it
-            // begins more than four before the end; (d).
+            // SAFETY: (a) and (b) cover the first move, the last four, and every iteration, since
+            // it begins more than four moves before the end; (d).
             unsafe {
                 vector_asm!(
                     concat!($move, " ", $r4, ", [{src}]"),
@@ -146,7 +141,8 @@ macro_rules! loops {
                     concat!($move, " ", $r7, ", [{src} + {len} - 2*", $width, "]"),
                     concat!($move, " ", $r8, ", [{src} + {len} - ", $width, "]"),
                     concat!($move, " [{dst}], ", $r4),
-                    // From here on `len` is where the last four begin, and `src` is relative to `dst`.
+                    // From here on, `len` is the start of the last four, and `src` is relative to
+                    // `dst`.
                     concat!("lea {len}, [{dst} + {len} - 4*", $width, "]"),
                     "sub {src}, {dst}",
                     concat!("add {dst}, ", $width),
@@ -176,15 +172,12 @@ macro_rules! loops {
             }
         }
 
-        /// Copies from the last byte to the first: the mirror image of [`forward`].
-        ///
-        /// # Safety
-        ///
-        /// As for [`forward`].
+        /// Copies from the last byte to the first, mirroring [`forward`]. Safety: as for
+        /// [`forward`].
         #[inline(always)]
         pub(super) unsafe fn backward(src: *const u8, dst: *mut u8, len: usize) {
-            // SAFETY: (a) and (b) cover the last move, the first four, and every turn of the loop, since it
-            // ends more than four after the start; (d).
+            // SAFETY: (a) and (b) cover the last move, the first four, and every iteration, since
+            // it ends more than four moves after the start; (d).
             unsafe {
                 vector_asm!(
                     concat!($move, " ", $r4, ", [{src} + {len} - ", $width, "]"),
@@ -193,7 +186,8 @@ macro_rules! loops {
                     concat!($move, " ", $r7, ", [{src} + 2*", $width, "]"),
                     concat!($move, " ", $r8, ", [{src} + 3*", $width, "]"),
                     concat!($move, " [{dst} + {len} - ", $width, "], ", $r4),
-                    // From here on `len` is where the next turn ends, and `src` is relative to `dst`.
+                    // From here on, `len` is the end of the next iteration, and `src` is relative
+                    // to `dst`.
                     "lea {len}, [{dst} + {len} - 1]",
                     concat!("and {len}, -", $width),
                     "sub {src}, {dst}",
@@ -226,27 +220,23 @@ macro_rules! loops {
     };
 }
 
-/// `zeros!(unaligned move, aligned move, width, end, clear, register, [i, ..])`: the function `zero`, a loop
-/// in the manner of `forward` whose turn stores 64 bytes, at `i` times the width each.
+/// `zeros!(unaligned move, aligned move, width, end, clear, register, [i, ..])`: defines `zero`, a
+/// loop like `forward` whose iteration stores 64 bytes, at `i` times the width each.
 macro_rules! zeros {
     (
         $move:expr, $aligned:expr, $width:literal, $end:literal,
         $clear:expr, $register:literal, [$($i:literal),+]
     ) => {
-        /// Makes 64 bytes or more zero.
-        ///
-        /// # Safety
-        ///
-        /// (b) and (d) as for [`copy`].
+        /// Zeros 64 bytes or more. Safety: (b) and (d) as for [`copy`].
         #[inline(always)]
         pub(super) unsafe fn zero(dst: *mut u8, len: usize) {
-            // SAFETY: (b) covers the first move, the last 64 bytes, and every turn of the loop, since it
+            // SAFETY: (b) covers the first move, the last 64 bytes, and every iteration, since it
             // begins more than 64 bytes before the end; (d).
             unsafe {
                 vector_asm!(
                     $clear,
                     concat!($move, " [{dst}], ", $register),
-                    // From here on `len` is where the last 64 bytes begin.
+                    // From here on, `len` is the start of the last 64 bytes.
                     "lea {len}, [{dst} + {len} - 64]",
                     concat!("add {dst}, ", $width),
                     concat!("and {dst}, -", $width),

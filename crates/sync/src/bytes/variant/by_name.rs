@@ -1,4 +1,4 @@
-//! Copies by a variant that is named, and the variant that is used otherwise.
+//! Copies by a named variant, and the variant that this process uses.
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
 use self::without_assembly as native;
@@ -8,23 +8,23 @@ use super::super::x86_64 as native;
 use super::names::{Choice, Unusable, Variant};
 
 impl Variant {
-    /// Copies all of `src` to all of `dst` by this variant, whichever is used otherwise: for tests and
-    /// measurements. For the rest it is [`RacyBytes::copy_from_racy`].
+    /// Copies all of `src` to all of `dst` with this variant, regardless of the one in use: for
+    /// tests and measurements. Otherwise like [`RacyBytes::copy_from_racy`].
     ///
     /// # Panics
     ///
-    /// When it cannot be used here, and when the lengths differ.
+    /// If the variant cannot be used here, or if the lengths differ.
     #[track_caller]
     pub fn copy(self, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
         self.must_be_usable();
         native::copy_with(self, dst, src);
     }
 
-    /// Makes all bytes of `dst` zero by this variant: as [`copy`](Self::copy).
+    /// Zeros `dst` with this variant, like [`copy`](Self::copy).
     ///
     /// # Panics
     ///
-    /// When it cannot be used here.
+    /// If the variant cannot be used here.
     #[track_caller]
     pub fn zero(self, dst: RacyBytes<'_>) {
         self.must_be_usable();
@@ -39,26 +39,25 @@ impl Variant {
     }
 }
 
-/// The variant that is used in this process, and why; it is measured now, if no long copy has been made
-/// yet.
+/// Returns the variant that this process uses, and why. Measures now if no long copy has yet.
 #[must_use]
 pub fn choice() -> Choice {
     native::choice::choice()
 }
 
-/// Has `variant` used from now on by all long copies of this process: for programs that compare the
-/// variants. Copies under way are not touched.
+/// Makes all later long copies of this process use `variant`, for programs that compare variants.
+/// Copies in progress are not affected.
 ///
 /// # Errors
 ///
-/// [`Unusable`], when it cannot be used here; then nothing changes.
+/// [`Unusable`] if `variant` cannot be used here; nothing changes.
 pub fn force(variant: Variant) -> Result<(), Unusable> {
     variant.check()?;
     native::choice::force(variant);
     Ok(())
 }
 
-/// What `x86_64` has for a build with assembly.
+/// Counterpart of `x86_64` for builds without assembly.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
 mod without_assembly {
     use super::super::super::place::RacyBytes;

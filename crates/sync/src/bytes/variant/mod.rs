@@ -1,12 +1,11 @@
-//! The variants of the copy: which there are, which one is used, and why.
+//! Variants of the copy: their names, their requirements, the one in use, and why.
 //!
-//! Owns: their names, what they need of the processor, and the answers to these questions. Which variant
-//! is used is a fact of the process, as what the processor has is: it is measured once, by the first long
-//! copy or who asks first (`x86_64/choice.rs` has how; `docs/adr/0013` why), and only a program that
-//! measures the variants themselves chooses by [`force`].
+//! The variant is a property of the process, as the processor's features are. The first long copy,
+//! or the first call of [`choice`], measures it once (`x86_64/choice.rs`; reasons in
+//! `docs/adr/0013`). Only a program that compares variants chooses one by [`force`].
 //!
-//! Where there is no assembly (other processors, loom, Miri, ThreadSanitizer) there is one variant,
-//! [`Variant::Portable`], and nothing to measure.
+//! A build without assembly (other processors, loom, Miri, ThreadSanitizer) has only
+//! [`Variant::Portable`], and measures nothing.
 
 mod by_name;
 pub(super) mod names;

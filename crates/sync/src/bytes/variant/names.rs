@@ -1,8 +1,8 @@
-//! The names of the variants, what they need of the processor, and what there is to say of a choice.
+//! Names and requirements of the variants, and the reason for a choice.
 
 use std::fmt;
 
-/// A way to copy more than 64 bytes; shorter copies are the same for all.
+/// Implementation of copies of more than 64 bytes. Shorter copies are the same for all variants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Variant {
     /// Relaxed atomics, a word at a time.
@@ -18,7 +18,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All of them, whether or not they can be used here.
+    /// All variants, including those that cannot be used here.
     pub const ALL: [Variant; 5] = [
         Variant::Portable,
         Variant::Sse2,
@@ -27,7 +27,7 @@ impl Variant {
         Variant::RepMovsb,
     ];
 
-    /// The name that programs read.
+    /// Name in output that programs parse.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,20 +39,20 @@ impl Variant {
         }
     }
 
-    /// Whether the variant can be used here, and if not, why.
+    /// Checks whether the variant can be used here.
     ///
     /// # Errors
     ///
-    /// [`Unusable`], when it is not in this build, or the processor or the system lacks what it needs.
+    /// [`Unusable`] if this build does not have it, or the processor or the system lacks a feature.
     pub fn check(self) -> Result<(), Unusable> {
         let is_portable = self == Variant::Portable;
         if is_portable == HAS_ASSEMBLY {
             return Err(Unusable {
                 variant: self,
                 reason: if is_portable {
-                    "this build has the copies in assembly instead"
+                    "this build uses assembly instead"
                 } else {
-                    "this build has no copies in assembly for x86-64"
+                    "this build has no x86-64 assembly"
                 },
             });
         }
@@ -69,10 +69,10 @@ impl Variant {
     fn lacks(self) -> Option<&'static str> {
         match self {
             Variant::Avx if !std::is_x86_feature_detected!("avx") => {
-                Some("the processor or the system has no AVX")
+                Some("AVX is not supported by the processor or the system")
             }
             Variant::Avx512 if !std::is_x86_feature_detected!("avx512f") => {
-                Some("the processor or the system has no AVX-512")
+                Some("AVX-512 is not supported by the processor or the system")
             }
             _ => None,
         }
@@ -96,7 +96,7 @@ const HAS_ASSEMBLY: bool = cfg!(all(
     not(any(loom, miri, pagewell_tsan))
 ));
 
-/// A variant that cannot be used here.
+/// Error of a variant that cannot be used here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unusable {
     variant: Variant,
@@ -107,7 +107,7 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "copies cannot be made by {}: {}",
+            "cannot copy with variant {}: {}",
             self.variant, self.reason
         )
     }
@@ -115,56 +115,57 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// The variant that is used, and why.
+/// The variant in use, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// The variant.
     pub variant: Variant,
-    /// Why this one.
+    /// Reason for the choice.
     pub reason: Reason,
 }
 
-/// Why a variant is used.
+/// Reason for using a variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// There is no other in this build.
+    /// This build has no other variant.
     Only,
-    /// It was measured here, in this process.
+    /// The variants were measured in this process.
     Measured(Timings),
-    /// The program has said so, by [`force`](super::force).
+    /// The program chose it, by [`force`](super::force).
     Forced,
 }
 
-/// How long a copy of 4 KiB took by each variant that can be used, in the first-level cache: the least of
-/// some rounds.
+/// Shortest measured time of a 4 KiB copy in the first-level cache, for each variant that can be
+/// used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timings {
     nanoseconds: [Option<f64>; Variant::ALL.len()],
 }
 
 impl Timings {
-    /// The nanoseconds of a variant; none if it was not measured, as it cannot be used.
+    /// Time of `variant` in nanoseconds, or `None` if it was not measured because it cannot be
+    /// used.
     #[must_use]
     pub fn of(&self, variant: Variant) -> Option<f64> {
         self.nanoseconds[variant as usize]
     }
 
-    /// Notes a measurement of `variant`, of which the least counts.
+    /// Records a measurement of `variant`; the shortest counts.
     pub fn note(&mut self, variant: Variant, nanoseconds: f64) {
         let least = &mut self.nanoseconds[variant as usize];
         *least = Some(least.map_or(nanoseconds, |least| least.min(nanoseconds)));
     }
 
-    /// All that were measured.
+    /// Iterates over the measured variants and their times.
     pub fn iter(&self) -> impl Iterator<Item = (Variant, f64)> + '_ {
         let all = Variant::ALL.into_iter();
         all.filter_map(|variant| Some((variant, self.of(variant)?)))
     }
 
-    /// The variant to use: the fastest of those that are a twentieth faster than the default, or else the
-    /// default, which is the widest moves of AVX and SSE2 that there are. So where variants are equal
-    /// within the error of the measurement, every process uses the same.
+    /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], or else
+    /// the default: AVX if it was measured, otherwise SSE2. So if variants differ by less than the
+    /// measurement error, every process uses the same one.
     #[must_use]
     pub fn choice(&self) -> Variant {
         let (default, by_default) = [Variant::Avx, Variant::Sse2]
@@ -178,14 +179,14 @@ impl Timings {
     }
 }
 
-/// How much faster than the default a variant has to be.
+/// Fraction by which a variant must be faster than the default.
 pub const MARGIN: f64 = 0.05;
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Only => f.write_str("there is no other in this build"),
-            Reason::Forced => f.write_str("the program has said so"),
+            Reason::Only => f.write_str("only variant in this build"),
+            Reason::Forced => f.write_str("forced by the program"),
             Reason::Measured(timings) => {
                 f.write_str("measured, ns for 4 KiB: ")?;
                 for (i, (variant, nanoseconds)) in timings.iter().enumerate() {
@@ -214,7 +215,7 @@ mod tests {
     fn the_fastest_is_chosen_if_it_is_faster_than_the_default_by_the_margin() {
         use Variant::{Avx, Avx512, RepMovsb, Sse2};
         let choice = |measured: &[_]| timings(measured).choice();
-        // As measured on Zen 5, and with the stores of Zen 4.
+        // As measured on Zen 5, and with the store width of Zen 4.
         let zen_5 = [(Sse2, 52.0), (Avx, 29.0), (Avx512, 20.0), (RepMovsb, 33.0)];
         assert_eq!(choice(&zen_5), Avx512);
         let zen_4 = [(Sse2, 80.0), (Avx, 40.0), (Avx512, 39.0), (RepMovsb, 41.0)];

@@ -1,4 +1,4 @@
-//! What the bytes are copied by: the copies of this build.
+//! Copy operations of the two types, by the implementation of this build.
 
 use std::mem::MaybeUninit;
 
@@ -9,23 +9,21 @@ use super::portable as native;
 use super::x86_64 as native;
 
 impl RacySource<'_> {
-    /// Copies the bytes from `off` on to `dst`, all of which is written.
-    ///
-    /// # Panics
-    ///
-    /// When there are less than `dst.len()` bytes from `off` on.
+    /// Like [`RacyBytes::copy_to`].
     #[inline]
     #[track_caller]
     pub fn copy_to(self, off: usize, dst: &mut [u8]) {
         self.0.copy_to(off, dst);
     }
 
-    /// The `N` bytes from `off` on, if all of them are in `self`: an integer, wherever it lies. It is in registers at once, by one
+    /// Loads the `N` bytes from `off` on, usually an integer, at any alignment. Returns `None` if
+    /// they are not all in `self`. On x86-64 the value is loaded into registers directly: by one
     /// move if `N` is 1, 2, 4 or 8, and by two if it is 16.
     #[must_use]
     #[inline(always)]
     pub fn load<const N: usize>(self, off: usize) -> Option<[u8; N]> {
-        // As `RacyBytes::has`, but the first comparison is the same for all values of this width: a loop does it once.
+        // As in `RacyBytes::has`, but a loop evaluates the first comparison only once for each
+        // width.
         if N > self.len() || off > self.len() - N {
             return None;
         }
@@ -35,7 +33,7 @@ impl RacySource<'_> {
 }
 
 impl RacyBytes<'_> {
-    /// Asks the processor for the first cache line, which is about to be written to. Changes nothing.
+    /// Prefetches the first cache line for writing. Changes no bytes.
     #[inline]
     pub fn expect_write(self) {
         // A model has no cache lines.
@@ -43,11 +41,11 @@ impl RacyBytes<'_> {
         native::expect_write(self.as_ptr().cast());
     }
 
-    /// Copies the bytes from `off` on to `dst`, all of which is written.
+    /// Copies the bytes from `off` on to all of `dst`.
     ///
     /// # Panics
     ///
-    /// When there are less than `dst.len()` bytes from `off` on.
+    /// If fewer than `dst.len()` bytes follow `off`.
     #[inline]
     #[track_caller]
     pub fn copy_to(self, off: usize, dst: &mut [u8]) {
@@ -56,14 +54,14 @@ impl RacyBytes<'_> {
         unsafe { self.copy_to_unchecked(off, dst.as_mut_ptr(), dst.len()) }
     }
 
-    /// Copies `len` bytes from `off` on to `dst`, as [`copy_to`](Self::copy_to) does, without a
-    /// check of the range.
+    /// Copies `len` bytes from `off` on to `dst` like [`copy_to`](Self::copy_to), without a range
+    /// check.
     ///
     /// # Safety
     ///
     /// - (r) The `len` bytes from `off` on are in `self`.
-    /// - (d) `dst` is not null, and valid for writes of `len` bytes that nobody else accesses
-    ///   meanwhile. They need not be initialised; they are afterwards.
+    /// - (d) `dst` is not null, and valid for writes of `len` bytes that no other thread accesses
+    ///   during the call. They need not be initialized; they are afterwards.
     #[inline(always)]
     pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
         // SAFETY: (r).
@@ -85,7 +83,7 @@ impl RacyBytes<'_> {
     ///
     /// # Panics
     ///
-    /// When there are less than `src.len()` bytes from `off` on.
+    /// If fewer than `src.len()` bytes follow `off`.
     #[inline]
     #[track_caller]
     pub fn copy_from(self, off: usize, src: &[u8]) {
@@ -100,14 +98,15 @@ impl RacyBytes<'_> {
         native::copy_in(dst, src);
     }
 
-    /// Copies all of `src` to the bytes from `off` on, while others may be writing to either.
+    /// Copies all of `src` to the bytes from `off` on, while other threads may be writing to
+    /// either.
     ///
-    /// What a racing copy has is validated by both protocols, each on its side: as a reader of `src`,
-    /// and as a writer of `self`. If the two overlap, what is copied is any mixture.
+    /// The protocols of both sides validate a racing copy: as a read of `src`, and as a write to
+    /// `self`. If the two ranges overlap, the bytes copied are an arbitrary mixture.
     ///
     /// # Panics
     ///
-    /// When there are less than `src.len()` bytes from `off` on.
+    /// If fewer than `src.len()` bytes follow `off`.
     #[inline]
     #[track_caller]
     pub fn copy_from_racy<'s>(self, off: usize, src: impl Into<RacySource<'s>>) {
@@ -126,11 +125,7 @@ impl RacyBytes<'_> {
         native::copy_between(dst, src);
     }
 
-    /// Makes the `len` bytes from `off` on zero.
-    ///
-    /// # Panics
-    ///
-    /// When they are not all in `self`.
+    /// Zeros the `len` bytes from `off` on. Panics if they are not all in `self`.
     #[inline]
     #[track_caller]
     pub fn zero(self, off: usize, len: usize) {

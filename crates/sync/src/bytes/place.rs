@@ -1,4 +1,4 @@
-//! Where the bytes are that other threads may be writing.
+//! Location of the bytes that other threads may be writing.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -8,31 +8,31 @@ use std::ptr::NonNull;
 
 use crate::atomic::AtomicU64;
 
-/// Bytes of a word, the unit in which the portable copy accesses memory.
+/// Size of the unit in which the portable copy accesses memory, in bytes.
 pub(super) const WORD: usize = size_of::<u64>();
 
-/// Memory that other threads may be reading or writing at the same time.
+/// Memory that other threads may be reading or writing concurrently.
 ///
-/// A reference to bytes, but for what it promises: nothing about the values, which may differ each
-/// time one looks. A copy that raced with a write has, in each byte, what some write left there;
-/// that it is of one write is for the caller to find out, by the [protocol](super).
+/// Like a byte slice, but without guarantees about the values, which may differ each time they are
+/// read. After a copy that raced with a write, each byte is one that some write stored. Whether all
+/// are of one write is for the caller to validate, by the [protocol](super).
 #[derive(Clone, Copy)]
 pub struct RacyBytes<'a> {
     #[cfg(not(loom))]
     ptr: NonNull<u8>,
     #[cfg(not(loom))]
     memory: PhantomData<&'a [AtomicU64]>,
-    /// Words that have all the bytes.
+    /// Words that contain all the bytes.
     #[cfg(loom)]
     words: &'a [AtomicU64],
-    /// Where in them the bytes begin.
+    /// Offset of the first byte in the words, in bytes.
     #[cfg(loom)]
     start: usize,
     len: usize,
 }
 
-// SAFETY: by the duties of `new`, any thread may access the memory at any time, as it may through
-// the `&[AtomicU64]` that this stands for.
+// SAFETY: by the obligations of `new`, any thread may access the memory at any time, as through the
+// `&[AtomicU64]` that this stands for.
 #[cfg(not(loom))]
 unsafe impl Send for RacyBytes<'_> {}
 // SAFETY: as for `Send`.
@@ -47,10 +47,10 @@ impl fmt::Debug for RacyBytes<'_> {
     }
 }
 
-/// As [`RacyBytes`], to be read only: there is no safe way from here to change them.
+/// A read-only [`RacyBytes`], without a safe way to change the bytes.
 ///
-/// What takes bytes to read them takes these ([`RacyBytes::copy_from_racy`], the writes of a storage), and what may
-/// hand out bytes that their owner relies on, as those of a pinned page, hands out these.
+/// Operations that only read racy bytes take this type ([`RacyBytes::copy_from_racy`], writes to a
+/// backend). Owners that rely on their bytes, such as those of a pinned page, hand out this type.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct RacySource<'a>(pub(super) RacyBytes<'a>);
@@ -71,21 +71,21 @@ impl fmt::Debug for RacySource<'_> {
 }
 
 impl<'a> RacySource<'a> {
-    /// How many bytes these are.
+    /// Number of bytes.
     #[must_use]
     #[inline]
     pub fn len(self) -> usize {
         self.0.len()
     }
 
-    /// Whether these are no bytes at all.
+    /// Whether the length is zero.
     #[must_use]
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// The first byte, for system calls that read.
+    /// Pointer to the first byte, for system calls that read the bytes.
     #[cfg(not(loom))]
     #[must_use]
     #[inline]
@@ -93,11 +93,7 @@ impl<'a> RacySource<'a> {
         self.0.as_ptr()
     }
 
-    /// The `len` bytes from `off` on.
-    ///
-    /// # Panics
-    ///
-    /// When they are not all in `self`.
+    /// Like [`RacyBytes::slice`].
     #[must_use]
     #[inline]
     #[track_caller]
@@ -105,7 +101,7 @@ impl<'a> RacySource<'a> {
         RacySource(self.0.slice(off, len))
     }
 
-    /// The `len` bytes from `off` on, if all of them are in `self`.
+    /// The `len` bytes from `off` on, or `None` if they are not all in `self`.
     #[must_use]
     #[inline(always)]
     pub fn get(self, off: usize, len: usize) -> Option<RacySource<'a>> {
@@ -117,18 +113,18 @@ impl<'a> RacySource<'a> {
     }
 }
 
-/// Where the bytes are: in memory.
+/// Location of the bytes: in memory.
 #[cfg(not(loom))]
 impl<'a> RacyBytes<'a> {
     /// The `len` bytes at `ptr`, which need not be aligned.
     ///
     /// # Safety
     ///
-    /// - (a) Every aligned 8-byte word that has one of these bytes is initialised, and valid for
-    ///   reads and writes, for all of `'a`.
-    /// - (b) During `'a`, every access by Rust code to one of these words that may race with
-    ///   another one, of which either writes, goes through a `RacyBytes` or an `AtomicU64` at that
-    ///   word. What the kernel does in a system call is no access by Rust code.
+    /// - (a) Every aligned 8-byte word that contains one of these bytes is initialized, and valid
+    ///   for reads and writes, for all of `'a`.
+    /// - (b) During `'a`, if an access by Rust code to one of these words may race with another
+    ///   one, and either writes, it goes through a `RacyBytes` or an `AtomicU64` at that word. The
+    ///   kernel's accesses in a system call are not accesses by Rust code.
     #[must_use]
     #[inline]
     pub const unsafe fn new(ptr: NonNull<u8>, len: usize) -> Self {
@@ -143,47 +139,44 @@ impl<'a> RacyBytes<'a> {
     #[must_use]
     #[inline]
     pub fn from_words(words: &'a [AtomicU64]) -> Self {
-        // SAFETY: (a) the words are borrowed for `'a`, and are aligned and initialised; an atomic may be written through a shared reference. (b)
-        // While they are borrowed, they are accessed as atomics.
+        // SAFETY: (a) the words are borrowed for `'a`, aligned and initialized, and an atomic may
+        // be written through a shared reference. (b) While borrowed, they are accessed as atomics.
         unsafe { Self::new(NonNull::from(words).cast(), size_of_val(words)) }
     }
 
-    /// The first byte, for system calls.
+    /// Pointer to the first byte, for system calls.
     #[must_use]
     #[inline]
     pub fn as_ptr(self) -> *mut u8 {
         self.ptr.as_ptr()
     }
 
-    /// The `len` bytes from `off` on.
-    ///
-    /// # Safety
-    ///
-    /// (r) They are in `self`.
+    /// The `len` bytes from `off` on. Safety: (r) they are in `self`.
     #[inline]
     pub(super) unsafe fn part(self, off: usize, len: usize) -> Self {
-        // SAFETY: (r), and (a) of `new` says that the memory is valid up to there.
+        // SAFETY: (r), and by (a) of `new` the memory is valid up to there.
         let ptr = unsafe { self.ptr.add(off) };
         Self { ptr, len, ..self }
     }
 
-    /// The words that have the bytes, and where in them these begin.
+    /// The words that contain the bytes, and the offset of the first byte in them.
     #[inline]
     pub(super) fn words(self) -> (&'a [AtomicU64], usize) {
         if self.len == 0 {
-            // There is no word that has them, and `ptr` may be anything.
+            // No word contains them, and `ptr` is arbitrary.
             return (&[], 0);
         }
         let start = self.ptr.addr().get() % WORD;
         let nr_words = (start + self.len).div_ceil(WORD);
         let first = self.as_ptr().wrapping_sub(start).cast();
-        // SAFETY: these are the words of (a), aligned, and by (b) accessed as if they were atomics.
+        // SAFETY: these are the words of (a), aligned, and by (b) accessed only as if they were
+        // atomics.
         let words = unsafe { std::slice::from_raw_parts(first, nr_words) };
         (words, start)
     }
 }
 
-/// Where the bytes are: in the atomics of loom.
+/// Location of the bytes: in loom's atomics.
 #[cfg(loom)]
 impl<'a> RacyBytes<'a> {
     /// The bytes of `words`.
@@ -196,7 +189,7 @@ impl<'a> RacyBytes<'a> {
         }
     }
 
-    /// As without loom, and checked.
+    /// Like the version without loom, but checks the range.
     pub(super) unsafe fn part(self, off: usize, len: usize) -> Self {
         self.check(off, len);
         let start = self.start + off;
@@ -209,32 +202,28 @@ impl<'a> RacyBytes<'a> {
 }
 
 impl<'a> RacyBytes<'a> {
-    /// The same bytes, to be read only.
+    /// The same bytes, read-only.
     #[must_use]
     #[inline(always)]
     pub const fn source(self) -> RacySource<'a> {
         RacySource(self)
     }
 
-    /// How many bytes these are.
+    /// Number of bytes.
     #[must_use]
     #[inline]
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Whether these are no bytes at all.
+    /// Whether the length is zero.
     #[must_use]
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The `len` bytes from `off` on.
-    ///
-    /// # Panics
-    ///
-    /// When they are not all in `self`.
+    /// The `len` bytes from `off` on. Panics if they are not all in `self`.
     #[must_use]
     #[inline]
     #[track_caller]
@@ -247,7 +236,7 @@ impl<'a> RacyBytes<'a> {
     #[inline]
     #[track_caller]
     pub(super) fn check(self, off: usize, len: usize) {
-        assert!(self.has(off, len), "a range that is not in the racy bytes");
+        assert!(self.has(off, len), "range outside the racy bytes");
     }
 
     /// Whether the `len` bytes from `off` on are all in `self`.

@@ -1,22 +1,18 @@
-//! The racy copy in relaxed atomics: for processors that have no assembly here, loom, Miri and
-//! ThreadSanitizer.
+//! Racy copies with relaxed atomics, for processors without assembly here, loom, Miri and
+//! ThreadSanitizer. Public so that tests and benchmarks can compare it with the assembly.
 //!
-//! Public so that tests and benchmarks can hold it against the assembly; users call [`RacyBytes`].
+//! Every access is to a whole aligned `AtomicU64`, because racing accesses of different sizes are
+//! undefined behavior even if all are atomic. A copy from part of a word loads the whole word. A
+//! copy to part of a word preserves its other bytes, even if other threads write them concurrently.
 //!
-//! Every access is one of a whole aligned `AtomicU64`: accesses of different sizes that race are
-//! undefined even where all of them are atomic. A copy out of part of a word loads all of it; a
-//! copy into part of a word leaves its other bytes as they are, whoever else writes them meanwhile.
+//! Users call [`RacyBytes`].
 
 use std::mem::MaybeUninit;
 
 use super::place::{RacyBytes, WORD};
 use crate::atomic::{AtomicU64, Ordering};
 
-/// Copies all of `src` to `dst`.
-///
-/// # Panics
-///
-/// When their lengths differ.
+/// Copies all of `src` to `dst`. Panics if their lengths differ.
 pub fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
     let src = Parts::of(src);
@@ -33,7 +29,7 @@ pub fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     }
 }
 
-/// The `N` bytes of `src` from `off` on.
+/// Loads the `N` bytes of `src` from `off` on.
 ///
 /// # Safety
 ///
@@ -48,11 +44,7 @@ pub unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8;
     bytes.map(|byte| unsafe { byte.assume_init() })
 }
 
-/// Copies `src` to all of `dst`.
-///
-/// # Panics
-///
-/// When their lengths differ.
+/// Copies `src` to all of `dst`. Panics if their lengths differ.
 pub fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
     let dst = Parts::of(dst);
@@ -65,11 +57,7 @@ pub fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     dst.tail.store(tail);
 }
 
-/// Copies `src` to all of `dst`.
-///
-/// # Panics
-///
-/// When their lengths differ.
+/// Copies `src` to all of `dst`. Panics if their lengths differ.
 pub fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
     let mut piece = [0; 8 * WORD];
@@ -82,7 +70,7 @@ pub fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     }
 }
 
-/// Makes all bytes of `dst` zero.
+/// Zeros `dst`.
 pub fn zero(dst: RacyBytes<'_>) {
     let dst = Parts::of(dst);
     dst.head.store(&[0; WORD][..dst.head.len]);
@@ -92,15 +80,14 @@ pub fn zero(dst: RacyBytes<'_>) {
     dst.tail.store(&[0; WORD][..dst.tail.len]);
 }
 
-/// Some bytes of a word, or of none.
 struct Part<'a> {
     word: Option<&'a AtomicU64>,
     start: usize,
     len: usize,
 }
 
-/// A range of bytes: an end of a word, whole words, and a beginning of a word. The head has both
-/// ends of a range within one word that does not start with it.
+/// A byte range as the end of a word, whole words, and the beginning of a word. The head alone has
+/// a range within one word that does not start at the word's first byte.
 struct Parts<'a> {
     head: Part<'a>,
     body: &'a [AtomicU64],
@@ -137,12 +124,12 @@ impl<'a> Parts<'a> {
 }
 
 impl Part<'_> {
-    /// Stores `bytes`, as many as there are in the part, between the other bytes of the word.
+    /// Stores `bytes`, whose length is the part's, and preserves the other bytes of the word.
     fn store(&self, bytes: &[u8]) {
         let Some(word) = self.word else { return };
-        // ORDERING: all Relaxed; the order of these bytes is given by the caller's fences (E1, E2
-        // of the parent module). The loop ends unless other threads keep changing this word, which
-        // writers of one page, who exclude each other, do not do.
+        // ORDERING: all Relaxed; the caller's fences order these bytes (E1, E2 of the parent
+        // module). The loop ends unless other threads keep changing this word. Writers of one page
+        // do not, since they exclude each other.
         let mut old = word.load(Ordering::Relaxed);
         loop {
             let mut new = old.to_ne_bytes();
@@ -162,12 +149,12 @@ fn load(word: &AtomicU64) -> [u8; WORD] {
 }
 
 fn store(word: &AtomicU64, bytes: [u8; WORD]) {
-    // ORDERING: Relaxed; a release fence of the caller, before, and its release store, after, order
-    // it (E2 and E1 of the parent module).
+    // ORDERING: Relaxed; ordered by the caller's earlier release fence and later release store (E2
+    // and E1 of the parent module).
     word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }
 
-/// Would ask the processor for a cache line; it is left to find out by itself.
+/// Does nothing: the processor's own prefetching applies.
 #[cfg(all(
     not(loom),
     not(all(target_arch = "x86_64", not(any(miri, pagewell_tsan))))

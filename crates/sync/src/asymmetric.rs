@@ -1,11 +1,10 @@
-//! A full fence for two sides, one of which runs far more often than the other.
+//! Asymmetric fence: a full fence for a frequent and a rare side.
 //!
-//! What. Store buffering (each side stores, then loads what the other stores) is excluded by a full
-//! fence on both sides. Here the frequent side calls [`Fences::light`] and the rare side
-//! [`Fences::heavy`], and the rare side pays for both: `membarrier(2)` makes every running thread of
-//! the process pass a full barrier between the call's start and its end, and a thread that is not
-//! running has passed one when it was switched out. The light fence only has to keep the compiler from
-//! moving the store behind the load.
+//! Full fences on both sides exclude store buffering (each side stores, then loads what the other
+//! side stores). Here the frequent side calls [`Fences::light`], the rare side [`Fences::heavy`],
+//! and the rare side bears the cost of both. During `membarrier(2)` every running thread of the
+//! process executes a full barrier. A thread that is not running executed one when it was
+//! descheduled. The light fence only keeps the compiler from moving the store past the load.
 //!
 //! ```text
 //! frequent side          rare side
@@ -14,9 +13,9 @@
 //! load B                 load A          at least one of them sees the other's store
 //! ```
 //!
-//! Where the system has no such call, both are `SeqCst` fences. Under loom they always are.
+//! Without `membarrier(2)`, and always under loom, both are `SeqCst` fences.
 //!
-//! Proved by: the models of [`crate::per_thread`], whose twin without the light fence fails.
+//! Verified by the models of [`crate::per_thread`], whose twin without the light fence fails.
 //!
 //! Source: membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED`; Goldblatt, "Asymmetric fences", WG21
 //! P1202.
@@ -25,58 +24,58 @@
 
 use crate::atomic::{Ordering, fence};
 
-/// Which fences this process can use; all users of one pair of locations must use the same.
+/// Fences available to this process. All users of one pair of locations must use the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Fences {
     has_membarrier: bool,
 }
 
-/// The heavy fence failed: the system refused the call that it had granted before (a
-/// sandbox was set up since, say).
+/// Error of [`Fences::heavy`]: the system refused a call that it had granted before, for example
+/// because a sandbox was set up since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
 impl Fences {
-    /// Asks the system for `membarrier(2)`, and registers the process for it.
+    /// Probes for `membarrier(2)` and registers the process for it.
     pub fn new() -> Self {
         Self {
             has_membarrier: imp::register(),
         }
     }
 
-    /// Only full fences, for systems without `membarrier(2)`, and for tests of that case.
+    /// Uses full fences only: for systems without `membarrier(2)`, and for tests of that case.
     pub fn symmetric() -> Self {
         Self {
             has_membarrier: false,
         }
     }
 
-    /// Whether the rare side pays for both, so that the frequent side's fence costs nothing.
+    /// Whether the rare side bears the cost, so that the light fence emits no instruction.
     pub fn is_asymmetric(self) -> bool {
         self.has_membarrier
     }
 
-    /// The frequent side's fence.
+    /// Fence of the frequent side.
     #[inline]
     pub fn light(self) {
         if self.has_membarrier {
-            // ORDERING: keeps the compiler from reordering across it; a thread that calls `heavy` makes the
-            // processor pass a full barrier.
+            // ORDERING: restrains the compiler; `heavy` makes this processor execute a full
+            // barrier.
             std::sync::atomic::compiler_fence(Ordering::SeqCst);
         } else {
-            // ORDERING: SeqCst; the partner is the fence of `heavy`.
+            // ORDERING: SeqCst; pairs with the fence of `heavy`.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// The rare side's fence: some microseconds.
+    /// Fence of the rare side. Takes some microseconds with `membarrier(2)`.
     ///
     /// # Errors
     ///
-    /// [`Refused`]: nothing is ordered, and the caller must do without the other side's data.
+    /// [`Refused`]: nothing is ordered, so the caller must not access the other side's data.
     pub fn heavy(self) -> Result<(), Refused> {
-        // ORDERING: SeqCst; orders this thread's own accesses, and is the partner of `light` where `light`
-        // is a fence too.
+        // ORDERING: SeqCst; orders this thread's own accesses, and pairs with `light` if that is a
+        // fence.
         fence(Ordering::SeqCst);
         if self.has_membarrier {
             imp::barrier()?;

@@ -1,4 +1,4 @@
-//! The atomic types and fences, of `std` or of `loom`; or those of `counted`, for the test that counts their uses.
+//! Atomic types and fences of `std`, of `loom`, or of `simulated` or `counted` in their tests.
 
 #[cfg(all(pagewell_counted, not(loom)))]
 pub use crate::counted::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};

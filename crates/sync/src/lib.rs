@@ -1,28 +1,30 @@
-//! The synchronisation primitives of Pagewell.
+//! Synchronization primitives of Pagewell.
 //!
-//! Only this crate names the atomics of `std` or of `loom`. Everything above it is written
-//! once and runs in both, so the models explore the code that ships. (The notes of
-//! `pagewell-policy`, which depends on nothing, are relaxed hints in `std`'s atomics. No model
-//! sees them, and nothing is ordered by them.)
+//! Code above this crate takes its atomics from here, from `std` or `loom`, so the models explore
+//! the code that ships. (The notes of `pagewell-policy`, which depends on nothing, use `std`'s
+//! atomics directly. They are relaxed hints: they order nothing, and no model sees them.)
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`asymmetric`] | a full fence for a frequent and a rare side, which the rare side pays for |
-//! | [`atomic`] | the atomic types and fences |
-//! | `counted` | the atomics of one test, which note what is written to memory that threads share |
-//! | [`bytes`] | memory that other threads may be writing, and the copy out of it |
-//! | [`cell`] | cells that models check, and lives |
+//! | [`asymmetric`] | a full fence for a frequent and a rare side; the rare side bears the cost |
+//! | [`atomic`] | atomic types and fences |
+//! | `counted` | atomics that record writes to shared memory, for one test |
+//! | [`bytes`] | memory that other threads may be writing, and copies from it and to it |
+//! | [`cell`] | cells and lifetimes that models check |
 //! | [`parking`] | waiting for a word to change |
-//! | [`per_thread`] | one value for each thread, which others can still reach |
-//! | [`raced`] | a value that is made once, and for which nobody waits |
-//! | `simulated` | one schedule that a seed decides: locks, atomics, threads and time of a simulation |
-//! | [`shard`] | the number of a thread; values that do not share cache lines |
-//! | [`thread`] | yielding, sleeping, starting |
-//! | [`time`] | moments |
+//! | [`per_thread`] | one value for each thread, which other threads can still access |
+//! | [`prefetch`] | cache-line prefetch, and a hint for register allocation |
+//! | [`raced`] | a value initialized once, without waiting for another thread |
+//! | `simulated` | locks, atomics, threads and time of a simulation, scheduled from a seed |
+//! | [`shard`] | thread numbers; values that do not share cache lines |
+//! | [`thread`] | yielding, sleeping, starting threads |
+//! | [`time`] | instants |
+//! | [`wiped`] | a word that reads zero in a forked child |
 
 #![deny(unsafe_code)]
 
-// Page numbers are 64 bits wide and index arrays; words of 64 bits are loaded and stored at once.
+// Page numbers are 64 bits wide and index arrays. Words of 64 bits are loaded and stored
+// atomically.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("Pagewell needs a 64-bit target");
 
@@ -44,7 +46,7 @@ pub mod thread;
 pub mod time;
 pub mod wiped;
 
-/// Counted pointers to what every operation shares: those of `std`, but for the test that counts changes of the counts.
+/// `std`'s reference-counted pointers, or those of `counted` in the test that counts their updates.
 #[cfg(all(pagewell_counted, not(loom)))]
 pub use counted::{Arc, Weak};
 #[cfg(not(all(pagewell_counted, not(loom))))]
@@ -59,11 +61,10 @@ pub use simulated::{
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks `mutex`; a panic of another holder does not poison it.
-///
-/// Every structure that Pagewell keeps behind a mutex is consistent whenever user code could unwind, so a poisoned mutex
-/// carries no information. (Backends and hooks are called with no lock held but those of a file's size and its writeback, and by a
-/// thread that keeps the cache quiet that of the rounds; the data that these guard is consistent before every call.)
+/// Locks `mutex`, ignoring poison: the data is consistent whenever user code could unwind.
+/// (Backends and callbacks run with at most these locks held: a file's size lock, its writeback
+/// lock, and, in a thread that keeps the cache quiet, `rounds`. The data that these guard is
+/// consistent before every call.)
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     note_lock();
@@ -72,7 +73,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Locks `mutex`, as [`lock`], if no other thread has it.
+/// Locks `mutex` like [`lock`]. Returns `None` if it is locked.
 #[cfg(not(loom))]
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
@@ -85,7 +86,7 @@ pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Locks `lock` for reading; a panic of another holder does not poison it, as for [`lock`].
+/// Locks `lock` for reading, ignoring poison like [`lock`].
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     note_lock();
@@ -93,7 +94,7 @@ pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Locks `lock` for writing; a panic of another holder does not poison it, as for [`lock`].
+/// Locks `lock` for writing, ignoring poison like [`lock`].
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     note_lock();
@@ -101,7 +102,7 @@ pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Notes that the caller's caller takes a lock, in the test that counts that.
+/// Records a lock acquisition by the caller's caller, in the test that counts them.
 #[cfg_attr(pagewell_counted, track_caller)]
 #[inline(always)]
 fn note_lock() {

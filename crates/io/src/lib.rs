@@ -1,14 +1,15 @@
-//! Storage backends: where the bytes of a cached file come from and go to.
+//! Storage backends: sources and destinations of the bytes of cached files.
 //!
-//! A room names only rooms above it in this table. Its head says what it owns, what it calls and what it promises.
+//! A module depends only on modules above it in this table. Its head states what it owns, what it
+//! calls and what it guarantees.
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
 //! | `backend` | the [`Backend`] trait and its contract; requests that complete later |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
-//! | `file` | [`FileBackend`]: a file, through the operating system's own cache or past it |
-//! | `doubles` | for tests: [`FaultBackend`], another backend whose calls fail, fall short, wait or are counted at will; [`VolatileDevice`], files of which a loss of power leaves only the synced data |
-//! | [`engine`] | many requests at once: by the caller, by threads, by io_uring, by a simulator |
+//! | `file` | [`FileBackend`]: a file, through the kernel's page cache or past it |
+//! | `doubles` | test doubles: [`FaultBackend`] injects faults; [`VolatileDevice`] loses power |
+//! | [`engine`] | concurrent requests: by the caller, threads, io_uring or a simulator |
 
 #![deny(unsafe_code)]
 

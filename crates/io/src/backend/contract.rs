@@ -1,4 +1,4 @@
-//! The promises of a backend.
+//! The [`Backend`] trait and its contract.
 
 use std::fmt::Debug;
 use std::io;
@@ -12,7 +12,7 @@ use super::deferred::{Deferred, RawFile};
 #[cfg(not(loom))]
 use super::transfers::Transfers;
 
-/// What makes a file the same file: two backends with equal ids share one set of cached pages.
+/// Identity of a file. Two backends with equal ids share one set of cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// The device, as `st_dev`.
@@ -21,125 +21,143 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// A file's bytes.
+/// Byte-addressed contents of one file.
 ///
 /// # Contract
 ///
-/// | call | with | must |
-/// |---|---|---|
-/// | `read_at` | any position | fill `bufs` in order with the bytes from `pos` on, and return how many bytes that was |
-/// | | fewer bytes returned than asked for | mean that the file ends there, and nothing else: a transfer that the system cuts short is taken up again. The rest of `bufs` may have anything |
-/// | | a hole | give zeros |
-/// | | an interrupted system call | take it up again |
-/// | | an error | leave any bytes in `bufs`: the caller shows them to nobody |
-/// | `write_at` | any position | write all bytes of `bufs` in order from `pos` on: a transfer that the system cuts short or interrupts is taken up again |
-/// | | a position past the end | make the file reach to the last byte written; what lies between reads as zeros |
-/// | | no bytes at all | change nothing, not even the size |
-/// | | an end that no file can have | fail with [`FileTooLarge`](io::ErrorKind::FileTooLarge), with nothing written |
-/// | | an error | have written any of the bytes, or none, and grown the file or not: the caller writes all of them again |
-/// | `set_size` | less than the size | drop what is past it for good: if the file grows again, zeros are there |
-/// | | more than the size | make the file that long; what is new reads as zeros |
-/// | | an error | leave either size |
-/// | `sync_data` | success | have made durable every write and every size that returned before the call, and the name by which a file that this backend has made is found |
-/// | `sync_all` | success | the same, and the metadata (times, permissions) too |
-/// | both | an error | mean nothing about what was written since the last good sync: see below |
-/// | `size` | | return the size of now, in bytes |
-/// | `id` | | return the same all along, and for no other file at the same time |
-/// | `is_writable` | | return the same all along; if false, then the calls that write, set the size or sync fail with [`Unsupported`](io::ErrorKind::Unsupported) and change nothing |
-/// | any | several threads | be right; of writes of the same bytes at the same time, either may be the later one, byte by byte |
-/// | any | | not call the cache that it serves |
+/// `read_at`
+/// - Fills `bufs` in order with the bytes from `pos` on, and returns their number. `pos` may be any
+///   position.
+/// - A number smaller than requested means that the file ends there, and nothing else. The rest of
+///   `bufs` is unspecified.
+/// - Continues a transfer that the system cuts short or interrupts.
+/// - A hole reads as zeros.
+/// - After an error, `bufs` may contain any bytes. The caller exposes them to no reader.
 ///
-/// The buffers of a read may be read by other threads while they are being filled (optimistic readers
-/// that have not noticed yet), which is why they are [`RacyBytes`]. Those of a write are to be read only
-/// ([`RacySource`]): they are the pages themselves, which others may have pinned. Nobody changes them before the
-/// call has returned, which the cache sees to.
+/// `write_at`
+/// - Writes all bytes of `bufs` in order from `pos` on. `pos` may be any position.
+/// - Continues a transfer that the system cuts short or interrupts.
+/// - Past the end of the file: extends the file to the last byte written; the gap reads as zeros.
+/// - With no bytes: changes nothing, not even the size.
+/// - With an end that no file can have: fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge),
+///   with nothing written.
+/// - After an error, any of the bytes may be written, or none, and the file may have grown. The
+///   caller writes all of them again.
 ///
-/// # What a backend that breaks it can do
+/// `set_size`
+/// - To less than the size: discards the bytes past the new size for good. If the file grows again,
+///   they read as zeros.
+/// - To more than the size: extends the file with zeros.
+/// - After an error, the file has either size.
 ///
-/// A backend is safe code, and nothing unsafe trusts what it answers: one that breaks the contract gives wrong bytes of its
-/// own file, or of frames that were in use before, loses what was written, or makes calls fail, hang or panic.
+/// `sync_data` and `sync_all`
+/// - Success makes durable every write and every size that returned before the call, and the name
+///   of a file that this backend has created. `sync_all` makes the metadata (times, permissions)
+///   durable too.
+/// - An error implies nothing about the bytes written since the last successful sync; see below.
 ///
-/// # What may be concluded from a sync that failed
+/// Other calls
+/// - `size` returns the current size in bytes.
+/// - `id` returns the same id for the lifetime of the backend. No other file has it at the same
+///   time.
+/// - `is_writable` returns the same for the lifetime of the backend. If it returns `false`, the
+///   calls that write, set the size or sync fail with [`Unsupported`](io::ErrorKind::Unsupported)
+///   and change nothing.
+/// - Any call is correct from several threads at once. Of concurrent writes of the same bytes,
+///   either may be the later one, byte by byte.
+/// - No call may call the cache that the backend serves.
 ///
-/// Nothing about bytes. The system may have tried to write a page, failed, marked it clean all the
-/// same, and dropped it from its memory; or kept it, so that it still reads well; or written it. It
-/// says so once. A later sync then has nothing to do and succeeds, with the bytes lost (this is what
-/// Linux does, whatever the file system). So whoever wants them must **write again everything that
-/// was written since the last sync that succeeded**, from memory of its own, since not even a read
-/// need give the bytes back; and then sync again.
+/// Other threads may read the buffers of a read while they are being filled (optimistic readers
+/// that have not yet detected the change). They are therefore [`RacyBytes`]. The buffers of a write
+/// are read-only ([`RacySource`]): they are the pages themselves, which other threads may have
+/// pinned. The cache ensures that they do not change before the call returns.
 ///
-/// Sizes and names are not forgotten that way: they stay as they were set, and the next sync that
-/// succeeds makes them durable. (They are metadata, and a file system that fails to write that stops,
-/// or goes on failing.)
+/// # Consequences of a violation
+///
+/// A backend is safe code, and no unsafe code relies on its results. A backend that violates the
+/// contract returns wrong bytes of its own file or of frames that were in use before, loses writes,
+/// or makes calls fail, hang or panic.
+///
+/// # After a failed sync
+///
+/// A failed sync implies nothing about bytes. The system may have failed to write a page, marked it
+/// clean all the same, and dropped it from memory; or kept it, so that it still reads correctly; or
+/// written it. It reports the failure once. A later sync then has nothing to write and succeeds,
+/// with the bytes lost (Linux does this, whatever the file system). The caller must therefore
+/// **write again everything that was written since the last successful sync**, from its own memory,
+/// since not even a read is guaranteed to return the bytes; and then sync again.
+///
+/// Sizes and names are not lost in this way: they stay as they were set, and the next successful
+/// sync makes them durable. (They are metadata, and a file system that fails to write metadata
+/// stops, or continues to fail.)
 pub trait Backend: Debug + Send + Sync + 'static {
-    /// Reads the file from byte `pos` on into `bufs`, one after the other; returns how many bytes were
-    /// read.
+    /// Reads the file from byte `pos` on into `bufs`, in order. Returns the number of bytes read.
     ///
     /// # Errors
     ///
-    /// Whatever the storage says. Nothing is said of the contents of `bufs` then.
+    /// Any error of the storage. The contents of `bufs` are then unspecified.
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize>;
 
-    /// The size of the file in bytes, as it is now.
+    /// Returns the current size of the file in bytes.
     ///
     /// # Errors
     ///
-    /// Whatever the storage says.
+    /// Any error of the storage.
     fn size(&self) -> io::Result<u64>;
 
-    /// What makes this file the same file as another backend's.
+    /// Returns the identity of the file.
     fn id(&self) -> FileId;
 
-    /// Whether the file can be written through this backend.
+    /// Returns `true` if the file can be written through this backend.
     fn is_writable(&self) -> bool {
         false
     }
 
-    /// Writes all bytes of `bufs`, one after the other, to the file from byte `pos` on, which grows if
-    /// it ends before. What is written is read by everybody, but not durable before a sync.
+    /// Writes all bytes of `bufs`, in order, to the file from byte `pos` on, and extends the file
+    /// if it ends before. Every reader sees the bytes; they are not durable before a sync.
     ///
     /// # Errors
     ///
-    /// Whatever the storage says; any part may have been written then.
-    /// [`io::ErrorKind::Unsupported`] if the backend is not [writable](Self::is_writable).
+    /// Any error of the storage; any part may be written then. [`io::ErrorKind::Unsupported`] if
+    /// the backend is not [writable](Self::is_writable).
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let _ = (bufs, pos);
         Err(read_only())
     }
 
-    /// Cuts the file, or makes it grow by zeros, to `size` bytes. Not durable before a sync.
+    /// Truncates the file, or extends it with zeros, to `size` bytes. Not durable before a sync.
     ///
     /// # Errors
     ///
-    /// Whatever the storage says; the file has either size then.
-    /// [`io::ErrorKind::Unsupported`] if the backend is not [writable](Self::is_writable).
+    /// Any error of the storage; the file has either size then. [`io::ErrorKind::Unsupported`] if
+    /// the backend is not [writable](Self::is_writable).
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
     }
 
-    /// What was written to the bytes in `range` of the file is about to be made durable by a sync: the storage may
-    /// begin with it now, while more is written. Nothing is promised before the sync.
+    /// Starts writeback of the bytes in `range`, which a sync will make durable. Guarantees nothing
+    /// before that sync.
     ///
-    /// Called for one range after the other. A storage that is slow should not return as long as much of earlier ranges is not
-    /// done: so no call, and not the sync at the end, takes so long that the storage seems to hang.
+    /// Called for one range after the other. A slow storage should block while much of earlier
+    /// ranges is not written, so that neither a call nor the final sync takes long enough to look
+    /// like a hang.
     ///
     /// # Errors
     ///
-    /// Whatever the storage says that keeps it from taking what was written; [nothing may be
-    /// concluded](Self#what-may-be-concluded-from-a-sync-that-failed) then, as from a sync that failed.
+    /// An error of the storage that prevents it from accepting the bytes. As [after a failed
+    /// sync](Self#after-a-failed-sync), it implies nothing about them.
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         let _ = range;
         Ok(())
     }
 
-    /// Waits until everything that was written, and the size needed to read it, is durable: survives a
-    /// loss of power.
+    /// Waits until every write, and the size needed to read it, is durable: survives a loss of
+    /// power.
     ///
     /// # Errors
     ///
-    /// Whatever the storage says; [nothing may be
-    /// concluded](Self#what-may-be-concluded-from-a-sync-that-failed) then.
+    /// Any error of the storage; see [After a failed sync](Self#after-a-failed-sync).
     /// [`io::ErrorKind::Unsupported`] if the backend is not [writable](Self::is_writable).
     fn sync_data(&self) -> io::Result<()> {
         Err(read_only())
@@ -154,51 +172,55 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Transfers whose position, lengths and addresses are multiples of this go straight to the storage; all others are done too, by way of a copy.
-    /// A power of two, which may change.
+    /// Returns the alignment of direct transfers, a power of two, which may change. If position,
+    /// lengths and addresses are multiples of it, a transfer needs no copy. All others are done
+    /// through a copy.
     fn alignment(&self) -> usize {
         1
     }
 
-    /// How the bytes of a file of the system, or of a double of one, are transferred; none for any other storage.
+    /// Returns how the bytes of a file of the system, or of its test double, are transferred;
+    /// `None` for any other storage.
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None
     }
 
-    /// The storage as one whose calls complete later, if it is. Engines then give it requests, and make none of the calls that wait.
+    /// Returns the backend as one whose calls complete later, if it is. Engines then submit
+    /// requests to it, and make none of the calls that block.
     #[cfg(not(loom))]
     fn deferred(&self) -> Option<&dyn Deferred> {
         None
     }
 
-    /// The file of the operating system behind the backend, if engines may transfer its bytes themselves. It is asked for once, when the
-    /// backend is opened. A backend that does more with a read or a write (counts, checks, translates) must not have one.
+    /// Returns the file of the operating system behind the backend if engines may transfer its
+    /// bytes themselves. Called once, when the backend is opened. A backend that does more on a
+    /// read or a write (counts, checks, translates) must return `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None
     }
 }
 
-/// What a backend that cannot be written answers.
+/// Returns the error of a write to a read-only backend.
 pub(crate) fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "read-only backend")
 }
 
-/// What a write answers whose end no file can have.
+/// Returns the error of a write or a size that ends past the maximum file offset.
 pub(crate) fn too_large() -> io::Error {
     io::Error::new(
         io::ErrorKind::FileTooLarge,
-        "past the highest position that a file can have",
+        "position exceeds the maximum file offset",
     )
 }
 
-/// How many bytes the buffers have together.
+/// Returns the total length of the buffers in bytes.
 pub(crate) fn total_len<'a>(bufs: &[impl Into<RacySource<'a>> + Copy]) -> usize {
     bufs.iter().map(|buf| (*buf).into().len()).sum()
 }
 
-/// The bytes of the buffers, one after the other.
+/// Copies the bytes of the buffers, in order, to one vector.
 pub(crate) fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; total_len(bufs)];
     let mut rest = &mut bytes[..];
@@ -210,7 +232,7 @@ pub(crate) fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// Copies `bytes` to the buffers, one after the other; the buffers may be longer.
+/// Copies `bytes` to the buffers, in order. The buffers may be longer.
 pub(crate) fn scatter(bytes: &[u8], bufs: &[RacyBytes<'_>]) {
     let mut rest = bytes;
     for buf in bufs {
@@ -220,7 +242,7 @@ pub(crate) fn scatter(bytes: &[u8], bufs: &[RacyBytes<'_>]) {
     }
 }
 
-/// One backend in several hands: a test's and the cache's, say.
+/// A shared backend, for example of a test and the cache.
 impl<B: Backend + ?Sized> Backend for Arc<B> {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         (**self).read_at(bufs, pos)

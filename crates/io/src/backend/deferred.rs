@@ -1,4 +1,4 @@
-//! Storages whose calls complete later.
+//! Backends whose calls complete later.
 
 use std::fmt::Debug;
 use std::io;
@@ -6,46 +6,54 @@ use std::os::fd::BorrowedFd;
 
 use super::request::{Kind, Request};
 
-/// A storage that takes a request and completes it later: one that is reached by a network, or by a runtime of the program's own.
+/// A backend that accepts a request and completes it later, for example over a network or by an
+/// async runtime of the program.
 ///
-/// It is found by [`Backend::deferred`](crate::Backend::deferred), and must do as the table there says, with [`Request::buffers`] and
-/// [`Request::sources`] for the buffers. Engines hand requests on to it, as many at once as there are. A thread of the cache that waits for one page alone calls
-/// [`Backend::read_at`](crate::Backend::read_at) instead.
+/// [`Backend::deferred`](crate::Backend::deferred) returns it. It must satisfy the contract of
+/// [`Backend`](crate::Backend), with [`Request::buffers`] and [`Request::sources`] as the buffers.
+/// Engines submit all their requests to it at once. A thread of the cache that waits for one page
+/// alone calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
-    /// Takes `request`, and calls [`Request::complete`] when it is done, from any thread, even before this returns.
+    /// Accepts `request`, and calls [`Request::complete`] when it is done, from any thread, even
+    /// before this function returns.
     ///
-    /// It should not wait: it is called by threads that have other requests to start. A request that is dropped fails.
+    /// It should not block: its callers have other requests to start. A request that is dropped
+    /// fails.
     fn start(&self, request: Request);
 }
 
-/// A file of the system, whose bytes an engine may transfer by its descriptor.
+/// A file of the system whose bytes an engine may transfer by its descriptor.
 ///
-/// It is found by [`Backend::raw_file`](crate::Backend::raw_file). Only this crate has such files; a backend that adds nothing to one may hand it on. What it does not let an engine do, the engine does by the backend's own calls, on a
-/// thread that may wait.
+/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate has such files; a
+/// backend that adds nothing to one may pass it on. The engine performs what `begin` does not admit
+/// by the backend's own calls, on a thread that may block.
 pub trait RawFile: Sealed + Debug + Send + Sync {
-    /// Lets an engine do `request`, a read or a write, by the descriptor: as a whole or in parts that follow each other. False if it is to be done by
-    /// the backend's own calls, now that is: for its alignment, its end, or because it would have to wait. If it is let, then [`end`](Self::end) must be
-    /// called when the last part is done.
+    /// Admits `request`, a read or a write, to transfer by the descriptor, whole or in consecutive
+    /// parts. After `true`, the caller must call [`end`](Self::end) when the last part is done.
+    /// Returns `false` if the backend's own calls must perform it at this time: because of its
+    /// alignment or its end, or because admission would block.
     ///
     /// # Errors
     ///
-    /// What the backend's own call would say without asking the system.
+    /// The error that the backend's own call would return without a system call.
     fn begin(&self, request: &Request) -> io::Result<bool>;
 
-    /// The descriptor that `begin` gives; the same as long as there is the storage.
+    /// Returns the descriptor for admitted requests. It is the same for the lifetime of the file.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// A request of this kind that `begin` let be done is done, or failed.
+    /// Ends a request of this kind that `begin` admitted. It is done or has failed.
     fn end(&self, kind: Kind);
 
-    /// Transfers begin and end at multiples of this.
+    /// Returns the alignment of transfers: they begin and end at multiples of it.
     fn unit(&self) -> u64;
 
-    /// Whether the file ends at `pos` now, or before; false if the system does not say.
+    /// Returns `true` if the file currently ends at or before `pos`; `false` also if the system
+    /// does not report the size.
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// What only this crate has: engines rely on a raw file's descriptor, and the cache on an engine's lanes.
+/// Seals traits to this crate: engines rely on a raw file's descriptor, and the cache on an
+/// engine's submission contexts.
 #[expect(
     unnameable_types,
     reason = "that nobody else can name it is what it is for"

@@ -5,10 +5,10 @@ use std::sync::PoisonError;
 
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// What comes out of a completion that panicked.
+/// Payload of a completion that panicked.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Counts the requests that are completed, and keeps the first panic of a completion.
+/// Count of completed requests, and the first panic of a completion.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     state: Mutex<State>,
@@ -26,7 +26,7 @@ impl Group {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more is completed.
+    /// Counts one more completed request, and wakes the waiting threads.
     pub(crate) fn one_is_done(&self, panic: Option<Panic>) {
         let mut state = self.lock();
         state.nr_done += 1;
@@ -37,12 +37,12 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// How many are completed.
+    /// Number of completed requests.
     pub(crate) fn nr_done(&self) -> usize {
         self.lock().nr_done
     }
 
-    /// Waits until `nr` are completed; returns how many are.
+    /// Waits until `nr` requests are completed. Returns the number that are.
     pub(crate) fn wait_for(&self, nr: usize) -> usize {
         self.changed
             .wait_while(self.lock(), |state| state.nr_done < nr)
@@ -50,7 +50,7 @@ impl Group {
             .nr_done
     }
 
-    /// The first panic, for who waited.
+    /// Removes the first panic, for the thread that waited.
     pub(crate) fn take_panic(&self) -> Option<Panic> {
         self.lock().panic.take()
     }

@@ -1,10 +1,12 @@
-//! The promises that every storage makes to the cache above it.
+//! Contract between the cache and every backend.
 //!
-//! - Owns: the [`Backend`] trait, its contract, and the answers that all implementations share (`contract`); what is to be done later, with all that
-//!   it needs (`request`, `spans`, `group`), and the traits of storages that do it (`deferred`);
-//!   how the bytes of a file of the system are transferred (`transfers`).
+//! - Owns: the [`Backend`] trait, its contract, and the errors that all implementations share
+//!   (`contract`); requests that complete later, with all that they need (`request`, `spans`,
+//!   `group`); the traits of backends that perform them (`deferred`); how the bytes of a file of
+//!   the system are transferred (`transfers`).
 //! - Calls: nothing of this crate.
-//! - Promises: the cache relies on the contract's table, and on nothing else. A request completes exactly once.
+//! - Guarantees: the cache relies on the contract of [`Backend`], and on nothing else. A request
+//!   completes exactly once.
 
 mod contract;
 #[cfg(not(loom))]

@@ -1,16 +1,23 @@
 //! A transfer, a sync or a change of size that completes later, exactly once.
 //!
-//! A request owns all that it needs: the memory's owner is in its [`Completion`]. So it may be completed by any thread, and nobody has to wait
-//! for it. There is no way to give a request up once an engine has it: whoever loses interest lets the completion run, which then frees what it owns.
+//! A request owns all that it needs: its [`Completion`] owns the memory's owner. Any thread may
+//! therefore complete it, and no thread has to wait for it. A request cannot be cancelled once an
+//! engine has it. A caller that no longer needs the result lets the completion run, which then
+//! frees what it owns.
 //!
-//! # Why the memory is there as long as the system writes to it
+//! # Why the memory stays valid while the system writes to it
 //!
-//! - R1: who makes a request promises that its memory is valid until [`Completion::complete`] is called, or for good if it never is
-//!   (the duties of [`Request::read`]).
-//! - R2: only [`Request::complete`] and the drop of a request call it, and both take the request.
-//! - R3: who has given the memory to the system keeps the request until the system says that it is done with it: the ring's slab for io_uring, the
-//!   stack for a blocking call. If such an owner is leaked (`mem::forget`), so is the request: the completion is never called, and by R1 the memory stays.
-//! - R4: safe code gets the memory as [`RacyBytes`] that borrow from the request ([`Request::buffers`]), so it has lost it when it completes it.
+//! - R1: The creator of a request guarantees that its memory is valid until
+//!   [`Completion::complete`] is called, or for good if it never is (the obligations of
+//!   [`Request::read`]).
+//! - R2: Only [`Request::complete`] and the drop of a request call it, and both consume the
+//!   request.
+//! - R3: Code that has passed the memory to the system keeps the request until the system no longer
+//!   uses the memory: in the ring's slab for io_uring, on the stack for a blocking call. If such an
+//!   owner is leaked (`mem::forget`), the request is too: the completion is never called, and by R1
+//!   the memory stays valid.
+//! - R4: Safe code accesses the memory as [`RacyBytes`] that borrow from the request
+//!   ([`Request::buffers`]), and so not after it has completed the request.
 
 #![allow(unsafe_code)] // The promise that memory is valid is made and used here.
 
@@ -26,17 +33,22 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 use super::group::{Group, Panic};
 use super::spans::{Span, Spans};
 
-/// What becomes of a request that is done, and the owner of what it needed.
+/// Completion callback of a request, and the owner of what the request needs.
 pub trait Completion: Send + 'static {
-    /// The request is done, with this result: how many bytes a read has got (fewer than asked for means that the file ends there), how many bytes were
-    /// written (all of them), 0 for everything else.
+    /// Runs when the request is done. `result` is the number of bytes read (fewer than requested
+    /// means that the file ends there), the number of bytes written (all of them), or 0 for every
+    /// other kind.
     ///
-    /// It is called exactly once, by any thread, with no lock of the engine held. It may give other requests to the engine. It should not wait for any: while
-    /// it waits it occupies one of the threads that make the calls of its storage. A panic is told to who waits for the request ([`Lane::wait`](crate::engine::Lane::wait)), and goes no further if nobody does.
+    /// Called exactly once, on any thread, with no lock of the engine held. It may submit other
+    /// requests to the engine. It should not wait for any: while it waits, it occupies one of the
+    /// threads that perform the calls of its backend. A panic is passed to the thread that waits
+    /// for the request ([`Lane::wait`](crate::engine::Lane::wait)), and ends here if there is no
+    /// such thread.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
-    /// Whether [`complete`](Self::complete) runs no code of a program, waits for nothing, and keeps its backend alive, so that the last reference
-    /// to the backend is not dropped there. Only then may it run on a thread that the completions of other requests depend on.
+    /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
+    /// and keeps its backend alive, so that it does not drop the last reference to the backend.
+    /// Only then may it run on a thread that the completions of other requests depend on.
     fn is_prompt(&self) -> bool {
         false
     }
@@ -48,7 +60,7 @@ impl<F: FnOnce(io::Result<usize>) + Send + 'static> Completion for F {
     }
 }
 
-/// What a storage is to do.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -64,18 +76,18 @@ pub enum Kind {
     SetSize(u64),
 }
 
-/// One thing that a storage is to do, with all that it needs.
+/// One operation on a backend, with all that it needs.
 ///
 /// A request that is dropped completes with the error [`GivenUp`].
 #[must_use = "a request that is dropped fails"]
 pub struct Request {
     kind: Kind,
-    /// Where the first byte that is left goes to, or comes from.
+    /// File position of the first byte left.
     pos: u64,
     spans: Spans,
-    /// How many bytes were transferred.
+    /// Number of bytes transferred.
     nr_done: usize,
-    /// None when it was called.
+    /// `None` once it was called.
     completion: Option<Box<dyn Completion>>,
     group: Option<Arc<Group>>,
 }
@@ -91,35 +103,39 @@ impl fmt::Debug for Request {
     }
 }
 
-/// A request was dropped, and not done: by a storage of the program, or because its engine has no thread any more.
+/// Error of a request that was dropped before it was performed: by a backend of the program, or
+/// because its engine has no thread left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GivenUp;
 
 impl fmt::Display for GivenUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request was given up before it was done")
+        f.write_str("the request was dropped before it was performed")
     }
 }
 
 impl Error for GivenUp {}
 
 impl Request {
-    /// Reads the file from byte `pos` on into `spans`, one after the other.
+    /// Creates a read of the file from byte `pos` on into `spans`, in order.
     ///
     /// # Safety
     ///
-    /// - (a) From now until `completion` is called, the duties of [`RacyBytes::new`] hold for every span. If `completion` is never called, they hold for good.
-    /// - (b) Until then nobody relies on what the memory has: the system writes to it at any time.
+    /// - (a) From now until `completion` is called, the obligations of [`RacyBytes::new`] hold for
+    ///   every span. If `completion` is never called, they hold for good.
+    /// - (b) Until then no code relies on the contents of the memory: the system writes to it at
+    ///   any time.
     pub unsafe fn read(pos: u64, spans: impl Into<Spans>, completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::Read, pos, spans.into(), completion)
     }
 
-    /// Writes all bytes of `spans`, one after the other, to the file from byte `pos` on.
+    /// Creates a write of all bytes of `spans`, in order, to the file from byte `pos` on.
     ///
     /// # Safety
     ///
-    /// (a) As for [`read`](Self::read), but that the memory need not be writable. (Who changes it meanwhile, by racy bytes, gets any mixture written.)
+    /// (a) As for [`read`](Self::read), but the memory need not be writable. (If racy bytes change
+    /// it concurrently, any mixture is written.)
     pub unsafe fn write(
         pos: u64,
         spans: impl Into<Spans>,
@@ -128,7 +144,8 @@ impl Request {
         Self::new(Kind::Write, pos, spans.into(), completion)
     }
 
-    /// Makes durable what was written, and the size needed to read it. What is under way at the same time may be durable then, or not.
+    /// Creates a sync of all completed writes, and of the size needed to read them. It may or may
+    /// not cover concurrent writes.
     pub fn sync_data(completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::SyncData, 0, Spans::default(), completion)
     }
@@ -138,7 +155,7 @@ impl Request {
         Self::new(Kind::SyncAll, 0, Spans::default(), completion)
     }
 
-    /// Cuts the file, or makes it grow, to `size` bytes.
+    /// Creates a request that truncates or extends the file to `size` bytes.
     pub fn set_size(size: u64, completion: Box<dyn Completion>) -> Self {
         let kind = Kind::SetSize(size);
         Self::new(kind, 0, Spans::default(), completion)
@@ -155,41 +172,41 @@ impl Request {
         }
     }
 
-    /// What is to be done.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The place in the file of the first byte that is left to be transferred.
+    /// File position of the first byte that is left to be transferred.
     #[must_use]
     pub fn pos(&self) -> u64 {
         self.pos
     }
 
-    /// How many bytes are left to be transferred.
+    /// Number of bytes left to be transferred.
     #[must_use]
     pub fn nr_left(&self) -> usize {
         self.spans.nr_bytes()
     }
 
-    /// How many bytes were transferred.
+    /// Number of bytes transferred.
     #[must_use]
     pub fn nr_done(&self) -> usize {
         self.nr_done
     }
 
-    /// The memory that is left to be read into. Empty if this is no read.
+    /// Memory that is left to be read into. Empty unless this is a read.
     #[must_use]
     pub fn buffers(&self) -> Vec<RacyBytes<'_>> {
         if self.kind != Kind::Read {
             return Vec::new();
         }
-        // SAFETY: (a) of `read`; the completion was not called, since that takes the request (R2), from which the answer borrows.
+        // SAFETY: (a) of `read`; the completion was not called, since that consumes the request
+        // (R2), from which the result borrows.
         unsafe { self.spans.racy() }
     }
 
-    /// The memory that is left to be written. Empty if this is no write.
+    /// Memory that is left to be written. Empty unless this is a write.
     #[must_use]
     pub fn sources(&self) -> Vec<RacySource<'_>> {
         if self.kind != Kind::Write {
@@ -199,19 +216,19 @@ impl Request {
         unsafe { self.spans.sources() }
     }
 
-    /// The first `nr` bytes of what is left were transferred.
+    /// Records that the first `nr` of the bytes left were transferred.
     ///
     /// # Panics
     ///
-    /// When fewer are left.
+    /// If fewer than `nr` bytes are left.
     pub fn advance(&mut self, nr: usize) {
         self.spans.advance(nr);
         self.nr_done += nr;
         self.pos = self.pos.saturating_add(nr as u64);
     }
 
-    /// Completes the request with this result, as [`Completion::complete`] describes it. A write of fewer bytes than were asked for
-    /// fails with [`WriteZero`](io::ErrorKind::WriteZero).
+    /// Completes the request with this result, as [`Completion::complete`] describes it. A write of
+    /// fewer bytes than requested fails with [`WriteZero`](io::ErrorKind::WriteZero).
     pub fn complete(mut self, result: io::Result<usize>) {
         self.finish(result);
     }
@@ -222,17 +239,18 @@ impl Request {
         completion.is_some_and(|completion| completion.is_prompt())
     }
 
-    /// The memory that is left, for the system.
+    /// Memory that is left, in the form of the system calls.
     pub(crate) fn spans(&self) -> &[Span] {
         self.spans.left()
     }
 
-    /// Has `group` count it when it is completed.
+    /// Makes `group` count the request when it completes.
     pub(crate) fn join(&mut self, group: &Arc<Group>) {
         self.group = Some(Arc::clone(group));
     }
 
-    /// As [`complete`](Self::complete), and the group is told by the caller, who gets the panic of the completion.
+    /// As [`complete`](Self::complete), but the caller, who receives the panic of the completion,
+    /// notifies the group.
     pub(crate) fn complete_quietly(mut self, result: io::Result<usize>) -> Option<Panic> {
         self.call(result)
     }
@@ -244,7 +262,7 @@ impl Request {
         let panic = self.call(result);
         match self.group.take() {
             Some(group) => group.one_is_done(panic),
-            // It was shown by the panic hook. Its drop could panic again, so it is leaked.
+            // The panic hook has reported it. Its drop could panic again, so it is leaked.
             None => mem::forget(panic),
         }
     }

@@ -1,4 +1,4 @@
-//! The memory of a request, as a list that the system understands.
+//! Memory of a request, as a list of I/O vectors for the system.
 
 #![allow(unsafe_code)] // From addresses back to racy bytes.
 
@@ -7,14 +7,16 @@ use std::ptr::NonNull;
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-/// The bytes from an address on: an element of the list that `preadv` takes.
+/// One I/O vector: the element type of the list that `preadv` takes.
 ///
-/// It is an address and a length, and promises nothing. Who makes a [`Request`](super::Request) of it promises that the memory is there.
+/// It is an address and a length, and guarantees nothing. The creator of a
+/// [`Request`](super::Request) guarantees that the memory is valid.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Span(libc::iovec);
 
-// SAFETY: an address and a length, which are never followed without the promise of who made a request of them.
+// SAFETY: an address and a length. They are dereferenced only under the guarantee of the creator of
+// a request.
 unsafe impl Send for Span {}
 // SAFETY: as above.
 unsafe impl Sync for Span {}
@@ -40,7 +42,7 @@ impl From<RacySource<'_>> for Span {
 }
 
 impl Span {
-    /// The `len` bytes at `start`.
+    /// Describes the `len` bytes at `start`.
     #[must_use]
     pub fn new(start: *mut u8, len: usize) -> Self {
         Self(libc::iovec {
@@ -49,55 +51,53 @@ impl Span {
         })
     }
 
-    /// The address of the first byte.
     #[must_use]
     pub fn start(self) -> *mut u8 {
         self.0.iov_base.cast()
     }
 
-    /// How many bytes these are.
+    /// Length in bytes.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.iov_len
     }
 
-    /// Whether these are no bytes at all.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes after the first `n`, of which there are as many.
+    /// Returns the bytes after the first `n`. The span has at least `n`.
     fn after(self, n: usize) -> Self {
         Self::new(self.start().wrapping_add(n), self.len() - n)
     }
 
-    /// The bytes themselves.
+    /// Returns the bytes as racy bytes.
     ///
     /// # Safety
     ///
-    /// The duties of [`RacyBytes::new`], for all of `'a`.
+    /// The obligations of [`RacyBytes::new`], for all of `'a`.
     unsafe fn bytes<'a>(self) -> RacyBytes<'a> {
-        // No memory has no address, and needs none.
+        // An empty span may have a null address.
         let start = NonNull::new(self.start()).unwrap_or(NonNull::dangling());
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { RacyBytes::new(start, self.len()) }
     }
 }
 
-/// The memory of a request: one span after the other. What was transferred is taken off at the front.
+/// Memory of a request: spans in order. Transferred bytes are removed from the front.
 #[derive(Debug, Default)]
 pub struct Spans {
     list: List,
-    /// How many bytes are left.
+    /// Number of bytes left.
     nr_bytes: usize,
 }
 
 #[derive(Debug)]
 enum List {
-    /// One: most requests. It takes no allocation.
+    /// A single span, as most requests have. It needs no allocation.
     One(Span),
-    /// Those from `next` on are left.
+    /// The spans from `next` on are left.
     Many { spans: Vec<Span>, next: usize },
 }
 
@@ -121,7 +121,7 @@ impl From<Span> for Spans {
 
 impl From<Vec<Span>> for Spans {
     fn from(spans: Vec<Span>) -> Self {
-        // Saturating: no memory has so many bytes, and who lies about that has broken a promise of `Request`.
+        // Saturating: a sum that overflows violates the obligations of `Request`.
         let nr_bytes = spans
             .iter()
             .fold(0, |sum: usize, span| sum.saturating_add(span.len()));
@@ -133,12 +133,12 @@ impl From<Vec<Span>> for Spans {
 }
 
 impl Spans {
-    /// How many bytes are left.
+    /// Number of bytes left.
     pub(crate) fn nr_bytes(&self) -> usize {
         self.nr_bytes
     }
 
-    /// What is left.
+    /// Spans that are left.
     pub(crate) fn left(&self) -> &[Span] {
         match &self.list {
             List::One(span) => std::slice::from_ref(span),
@@ -146,7 +146,7 @@ impl Spans {
         }
     }
 
-    /// Takes the first `n` bytes off, of which there are as many.
+    /// Removes the first `n` bytes. Panics if fewer are left.
     pub(crate) fn advance(&mut self, n: usize) {
         assert!(
             n <= self.nr_bytes,
@@ -170,27 +170,27 @@ impl Spans {
         }
     }
 
-    /// What is left, to be written to.
+    /// Bytes that are left, to be written to.
     ///
     /// # Safety
     ///
-    /// The duties of [`RacyBytes::new`] for each span, for as long as the answer is used.
+    /// The obligations of [`RacyBytes::new`] for each span, for as long as the result is used.
     pub(crate) unsafe fn racy(&self) -> Vec<RacyBytes<'_>> {
         let bytes = |span: &Span| {
-            // SAFETY: as the caller promises.
+            // SAFETY: as the caller guarantees.
             unsafe { span.bytes() }
         };
         self.left().iter().map(bytes).collect()
     }
 
-    /// What is left, to be read.
+    /// Bytes that are left, to be read.
     ///
     /// # Safety
     ///
-    /// As for [`racy`](Self::racy), but that the memory need not be writable.
+    /// As for [`racy`](Self::racy), but the memory need not be writable.
     pub(crate) unsafe fn sources(&self) -> Vec<RacySource<'_>> {
         let bytes = |span: &Span| {
-            // SAFETY: as the caller promises; nothing writes by way of a source.
+            // SAFETY: as the caller guarantees; a source is never written through.
             RacySource::from(unsafe { span.bytes() })
         };
         self.left().iter().map(bytes).collect()

@@ -1,5 +1,3 @@
-//! How the bytes of a file of the system are transferred.
-
 use std::fmt;
 use std::io;
 
@@ -7,28 +5,29 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transfers {
-    /// Past the operating system's cache, in whole multiples of this many bytes.
+    /// Direct I/O, past the kernel's page cache, in whole multiples of `alignment`.
     Direct {
-        /// Positions, lengths and addresses are multiples of this power of two.
+        /// Alignment of positions, lengths and addresses in bytes, a power of two.
         alignment: usize,
     },
-    /// Through the operating system's cache.
+    /// Through the kernel's page cache.
     Buffered(Buffered),
 }
 
-/// Why a file is read and written through the operating system's cache.
+/// Reason for reading and writing a file through the kernel's page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Buffered {
-    /// Nothing else was asked for.
+    /// Direct I/O was not requested.
     NotAsked,
-    /// The file system tells no alignment for direct transfers: it has none, or the system is too old to tell.
+    /// The file system reports no alignment for direct I/O: it has none, or the system is too old
+    /// to report it.
     NoAlignment,
-    /// It wants transfers to be aligned to more than a page, to this many bytes.
+    /// The file system requires an alignment of this many bytes, more than a page.
     TooCoarse(u32),
-    /// The system refused the flag, with this error number.
+    /// The system rejected `O_DIRECT`, with this error number.
     RefusedAtOpen(i32),
-    /// The system took the flag and refused an aligned transfer, with this error number.
+    /// The system accepted `O_DIRECT` and rejected an aligned transfer, with this error number.
     RefusedAtTransfer(i32),
 }
 
@@ -36,7 +35,7 @@ impl fmt::Display for Transfers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Direct { alignment } => write!(f, "direct, aligned to {alignment} bytes"),
-            Self::Buffered(reason) => write!(f, "through the operating system's cache: {reason}"),
+            Self::Buffered(reason) => write!(f, "through the kernel's page cache: {reason}"),
         }
     }
 }
@@ -45,27 +44,18 @@ impl fmt::Display for Buffered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |errno: &i32| io::Error::from_raw_os_error(*errno);
         match self {
-            Self::NotAsked => f.write_str("direct transfers were not asked for"),
-            Self::NoAlignment => {
-                f.write_str("the file system tells no alignment for direct transfers")
-            }
+            Self::NotAsked => f.write_str("direct I/O was not requested"),
+            Self::NoAlignment => f.write_str("the file system reports no alignment for direct I/O"),
             Self::TooCoarse(alignment) => {
-                write!(
-                    f,
-                    "direct transfers would have to be aligned to {alignment} bytes"
-                )
+                write!(f, "direct I/O requires an alignment of {alignment} bytes")
             }
             Self::RefusedAtOpen(errno) => {
-                write!(
-                    f,
-                    "the system refused to open it for direct transfers: {}",
-                    name(errno)
-                )
+                write!(f, "the system rejected O_DIRECT: {}", name(errno))
             }
             Self::RefusedAtTransfer(errno) => {
                 write!(
                     f,
-                    "the system refused an aligned direct transfer: {}",
+                    "the system rejected an aligned direct transfer: {}",
                     name(errno)
                 )
             }

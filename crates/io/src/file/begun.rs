@@ -1,19 +1,22 @@
-//! The ranges of a file that the system was told to write, and is not known to have written.
+//! Ranges of a file that the system was told to write, and is not known to have written.
 //!
-//! The system takes any number of them at once, and the sync then waits for all, in one call: on a slow device for as long as the
-//! whole file needs. So there are only so many. Who begins one more waits for the first one before; that is one short call
-//! after the other while the device works, and little is left to the sync.
+//! The system accepts any number of them at once, and a sync then waits for all in one call: on a
+//! slow device, as long as the whole file needs. The number is therefore limited. A thread that
+//! starts another range waits for the oldest: many short calls while the device works, and little
+//! left for the sync.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// So many bytes may be on their way: what a device with a gigabyte a second writes while it answers one request in 4 ms.
+/// Maximum number of bytes in flight: what a device with 1 GB/s writes while it answers one request
+/// in 4 ms.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// So many ranges may be: enough for a device to choose an order, and to work on several at once.
+/// Maximum number of ranges in flight: enough for a device to choose an order, and to work on
+/// several at once.
 const MOST_RANGES: usize = 64;
 
-/// The ranges that are on their way, in the order of their beginnings.
+/// Ranges in flight, in the order in which they were started.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     ranges: VecDeque<Range<u64>>,
@@ -21,13 +24,14 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// The system was told to write `range`.
+    /// Adds `range`, which the system was told to write.
     pub(super) fn add(&mut self, range: Range<u64>) {
         self.nr_bytes += u128::from(range.end.saturating_sub(range.start));
         self.ranges.push_back(range);
     }
 
-    /// Takes the range out that is to be waited for first, if there are too many; but not the last one.
+    /// Removes the oldest range, for which the caller waits, if the limits are exceeded. Never
+    /// removes the only range.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
         if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {
@@ -58,7 +62,7 @@ mod tests {
             assert_eq!(begun.take_surplus(), Some(nr..nr + 1));
         }
         assert_eq!(begun.take_surplus(), None);
-        // It alone is left to the sync, however large it is.
+        // A single range is left to the sync, whatever its size.
         let mut begun = Begun::default();
         begun.add(0..u64::MAX);
         assert_eq!(begun.take_surplus(), None);

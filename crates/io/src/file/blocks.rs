@@ -1,4 +1,4 @@
-//! Direct transfers: whole blocks as they are, everything else by way of aligned memory.
+//! Direct transfers: whole blocks without a copy, everything else through aligned memory.
 
 #![allow(unsafe_code)] // Aligned memory, as racy bytes.
 
@@ -12,29 +12,30 @@ use super::gate::Gate;
 use super::transfer;
 use crate::backend::{Span, too_large, total_len};
 
-/// How many bytes are copied at a time; a multiple of every alignment.
+/// Number of bytes copied at a time; a multiple of every alignment.
 const CHUNK: usize = 256 << 10;
 
-/// What transfers whole blocks, and nothing else: a file of the system that is open for direct transfers, or a simulated one.
+/// Transfer of whole blocks: a file of the system that is open for direct transfers, or a simulated
+/// one.
 pub(crate) trait Blocks {
-    /// Reads whole blocks from `pos` on until the buffers are full or the file ends; where a number of bytes that is no multiple of `unit` was read, it
-    /// may end early.
+    /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May end early
+    /// once the number of bytes read is no multiple of `unit`.
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize>;
 
-    /// Writes whole blocks, all of them. The file reaches to their end then.
+    /// Writes all of the whole blocks. The file then reaches at least to their end.
     fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()>;
 
-    /// The size of now; none if it cannot change.
+    /// Returns the current size, or `None` if it cannot change.
     fn size_if_any(&self) -> io::Result<Option<u64>>;
 
-    /// Sets the size when the last block is written.
+    /// Sets the size after the last block is written.
     fn set_size_apart(&self, size: u64) -> io::Result<()>;
 
-    /// Whether the file ends at this position, or before.
+    /// Returns `true` if the file ends at or before `pos`.
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// Whether these can be transferred as they are, in multiples of `unit` bytes.
+/// Returns `true` if the spans can be transferred without a copy, in multiples of `unit` bytes.
 pub(crate) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
     let mut end = pos;
     let mut bits = pos as usize;
@@ -45,10 +46,10 @@ pub(crate) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit:
     bits.is_multiple_of(unit) && end <= transfer::MOST_BYTES
 }
 
-/// Aligned memory, zeros.
+/// Aligned, zeroed memory.
 struct Aligned {
     words: Vec<AtomicU64>,
-    /// Where the aligned part begins, in bytes.
+    /// Offset of the aligned part in bytes.
     start: usize,
     len: usize,
 }
@@ -68,13 +69,14 @@ impl Aligned {
 
     fn bytes(&self) -> RacyBytes<'_> {
         let all = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: (a) the words are there, and atomics, as long as the borrow; (b) nothing but this copy and the system uses them.
+        // SAFETY: (a) the words are valid atomics for the whole borrow; (b) only this copy and the
+        // system use them.
         let all = unsafe { RacyBytes::new(all, self.words.len() * 8) };
         all.slice(self.start, self.len)
     }
 }
 
-/// Reads into any buffers from any position on.
+/// Reads into any buffers from any position.
 pub(crate) fn read(
     file: &impl Blocks,
     bufs: &[RacyBytes<'_>],
@@ -90,7 +92,8 @@ pub(crate) fn read(
         if at == end || (at - pos).is_multiple_of(unit as u64) {
             return Ok((at - pos) as usize);
         }
-        // Within a block: this should be the end of the file. If it is not, the rest is read as a part.
+        // Short within a block: normally the end of the file. Otherwise the rest is read as a
+        // partial block.
     }
     if at == end || file.ends_at(at) {
         return Ok((at - pos) as usize);
@@ -112,7 +115,7 @@ pub(crate) fn read(
     Ok((at - pos) as usize)
 }
 
-/// Writes any buffers to any position: whole blocks beside others, and parts of blocks alone.
+/// Writes any buffers to any position: whole blocks concurrently, partial blocks exclusively.
 pub(crate) fn write(
     file: &impl Blocks,
     gate: &Gate,
@@ -128,8 +131,8 @@ pub(crate) fn write(
     write_parts(file, bufs, pos, unit)
 }
 
-/// Writes any buffers to any position. Nobody else may write the file, nor set its size, meanwhile. If the last block is not whole, the file is longer for a
-/// moment than it is to be; its size is then made right.
+/// Writes any buffers to any position. The caller excludes other writes of the file and changes of
+/// its size. If the last block is partial, the file is too long until its size is corrected.
 fn write_parts(
     file: &impl Blocks,
     bufs: &[RacySource<'_>],
@@ -153,7 +156,7 @@ fn write_parts(
         let bytes = memory.bytes().slice(0, len);
         let start = at - skip as u64;
         let nr_new = ((end - at) as usize).min(len - skip);
-        // The blocks of which parts stay: the first, the last, or one that is both.
+        // Blocks that keep some of their bytes: the first, the last, or one that is both.
         let last = len - unit;
         if skip != 0 {
             read_block(file, bytes.slice(0, unit), start, unit)?;
@@ -173,23 +176,23 @@ fn write_parts(
     }
 }
 
-/// Reads a block; what is past the end of the file is zeros.
+/// Reads a block, and zeros the bytes past the end of the file.
 fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
     let nr = file.read(&[bytes], pos, unit)?;
     bytes.zero(nr, bytes.len() - nr);
     Ok(())
 }
 
-/// How many bytes, in whole blocks, to transfer at a time for those from `at` to `end`.
+/// Number of bytes, in whole blocks, to transfer next for those from `at` to `end`.
 fn chunk(at: u64, end: u64, unit: usize) -> usize {
     let unit = unit as u64;
     let start = at - at % unit;
-    // No overflow: the highest position is far below that of the type.
+    // No overflow: the maximum file offset is far below `u64::MAX`.
     let blocks = end.next_multiple_of(unit) - start;
     blocks.min(CHUNK as u64) as usize
 }
 
-/// Buffers that are filled, or emptied, one after the other.
+/// Position in a list of buffers that are filled, or emptied, in order.
 struct Cursor<'b, B> {
     bufs: &'b [B],
     off: usize,
@@ -200,7 +203,8 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         Self { bufs, off: 0 }
     }
 
-    /// For `len` bytes, those of each buffer: the buffer, where in it, how many, and how many came before.
+    /// Calls `with` for each buffer of the next `len` bytes: the buffer, the offset in it, the
+    /// number of bytes, and the number of bytes before.
     fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
         let mut nr_done = 0;
         while nr_done < len {
@@ -217,7 +221,7 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         }
     }
 
-    /// Leaves `len` bytes out.
+    /// Skips `len` bytes.
     fn skip(&mut self, len: usize) {
         self.each(len, |_, _, _, _| ());
     }

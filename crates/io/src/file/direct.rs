@@ -1,7 +1,8 @@
-//! Whether a file's bytes go past the operating system's cache, and if not, why.
+//! Direct I/O (`O_DIRECT`): whether a file's transfers bypass the kernel's page cache, and why not.
 //!
-//! The flag `O_DIRECT` is set on the open file, after the system has told the alignment that it wants, and taken off when it
-//! refuses to transfer all the same. So no second open is needed, which could find another file under the name.
+//! `O_DIRECT` is set on the open file after the system has reported an alignment, and cleared if
+//! the system rejects a transfer all the same. This needs no second open, which could open another
+//! file by the same name.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -13,42 +14,43 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::{Buffered, Transfers};
 
-/// Whether a file is to be read and written past the operating system's cache.
+/// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Where the file system tells the alignment that it wants, and takes the transfers; else through the operating system's cache.
+    /// Direct where the file system reports an alignment and accepts the transfers; otherwise
+    /// through the kernel's page cache.
     Auto,
-    /// Always. Where the file system does not tell an alignment, transfers have that of a page (4096). If it refuses, opening
-    /// the file fails, or the transfer does.
+    /// Always direct. If the file system reports no alignment, transfers are aligned to a page
+    /// (4096). If it rejects direct I/O, opening the file or the transfer fails.
     Always,
-    /// Through the operating system's cache.
+    /// Through the kernel's page cache.
     #[default]
     Never,
 }
 
-/// The alignment that suits every device: a page.
+/// Alignment that suits every device: a page.
 const PAGE: usize = 4096;
 
-/// How a file is transferred now. A word, since each transfer looks at it.
+/// How a file is transferred at present. One word, since each transfer loads it.
 #[derive(Debug)]
 pub(super) struct State {
     word: AtomicU64,
-    /// Whoever changes the word and the flag.
+    /// Held while the word and the flag change.
     change: Mutex<()>,
     asked: Direct,
 }
 
 impl State {
-    /// Sets the flag on `file`, if it is to be had.
+    /// Sets the flag on `file`, if possible.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`] if the answer is no, and `Always` was asked for.
+    /// [`io::ErrorKind::Unsupported`] if `Always` was requested and direct I/O is unavailable.
     pub(super) fn new(file: &File, asked: Direct) -> io::Result<Self> {
         Self::with_alignment(file, asked, || told(file))
     }
 
-    /// As [`new`](Self::new), where the system tells this alignment; 0 is none.
+    /// As [`new`](Self::new), with the alignment that the system reports; 0 is none.
     pub(super) fn with_alignment(
         file: &File,
         asked: Direct,
@@ -75,13 +77,13 @@ impl State {
         })
     }
 
-    /// How the bytes are transferred now.
     pub(super) fn transfers(&self) -> Transfers {
-        // ORDERING: Relaxed; a transfer by an older answer is refused, or done as well.
+        // ORDERING: Relaxed; a transfer that uses an outdated value is rejected, or succeeds all
+        // the same.
         unpack(self.word.load(Ordering::Relaxed))
     }
 
-    /// The alignment, if they are transferred directly.
+    /// Alignment of direct transfers; `None` if transfers are buffered.
     pub(super) fn unit(&self) -> Option<usize> {
         match self.transfers() {
             Transfers::Direct { alignment } => Some(alignment),
@@ -89,17 +91,18 @@ impl State {
         }
     }
 
-    /// Whether direct transfers were asked for.
+    /// Returns `true` if direct transfers were requested.
     pub(super) fn is_asked(&self) -> bool {
         self.asked != Direct::Never
     }
 
-    /// An aligned transfer was refused with `error` when the alignment was `unit`. If the error is one by which systems refuse them, the next try is by
-    /// another way: aligned to a page, or else through the system's cache.
+    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
+    /// direct transfers with this error, the caller retries by the next way: aligned to a page,
+    /// then through the kernel's page cache.
     ///
     /// # Errors
     ///
-    /// `error`, if it is another one, or there is no other way.
+    /// `error`, if it is a different one, or no other way is left.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {
             Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,
@@ -107,7 +110,7 @@ impl State {
         };
         let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         if self.unit() != Some(unit) {
-            // Somebody was here before.
+            // Another thread has changed it already.
             return Ok(());
         }
         let next = if unit < PAGE {
@@ -127,7 +130,7 @@ impl State {
 fn refusal(reason: Buffered) -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
-        format!("no direct transfers: {reason}"),
+        format!("direct I/O is unavailable: {reason}"),
     )
 }
 
@@ -141,7 +144,7 @@ fn switch_on(file: &File, alignment: usize) -> Transfers {
     }
 }
 
-/// In the low byte what it is; then, for errors and alignments, the number.
+/// Packs the variant into the low byte, and the error number or alignment above it.
 fn pack(transfers: Transfers) -> u64 {
     let (tag, number) = match transfers {
         Transfers::Direct { alignment } => (0, alignment as u64),
@@ -174,14 +177,16 @@ fn unpack(word: u64) -> Transfers {
     })
 }
 
-/// The alignment that direct transfers of `file` must have, for positions and memory; 0 if the system does not tell.
+/// Returns the alignment that direct transfers of `file` require of positions and memory; 0 if the
+/// system reports none.
 #[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
 
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the descriptor is open, the path is empty and ends with a zero, and the answer has room.
+    // SAFETY: the descriptor is open, the path is empty and NUL-terminated, and the result has
+    // room.
     let result = unsafe {
         libc::statx(
             file.as_raw_fd(),
@@ -191,14 +196,14 @@ fn told(file: &File) -> u32 {
             answer.as_mut_ptr(),
         )
     };
-    // SAFETY: numbers, which were zero before the call.
+    // SAFETY: plain integers, zeroed before the call.
     let answer = unsafe { answer.assume_init() };
     if result != 0 || answer.stx_mask & libc::STATX_DIOALIGN == 0 {
         return 0;
     }
     let (memory, offset) = (answer.stx_dio_mem_align, answer.stx_dio_offset_align);
     match memory.max(offset) {
-        // Either is 0 where there are no direct transfers.
+        // Either is 0 if direct I/O is not supported.
         alignment if memory != 0 && offset != 0 && alignment.is_power_of_two() => alignment,
         _ => 0,
     }
@@ -209,7 +214,7 @@ fn told(_: &File) -> u32 {
     0
 }
 
-/// Sets the flag of direct transfers on the open file, or takes it off.
+/// Sets or clears `O_DIRECT` on the open file.
 #[cfg(target_os = "linux")]
 fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -257,7 +262,7 @@ mod tests {
 
     fn state(asked: Direct, told: u32) -> io::Result<State> {
         let file = pagewell_testkit::scratch::file();
-        // A pipe refuses the flag, or takes it for something else; here only what is told matters.
+        // Only the reported alignment matters: no case below sets the flag.
         State::with_alignment(file.as_file(), asked, || told)
     }
 
@@ -297,7 +302,7 @@ mod tests {
         );
         refuse(512, libc::EINVAL).unwrap();
         assert_eq!(state.unit(), Some(4096));
-        // A late one changes nothing more.
+        // A late rejection at the old alignment changes nothing.
         refuse(512, libc::EINVAL).unwrap();
         assert_eq!(state.unit(), Some(4096));
         refuse(4096, libc::EINVAL).unwrap();

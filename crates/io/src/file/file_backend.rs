@@ -1,4 +1,4 @@
-//! The backend that is a file: opened, locked, read and written.
+//! The backend of a file: open, lock, read, write and sync.
 
 use std::fs::File;
 use std::io;
@@ -22,11 +22,12 @@ use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
 
-/// A regular file, or a block device, read with `preadv` and written with `pwritev` (or `pread` and `pwrite`), through the operating system's cache or past it.
+/// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
+/// `pwrite`), through the kernel's page cache or past it.
 ///
-/// After the process has forked, only the one that opened the file can use it: in the other, every
-/// call fails with [`Forked`](super::Forked). The lock of a writer ends when the backend is dropped by the process
-/// that opened it, even if a child still has the file open.
+/// After a fork, only the process that opened the file can use it: in the child, every call fails
+/// with [`Forked`](super::Forked). The lock of a writer ends when the process that opened the file
+/// drops the backend, even if a child still has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
@@ -34,10 +35,11 @@ pub struct FileBackend {
     kind: Kind,
     access: Access,
     owner: Owner,
-    /// What is on its way to the device since the last sync.
+    /// Writes in flight to the device since the last sync.
     begun: Mutex<Begun>,
     direct: direct::State,
-    /// Who writes whole blocks, and who parts of them. Of use only if direct transfers were asked for.
+    /// Excludes writes of partial blocks from writes of whole blocks. Used only if direct transfers
+    /// were requested.
     gate: Gate,
 }
 
@@ -50,36 +52,37 @@ enum Kind {
 #[derive(Debug)]
 enum Access {
     Read,
-    /// With the lock. A block device has a place too, which is not synced: its name is the
-    /// system's.
+    /// Locked against other writers, except in an [`UnlockedFile`]. A block device has a place too,
+    /// which is not synced: the system owns its name.
     Write {
         place: Mutex<Place>,
     },
 }
 
 impl FileBackend {
-    /// Opens the file at `path` for reading. It takes no lock, and works beside a writer.
+    /// Opens the file at `path` for reading. Takes no lock; a writer may use the file concurrently.
     ///
     /// # Errors
     ///
-    /// What the system says; [`io::ErrorKind::IsADirectory`] for a directory, and
-    /// [`io::ErrorKind::InvalidInput`] for anything else that has no bytes at positions (a pipe, a
-    /// socket, a terminal).
+    /// Any error of the system; [`io::ErrorKind::IsADirectory`] for a directory, and
+    /// [`io::ErrorKind::InvalidInput`] for any other file without byte positions (a pipe, a socket,
+    /// a terminal).
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_for_reading(path, Direct::Never)
     }
 
-    /// As [`open`](Self::open), and past the operating system's cache if `direct` says so.
+    /// As [`open`](Self::open), with the given policy for direct I/O.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`io::ErrorKind::Unsupported`] if the answer to [`Direct::Always`] is no.
+    /// As [`open`](Self::open); [`io::ErrorKind::Unsupported`] if [`Direct::Always`] cannot be
+    /// satisfied.
     pub fn open_for_reading(path: &Path, direct: Direct) -> io::Result<Self> {
         let file = open::at_path(path, libc::O_RDONLY, 0).map_err(refine)?;
         Self::new(file, Access::Read, direct)
     }
 
-    /// Takes an open file, which must be readable. It is not written, even if it could be.
+    /// Creates a backend from an open, readable file. Never writes it, even if it is writable.
     ///
     /// # Errors
     ///
@@ -88,16 +91,16 @@ impl FileBackend {
         Self::new(file, Access::Read, Direct::Never)
     }
 
-    /// Opens the file at `path` for reading and writing, and locks it against other writers. A
-    /// symbolic link is followed.
+    /// Opens the file at `path` for reading and writing, and locks it against other writers.
+    /// Follows symbolic links.
     ///
     /// # Errors
     ///
-    /// - As [`open`](Self::open), and what the system says of writing.
-    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another
-    ///   process.
-    /// - [`io::ErrorKind::AlreadyExists`]: there is a file, and the options want a new one.
-    /// - [`io::ErrorKind::PermissionDenied`] also if the directory of the file may not be read: it
+    /// - As [`open`](Self::open), and errors of opening for writing.
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or
+    ///   another process, or is replaced repeatedly.
+    /// - [`io::ErrorKind::AlreadyExists`]: the file exists, and the options require a new one.
+    /// - [`io::ErrorKind::PermissionDenied`] also if the directory of the file is not readable: it
     ///   could not be synced.
     /// - [`io::ErrorKind::InvalidInput`] also if a block device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
@@ -111,16 +114,17 @@ impl FileBackend {
         }
         Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
-            "the file is replaced again and again while it is being opened",
+            "the file was replaced repeatedly while it was being opened",
         ))
     }
 
-    /// As [`open_writable`](Self::open_writable), but the file is neither locked nor truncated: the caller locks it, and truncates it
-    /// as the last step, since no later check can fail then. Opening may be slow, and other threads that find the file locked wait.
+    /// As [`open_writable`](Self::open_writable), but neither locks nor truncates the file. The
+    /// caller locks it, and truncates it as the last step, when no check can fail any more. Opening
+    /// may be slow, and other threads that find the file locked wait.
     ///
     /// # Errors
     ///
-    /// As [`open_writable`](Self::open_writable), but for those of [`lock`](UnlockedFile::lock).
+    /// As [`open_writable`](Self::open_writable), except those of [`lock`](UnlockedFile::lock).
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);
@@ -149,18 +153,19 @@ impl FileBackend {
         })
     }
 
-    /// Whether the bytes go past the operating system's cache now, and if not, why.
+    /// Returns whether transfers bypass the kernel's page cache at present, and why not.
     pub fn transfers(&self) -> Transfers {
         self.direct.transfers()
     }
 
-    /// Has the system tell this alignment, whatever it told.
+    /// Overrides the alignment that the system reports.
     #[cfg(test)]
     pub(super) fn tell_alignment(&mut self, asked: Direct, alignment: u32) {
         self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
     }
 
-    /// Tries `transfer`, which is told the alignment if it is to be direct, until it is done or there is no other way.
+    /// Repeats `transfer` until it succeeds or no other way is left. Passes the alignment if the
+    /// transfer is to be direct.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -171,7 +176,8 @@ impl FileBackend {
         }
     }
 
-    /// The size as the system tells it: for a moment too large while the tail of a file that is transferred directly is written.
+    /// Size that the system reports. Too large for a moment while the partial tail block of a file
+    /// is written directly.
     fn size_now(&self) -> io::Result<u64> {
         match self.kind {
             Kind::Regular => Ok(self.file.metadata()?.len()),
@@ -183,7 +189,7 @@ impl FileBackend {
         }
     }
 
-    /// The place of a file that is open for writing.
+    /// Place of a file that is open for writing.
     pub(super) fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
         match &self.access {
             Access::Read => Err(read_only()),
@@ -191,10 +197,10 @@ impl FileBackend {
         }
     }
 
-    /// Syncs the file by `sync`, and its directory if it may not be durable yet.
+    /// Syncs the file by `sync`, and its directory if that may not be durable yet.
     fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
-        // The sync waits for them.
+        // The sync waits for these ranges.
         *self.begun() = Begun::default();
         sync(&self.file)?;
         match self.kind {
@@ -207,7 +213,7 @@ impl FileBackend {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this process may write the file.
+    /// Fails unless this process may write the file.
     fn check_writable(&self) -> io::Result<()> {
         self.owner.check()?;
         match self.access {
@@ -217,42 +223,43 @@ impl FileBackend {
     }
 }
 
-/// A file that was opened for writing, and may be open for writing elsewhere. Nothing was changed but that it was made, if
-/// there was none.
+/// A file opened for writing and not yet locked, so possibly open for writing elsewhere. Nothing
+/// was changed, except that a missing file was created.
 #[derive(Debug)]
 pub struct UnlockedFile {
     backend: FileBackend,
 }
 
 impl UnlockedFile {
-    /// How often who opens for writing should start anew because the file was replaced meanwhile.
+    /// Maximum number of times to repeat the open of a file that is replaced concurrently.
     pub const MOST_TRIES: usize = 16;
 
-    /// Which file it is.
     pub fn id(&self) -> FileId {
         self.backend.id
     }
 
-    /// Locks the file against other writers; it keeps its bytes. Returns `None` if another file was put in its place since it was
-    /// opened: bytes written to this one would never be read, so the caller opens the path again.
+    /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path leads
+    /// to another file since the open: no reader would ever see bytes written to this one, so the
+    /// caller opens the path again.
     ///
     /// # Errors
     ///
-    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or another process.
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or
+    ///   another process.
     /// - [`AmbiguousFile`]: the file system changes the file's number.
     /// - Any other error of the operating system.
     pub fn lock(self) -> io::Result<Option<FileBackend>> {
         self.lock_or_keep().map_err(|(_, error)| error)
     }
 
-    /// As [`lock`](Self::lock), but a file that could not be locked is given back, still open. To close a descriptor of a file ends all
-    /// locks that other code of this process has on it by `F_SETLK`, as SQLite has them; so a program in which there is such code keeps the file
-    /// instead, and may try again.
+    /// As [`lock`](Self::lock), but returns a file that could not be locked, still open. Closing a
+    /// descriptor of a file releases all `F_SETLK` locks that other code of this process holds on
+    /// it, as SQLite does. A program with such code keeps the file instead, and may retry.
     ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock), with the file.
-    #[allow(clippy::result_large_err)] // The file as it is; who opens one does not do so often.
+    #[allow(clippy::result_large_err)] // The file itself; opens are rare.
     pub fn lock_or_keep(self) -> Result<Option<FileBackend>, (Self, io::Error)> {
         if let Err(error) = lock::take(&self.backend.file) {
             return Err((self, error));
@@ -267,7 +274,7 @@ impl UnlockedFile {
         }
     }
 
-    /// Whether the name still leads to the file.
+    /// Returns `true` if the name still leads to the file.
     fn is_in_place(&self) -> io::Result<bool> {
         let is_so = self.backend.place()?.leads_to(self.backend.id)?;
         if !is_so && identity::id_of(self.as_fd())? != self.backend.id {
@@ -283,10 +290,10 @@ impl AsFd for UnlockedFile {
     }
 }
 
-/// `error` of opening a file, said so that it is understood.
+/// Replaces the errors of opening a file that users would not understand.
 fn refine(error: io::Error) -> io::Error {
     match error.raw_os_error() {
-        // What the system says of a socket.
+        // Error of the system for a socket.
         Some(libc::ENXIO) => not_a_file(),
         _ => error,
     }
@@ -301,9 +308,9 @@ fn not_a_file() -> io::Error {
 
 impl Drop for FileBackend {
     fn drop(&mut self) {
-        // A child that this process has forked meanwhile shares the open file description. So to
-        // close the file here would leave it locked for as long as the child lives; and to unlock it
-        // in the child would unlock it for this process.
+        // A child forked since the open shares the open file description. Closing the file here
+        // would leave it locked for the lifetime of the child; unlocking it in the child would
+        // unlock it for this process.
         if self.is_writable() && self.owner.check().is_ok() {
             lock::release(&self.file);
         }
@@ -338,7 +345,8 @@ impl Backend for FileBackend {
         self.by_any_way(|unit| match unit {
             Some(unit) => blocks::write(self, &self.gate, bufs, pos, unit),
             None => {
-                // It may have been direct a moment ago, with somebody still at it.
+                // Transfers may have been direct a moment ago, and another thread may still be in
+                // one.
                 let _shared = self.direct.is_asked().then(|| self.gate.share());
                 transfer::write(&self.file, bufs, pos)
             }
@@ -353,14 +361,14 @@ impl Backend for FileBackend {
             }
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a block device has one size only",
+                "cannot change the size of a block device",
             ));
         }
         if size > transfer::MOST_BYTES {
             return Err(too_large());
         }
         let _alone = self.direct.is_asked().then(|| self.gate.alone());
-        // This is taken up again by the standard library if it is interrupted.
+        // The standard library repeats this call if it is interrupted.
         self.file.set_len(size)
     }
 
@@ -370,7 +378,7 @@ impl Backend for FileBackend {
             self.begun().add(range);
         }
         loop {
-            // Apart from the wait, in which the lock would be in hand.
+            // Not in the condition of the `match`, which would hold the lock during the wait.
             let surplus = self.begun().take_surplus();
             match surplus {
                 Some(range) => sync::await_begun(&self.file, &range)?,
@@ -400,7 +408,7 @@ impl Backend for FileBackend {
     }
 }
 
-/// Its blocks, past the operating system's cache.
+/// Its blocks, past the kernel's page cache.
 impl Blocks for FileBackend {
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize> {
         transfer::read(&self.file, bufs, pos, unit)
@@ -437,7 +445,7 @@ impl RawFile for FileBackend {
         }
         let spans = request.spans().iter().copied();
         let unit = self.direct.unit().unwrap_or(1);
-        // Parts of blocks, and ends that no file can have, take more than a transfer.
+        // Partial blocks, and ends past the maximum file offset, need more than one transfer.
         if !blocks::are_aligned(spans, request.pos(), unit) {
             return Ok(false);
         }

@@ -1,14 +1,16 @@
-//! Who may write whole blocks of a file, and who may change parts of them.
+//! Mutual exclusion between writes of whole blocks and of partial blocks of one file.
 //!
-//! A direct write of a part of a block reads the block, changes it and writes all of it; at the end of the file it writes more than
-//! the file is to have, and then sets the size. Both would undo what others write to the block, or to the file's end, meanwhile. So whole blocks are
-//! written by any number at once, and parts by one alone.
+//! A direct write of a partial block reads the block, changes it and writes all of it. At the end
+//! of the file it writes past the intended end and then sets the size. Both would undo concurrent
+//! writes to the block or to the file's end. Any number of threads may therefore write whole blocks
+//! at once, and only one thread writes partial blocks or sets the size.
 
 use std::sync::PoisonError;
 
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// A lock whose shares have no thread: a share is taken by one, and given back by another when the write is done.
+/// A reader-writer lock whose shared holds belong to no thread: one thread may acquire a hold, and
+/// another release it when the write is done.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -19,7 +21,8 @@ pub(crate) struct Gate {
 struct State {
     nr_shared: usize,
     is_alone: bool,
-    /// No share is given as long as somebody waits to be alone: else that could take for ever.
+    /// No new shared hold is granted while a thread waits for exclusive access, so that the wait is
+    /// bounded by the holds that exist.
     nr_waiting: usize,
 }
 
@@ -29,12 +32,12 @@ impl State {
     }
 }
 
-/// Gives back what it stands for when it is dropped.
+/// Exclusive hold; released on drop.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Alone<'g>(&'g Gate);
 
-/// A share that ends with the call of a thread.
+/// Shared hold that ends with the call of a thread.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Shared<'g>(&'g Gate);
@@ -44,7 +47,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A share, if that takes no waiting; to be given back by [`unshare`](Self::unshare).
+    /// Acquires a shared hold without blocking; [`unshare`](Self::unshare) releases it. Returns
+    /// `false` if that would block.
     #[must_use]
     pub(super) fn try_share(&self) -> bool {
         let mut state = self.lock();
@@ -53,7 +57,7 @@ impl Gate {
         may
     }
 
-    /// Gives a share back.
+    /// Releases a shared hold.
     pub(super) fn unshare(&self) {
         let mut state = self.lock();
         state.nr_shared -= 1;
@@ -63,7 +67,7 @@ impl Gate {
         }
     }
 
-    /// A share, for which this waits.
+    /// Acquires a shared hold; blocks if necessary.
     pub(crate) fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())
@@ -72,7 +76,7 @@ impl Gate {
         Shared(self)
     }
 
-    /// Waits for everybody else.
+    /// Acquires the exclusive hold, after all other holds have ended.
     pub(crate) fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.nr_waiting += 1;

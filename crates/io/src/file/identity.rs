@@ -1,16 +1,17 @@
 //! File identity beyond device and inode number.
 //!
-//! Some file systems give two files the same device and inode number: those that merge several file systems into one (virtiofs, 9p,
-//! mergerfs), that truncate numbers to 32 bits, or that reuse the number of a deleted file. If two such files shared cached pages, writes
-//! to one would end in the other. A file that is about to join an open one with its number is therefore compared with it:
+//! Some file systems give two files the same device and inode number: those that merge several file
+//! systems into one (virtiofs, 9p, mergerfs), that truncate numbers to 32 bits, or that reuse the
+//! number of a deleted file. If two such files shared cached pages, writes to one would end in the
+//! other. A file that is about to join an open one with its number is therefore compared with it:
 //!
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
 //! | file handle (`name_to_handle_at(2)`) | different files | same file |
-//! | handle for comparisons only (`AT_HANDLE_FID`) | different files | no proof: it may be made of the inode number |
+//! | comparison-only handle (`AT_HANDLE_FID`) | different files | no proof: may be of the inode |
 //! | birth time | different files | no proof: clones share it |
-//! | size, modification time | different files, unless the open file changes concurrently | no proof |
-//! | lock of the open file, queried through the other descriptor | different files | no proof: another process may hold it |
+//! | size, modification time | different files, unless concurrently changed | no proof |
+//! | lock of the open file, by the other descriptor | different files | no proof: others may hold it |
 //!
 //! The mount ID is not evidence: bind mounts expose one file through several mounts.
 
@@ -76,10 +77,12 @@ const MAX_COMPARISONS: usize = 100;
 /// Number of successive comparisons of unchanged attributes that prove a difference.
 const MIN_DIFFERENCES: usize = 3;
 
-/// Time between two of these, longer than a tick of a coarse clock: two changes within a tick leave one modification time.
+/// Interval between comparisons, longer than a tick of a coarse clock: two changes within a tick
+/// leave one modification time.
 const TICK: Duration = Duration::from_millis(11);
 
-/// Compares `new` with `open`, which have the same device and inode number. Descriptors opened with `O_PATH` are allowed.
+/// Compares `new` with `open`, which have the same device and inode number. Descriptors opened with
+/// `O_PATH` are allowed.
 ///
 /// # Errors
 ///
@@ -101,7 +104,7 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     for _ in 0..MAX_COMPARISONS {
         let other = Attributes::at(new)?;
         let after = Attributes::at(open)?;
-        // Both times must differ: a copy-up of overlayfs between the two queries changes the birth time.
+        // Both must differ: a copy-up of overlayfs between the two queries changes the birth time.
         if before.have_different_births(&other) && after.have_different_births(&other) {
             return Ok(Comparison::Different);
         }
@@ -122,19 +125,20 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     Ok(Comparison::Unproven)
 }
 
-/// Whether another open file description holds a lock on the file `new`. None if the query fails.
+/// Returns `true` if another open file description holds a lock on the file `new`, and `None` if
+/// the query fails.
 ///
-/// The lock of a writable [`FileBackend`](crate::FileBackend) is visible through every descriptor of its file, and through no descriptor
-/// of another file.
+/// The lock of a writable [`FileBackend`](crate::FileBackend) is visible through every descriptor
+/// of its file, and through no descriptor of another file.
 pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     let mut lock = super::lock::whole(libc::F_WRLCK);
-    // SAFETY: the descriptor is open, and the command reads and writes a lock, which this is.
+    // SAFETY: the descriptor is open, and the command reads and writes a valid `flock`.
     again(|| unsafe { libc::fcntl(new.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) }).ok()?;
     Some(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
 }
 
-/// Resolves `path` to a descriptor for comparisons only (`O_PATH`): requires no read permission, breaks no lease, and does not release
-/// POSIX locks when it is closed.
+/// Resolves `path` to a descriptor for comparisons only (`O_PATH`): requires no read permission,
+/// breaks no lease, and does not release POSIX locks when it is closed.
 ///
 /// # Errors
 ///
@@ -196,7 +200,7 @@ type Time = (i64, u32);
 struct Attributes {
     size: u64,
     modified: Time,
-    /// None if the file system does not record it.
+    /// `None` if the file system does not record it.
     born: Option<Time>,
 }
 
@@ -212,7 +216,7 @@ impl Attributes {
         });
         match result {
             Ok(_) => {}
-            // A sandbox may refuse the call.
+            // A sandbox may reject the call.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                 return Self::without_birth(file);
             }
@@ -237,12 +241,12 @@ impl Attributes {
         })
     }
 
-    /// Whether size and modification time are equal.
+    /// Returns `true` if size and modification time are equal.
     fn is_alike(&self, other: &Self) -> bool {
         (self.size, self.modified) == (other.size, other.modified)
     }
 
-    /// Whether both birth times are known and differ.
+    /// Returns `true` if both birth times are known and differ.
     fn have_different_births(&self, other: &Self) -> bool {
         matches!((self.born, other.born), (Some(one), Some(two)) if one != two)
     }
@@ -285,8 +289,8 @@ impl Handle {
             let mut mount: libc::c_int = 0;
             let fd = file.as_raw_fd();
             let to = (&raw mut raw).cast();
-            // SAFETY: the descriptor is open, and the name is terminated. The handle has the kernel's layout and the capacity that it
-            // states, and the mount ID has room.
+            // SAFETY: the descriptor is open, and the name is terminated. The handle has the
+            // kernel's layout and the capacity that it states, and the mount ID has room.
             again(|| unsafe {
                 let flags = flags | libc::AT_EMPTY_PATH;
                 libc::name_to_handle_at(fd, c"".as_ptr(), to, &raw mut mount, flags)

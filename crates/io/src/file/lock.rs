@@ -1,7 +1,8 @@
-//! The lock that keeps a second writer away.
+//! Write lock that excludes a second writer.
 //!
-//! The lock belongs to the open file description, not to the process. A lock of the process is lost when the
-//! process closes the same file anywhere, and does not keep the process's own second writer away.
+//! The lock belongs to the open file description, not to the process. A process-owned lock is
+//! released when the process closes any descriptor of the file, and does not exclude a second
+//! writer in the same process.
 
 #![allow(unsafe_code)] // One system call.
 
@@ -12,12 +13,12 @@ use std::os::fd::AsRawFd;
 use super::open::again;
 use super::step::FailedStep;
 
-/// Locks the whole of `file`, however long it will be.
+/// Locks the whole of `file`, including bytes appended later.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock; [`io::ErrorKind::Unsupported`] if the file system
-/// does not support such locks.
+/// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock;
+/// [`io::ErrorKind::Unsupported`] if the file system does not support such locks.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => io::Error::new(
@@ -33,17 +34,17 @@ pub(super) fn take(file: &File) -> io::Result<()> {
     })
 }
 
-/// Gives the lock back, for all who share the open file description.
+/// Releases the lock, for all descriptors of the open file description.
 pub(super) fn release(file: &File) {
-    // What could fail is to divide a lock in two, and this is a whole one; and should it fail, then
-    // the lock ends when the last who shares the description closes it.
+    // Only splitting a lock can fail, and this lock is whole. If it fails all the same, the lock
+    // ends when the last descriptor of the description is closed.
     let _ = set(file, libc::F_UNLCK);
 }
 
 fn set(file: &File, kind: libc::c_int) -> io::Result<()> {
     let lock = whole(kind);
     let command = libc::F_OFD_SETLK;
-    // SAFETY: the descriptor is open, and the command reads a lock, which this is.
+    // SAFETY: the descriptor is open, and the command reads a valid `flock`.
     again(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) }).map(drop)
 }
 
@@ -52,10 +53,10 @@ pub(super) fn whole(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        // From the first byte on, and with no last one.
+        // From the first byte on, without an end.
         l_start: 0,
         l_len: 0,
-        // The system wants it so for locks of open file descriptions.
+        // Required by the system for locks of open file descriptions.
         l_pid: 0,
     }
 }

@@ -9,11 +9,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Opens the file at `path` with the given flags of `open(2)`; a created file gets the permissions `mode`.
+/// Opens the file at `path` with the given flags of `open(2)`; a created file gets the permissions
+/// `mode`.
 ///
-/// `O_NONBLOCK` keeps the open of a pipe from blocking. The flag is cleared afterwards, since FUSE passes it on with every read. With
-/// it, a file under a lease of another process cannot be opened: the open is repeated without the flag and blocks until the lease is
-/// released (`fcntl(2)`, section "Leases").
+/// `O_NONBLOCK` keeps the open of a pipe from blocking. The flag is cleared afterwards, since FUSE
+/// passes it on with every read. With it, a file under a lease of another process cannot be opened:
+/// the open is repeated without the flag and blocks until the lease is released (`fcntl(2)`,
+/// section "Leases").
 pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
     let name = c_string(path.as_os_str().as_bytes())?;
     in_directory(None, &name, path, flags, mode)
@@ -48,7 +50,7 @@ pub(super) fn open(
 ) -> io::Result<File> {
     let directory = directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd());
     let flags = flags | libc::O_CLOEXEC;
-    // SAFETY: the directory, if there is one, is open, and the name ends with a zero.
+    // SAFETY: the directory, if any, is open, and the name is NUL-terminated.
     let descriptor = again(|| unsafe { libc::openat(directory, name.as_ptr(), flags, mode) })?;
     // SAFETY: the descriptor was just opened, and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })

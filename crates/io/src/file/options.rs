@@ -1,11 +1,11 @@
-//! The treatment of a file when it is opened for writing.
+//! Options for opening a file for writing.
 
 use super::direct::Direct;
 
-/// How [`FileBackend::open_writable`](crate::FileBackend::open_writable) treats a file that is not
-/// there, or is.
+/// Options of [`FileBackend::open_writable`](crate::FileBackend::open_writable): creation,
+/// truncation, direct I/O and permissions.
 ///
-/// Without any option the file must exist, and keeps its bytes.
+/// By default the file must exist, and keeps its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct FileOptions {
@@ -15,10 +15,10 @@ pub struct FileOptions {
     mode: Option<u32>,
 }
 
-/// What a new file lets everybody do if nothing is said, unless the process's mask forbids it.
+/// Default permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// What may be missing: the file must be there, may be missing, or must be.
+/// Treatment of a missing file; `Require` fails if the file exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Missing {
     #[default]
@@ -27,7 +27,7 @@ enum Missing {
     Require,
 }
 
-/// What becomes of the bytes of a file that is there.
+/// Treatment of the bytes of an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Content {
     #[default]
@@ -36,7 +36,7 @@ enum Content {
 }
 
 impl FileOptions {
-    /// The file must exist, and keeps its bytes.
+    /// Default options: the file must exist, and keeps its bytes.
     pub const fn new() -> Self {
         Self {
             missing: Missing::Fail,
@@ -46,58 +46,59 @@ impl FileOptions {
         }
     }
 
-    /// A file that is missing is created, empty.
+    /// Creates a missing file, empty.
     pub const fn create(mut self) -> Self {
         self.missing = Missing::Create;
         self
     }
 
-    /// The file must be missing, and is created, empty.
+    /// Creates the file, empty; fails if it exists.
     pub const fn create_new(mut self) -> Self {
         self.missing = Missing::Require;
         self
     }
 
-    /// A file that is there loses its bytes; not before it is locked, so no other writer's.
+    /// Truncates an existing file to zero bytes, but only once it is locked, so never another
+    /// writer's.
     pub const fn truncate(mut self) -> Self {
         self.content = Content::Truncate;
         self
     }
 
-    /// Whether the file is read and written past the operating system's cache; [`Direct::Never`] if nothing is said.
+    /// Sets the policy for direct I/O. Default: [`Direct::Never`].
     pub const fn direct(mut self, direct: Direct) -> Self {
         self.direct = direct;
         self
     }
 
-    /// The permissions of a file that is created, as `open(2)` has them: those of the process's mask (`umask`) are taken away. 0666 if nothing is said. A file that is
-    /// there keeps its own.
+    /// Sets the permissions of a created file, as in `open(2)`: the umask is applied. Default:
+    /// 0666. An existing file keeps its own.
     pub const fn mode(mut self, bits: u32) -> Self {
         self.mode = Some(bits);
         self
     }
 
-    /// The permissions of a file that is created.
+    /// Permissions of a created file, before the umask.
     pub(super) fn permissions(self) -> libc::c_uint {
         self.mode.unwrap_or(MODE)
     }
 
-    /// What was said of direct transfers.
+    /// Requested policy for direct I/O.
     pub(super) const fn asked(self) -> Direct {
         self.direct
     }
 
-    /// Whether a file that is there loses its bytes.
+    /// Returns `true` if an existing file is truncated.
     pub const fn truncates(self) -> bool {
         matches!(self.content, Content::Truncate)
     }
 
-    /// Whether the file must be missing.
+    /// Returns `true` if the file must be missing.
     pub const fn requires_new(self) -> bool {
         matches!(self.missing, Missing::Require)
     }
 
-    /// The flags of `open` that ask for this, except for truncation, which has to wait for the lock.
+    /// Flags of `open` for these options, except truncation, which has to wait for the lock.
     pub(super) fn flags(self) -> libc::c_int {
         match self.missing {
             Missing::Fail => 0,

@@ -1,4 +1,4 @@
-//! The process that opened a file, and no other.
+//! Restriction of a file to the process that opened it.
 
 use std::error::Error;
 use std::fmt;
@@ -11,17 +11,18 @@ use pagewell_sync::wiped::{WipedOnFork, Word};
 
 /// The process that opened a file.
 ///
-/// A process that forks shares its open files with the child, and the memory of neither is told of
-/// what the other writes: caches in both would write over each other's pages.
+/// A forked child shares the open files of its parent, but not its memory: caches in both would
+/// overwrite each other's pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     id: u32,
-    /// What this process calls itself, in a word that children find empty. None where the system has no such word: there the
-    /// numbers of processes are compared, at a system call for each transfer.
+    /// Name of this process, kept in a word that is zero in forked children. `None` where the
+    /// system has no such word: process ids are compared there, at a system call for each transfer.
     name: Option<u64>,
 }
 
-/// The word. It is made once, and inherited by children, where it is empty until they open a file themselves.
+/// The word. Created once, and inherited by children, where it is zero until they open a file
+/// themselves.
 static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {
@@ -40,7 +41,8 @@ impl Owner {
     /// Fails in every other process.
     pub(crate) fn check(self) -> io::Result<()> {
         let is_here = match (self.name, word()) {
-            // ORDERING: Relaxed; stored before the value was returned, or by the process that is not this one.
+            // ORDERING: Relaxed; if this process gave the name, it stored it before it returned the
+            // `Owner`. The word never holds a name that was inherited from another process.
             (Some(name), Some(word)) => word.load(Ordering::Relaxed) == name,
             _ => process::id() == self.id,
         };
@@ -54,12 +56,13 @@ impl Owner {
     }
 }
 
-/// The last name that was given. Children inherit it as it was, so the names that they give are none of those that they have inherited.
+/// Last name given. Children inherit its value, so they never give a name that they have inherited.
 static LAST: Word = Word::new(0);
 
-/// The name in the word; a new one, if there is none yet.
+/// Returns the name in the word; gives a new one if there is none.
 fn name_in(word: &Word) -> u64 {
-    // ORDERING: Relaxed, all three; a name is a number, and the word is all that is shared. In a child, the fork orders them.
+    // ORDERING: Relaxed, all three; a name is a number, and only the word is shared. In a child,
+    // the fork orders them.
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,
@@ -67,16 +70,16 @@ fn name_in(word: &Word) -> u64 {
     }
 }
 
-/// A file was used by another process than the one that opened it: a child made by `fork`.
+/// Use of a file by a process other than the one that opened it: a child made by `fork`.
 ///
-/// It is what is inside the [`io::Error`] (see [`io::Error::get_ref`]) that every call then fails
-/// with.
+/// Every call then fails with an [`io::Error`] that contains this error (see
+/// [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forked {
-    /// The process that opened the file.
+    /// Id of the process that opened the file.
     pub opened_by: u32,
-    /// The process that used it.
+    /// Id of the process that used the file.
     pub used_by: u32,
 }
 
@@ -84,7 +87,7 @@ impl fmt::Display for Forked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "used by process {} after a fork, but opened by process {}",
+            "cannot use the file in process {} after a fork: process {} opened it",
             self.used_by, self.opened_by
         )
     }

@@ -1,7 +1,8 @@
 //! Directory entry of an open file, and its durability.
 //!
-//! The kernel resolves the caller's path, so its rules for symbolic links apply (`protected_symlinks`, `nosymfollow`, at most 40 links).
-//! The walk in this module only finds the directory that a sync must include. It opens directories and reads links, nothing else.
+//! The kernel resolves the caller's path, so its rules for symbolic links apply
+//! (`protected_symlinks`, `nosymfollow`, at most 40 links). The walk in this module only finds the
+//! directory that a sync must include. It opens directories and reads links, nothing else.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
@@ -27,7 +28,8 @@ const MAX_LINKS: usize = 40;
 /// Directory entry of a file, and the directories that may not be durable.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// None if the file was opened by a magic link of procfs, such as `/proc/self/fd/3`, and has no name.
+    /// `None` if the file was opened by a magic link of procfs, such as `/proc/self/fd/3`, and has
+    /// no name.
     entry: Option<Entry>,
     /// The directories to be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
@@ -57,7 +59,8 @@ impl From<io::Error> for NoEntry {
 }
 
 impl Place {
-    /// Opens the file at `path` for reading and writing, or creates it, by `options`; returns it with its directory entry.
+    /// Opens the file at `path` for reading and writing, or creates it, by `options`. Returns it
+    /// with its directory entry.
     pub(super) fn open(path: &Path, options: &FileOptions) -> io::Result<(Self, File)> {
         let (flags, mode) = (libc::O_RDWR | options.flags(), options.permissions());
         if let Ok((parent, name)) = split(path)
@@ -86,7 +89,8 @@ impl Place {
         let (found, by_procfs) = find(path);
         let is_creating = flags & libc::O_CREAT != 0;
         if !by_procfs && let Err(NoEntry::Unreadable(failed) | NoEntry::Other(failed)) = found {
-            // A file that could not be synced is not created. Nor is it opened: to close it would release POSIX locks of this process.
+            // A file that could not be synced is not created. Nor is it opened: closing it would
+            // release POSIX locks of this process.
             return Err(match identity::named(path) {
                 Err(error) if !is_creating || error.kind() != io::ErrorKind::NotFound => error,
                 _ => failed,
@@ -110,7 +114,8 @@ impl Place {
         Self { entry, unsynced }
     }
 
-    /// Whether the entry still refers to the file `id`; true for a file without a name.
+    /// Returns `true` if the entry still refers to the file `id`; `true` also for a file without a
+    /// name.
     pub(super) fn leads_to(&self, id: FileId) -> io::Result<bool> {
         match &self.entry {
             Some(entry) => entry.leads_to(id),
@@ -118,7 +123,7 @@ impl Place {
         }
     }
 
-    /// Makes durable what of this place is not.
+    /// Syncs the directories that may not be durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         while let Some(directory) = self.unsynced.first() {
             match sync::all(directory) {
@@ -134,7 +139,7 @@ impl Place {
 }
 
 impl Entry {
-    /// Whether the entry refers to the file `id`.
+    /// Returns `true` if the entry refers to the file `id`.
     fn leads_to(&self, id: FileId) -> io::Result<bool> {
         match id_in(&self.directory, &self.name) {
             Ok(found) => Ok(found == id),
@@ -144,12 +149,12 @@ impl Entry {
     }
 }
 
-/// Finds the entry of the file at `path`, or the one that `O_CREAT` would make. The second value is true if a symbolic link of procfs was
-/// followed: the kernel ignores the text of such a link.
+/// Finds the entry of the file at `path`, or the one that `O_CREAT` would create. The second value
+/// is `true` if a symbolic link of procfs was followed: the kernel ignores the text of such a link.
 fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
     let mut by_procfs = false;
     let mut path = path.to_path_buf();
-    // Start of relative paths; none: the current directory.
+    // Start of relative paths; `None` is the current directory.
     let mut start: Option<File> = None;
     let mut walk = || {
         for _ in 0..=MAX_LINKS {
@@ -195,7 +200,8 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
     }
 }
 
-/// Opens the directory at `path` relative to `start`. The second value is the error if the directory is searchable and not readable.
+/// Opens the directory at `path` relative to `start`. The second value is the error if the
+/// directory is searchable and not readable.
 fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
     // With a last component `.`, the kernel applies the rules for links inside of a path.
     let path = c_string(path.join(".").as_os_str().as_bytes())?;
@@ -217,7 +223,7 @@ fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option
 /// Reads the symbolic link `name` in `directory`.
 fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the directory is open, the name ends with a zero, and the text has as much room as is said.
+    // SAFETY: the directory is open, the name is NUL-terminated, and the text has the stated room.
     let len = again(|| unsafe {
         let to = text.as_mut_ptr().cast();
         libc::readlinkat(directory.as_raw_fd(), name.as_ptr(), to, text.len()) as libc::c_int
@@ -226,7 +232,7 @@ fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(text).into())
 }
 
-/// Whether the directory is in procfs.
+/// Returns `true` if the directory is in procfs.
 fn is_procfs(directory: &File) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the directory is open, and the answer has room.
@@ -238,7 +244,7 @@ fn is_procfs(directory: &File) -> io::Result<bool> {
 /// Device and inode number of the entry `name` in `directory`.
 fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
     let mut answer = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the directory is open, the name ends with a zero, and the answer has room.
+    // SAFETY: the directory is open, the name is NUL-terminated, and the answer has room.
     again(|| unsafe {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         libc::fstatat(

@@ -1,8 +1,8 @@
 //! Syncs that are not repeated after an interruption.
 //!
-//! The standard library repeats an interrupted sync. The second call could then succeed because
-//! the first has already given up pages that it could not write. So here an interruption is an error, after
-//! which the caller writes everything again, as after any other error.
+//! The standard library repeats an interrupted sync. The second call could then succeed because the
+//! first has already dropped pages that it could not write. In this module an interruption is an
+//! error, after which the caller writes everything again, as after any other error.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -11,26 +11,29 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Has the system begin to write the bytes in `range` to the device, and does not wait for that. False where it cannot be told: not every
-/// file system, and not every sandbox, has the call, and the sync does without it.
+/// Starts writeback of the bytes in `range` to the device, without waiting for it. Returns `false`
+/// if the call is unavailable: not every file system and not every sandbox has it, and the sync
+/// works without it.
 ///
-/// It does not take errors of the device off the file, which are for [`await_begun`] or the next sync to tell; what the call itself
-/// says is an error, since the system may have dropped what it could not write.
+/// Does not consume a recorded writeback error of the file: [`await_begun`] or the next sync
+/// reports that. An error of the call itself is an error, since the system may have dropped pages
+/// that it could not write.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
         Err(error) if is_no_such_call(&error) => Ok(false),
         result => result.map(|()| true),
     };
-    // Other systems begin when they are told to sync.
+    // Other systems start writeback at the sync.
     #[cfg(not(target_os = "linux"))]
     Ok(false)
 }
 
-/// Waits until the device has taken what the system has begun to write of the bytes in `range`. They are not durable then.
+/// Waits until the device has accepted the started writes of the bytes in `range`. They are not
+/// durable then.
 ///
-/// An error is one of any write of the system to the file since the last time that one was told, whatever its number; the next sync does
-/// not tell it again.
+/// An error is that of any writeback of the file since an error was last reported, with any error
+/// number. The next sync does not report it again.
 pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
@@ -38,8 +41,9 @@ pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the call that begins a write says that there is none. The one that waits tells numbers of the device by the same numbers: there
-/// each of them is an error.
+/// Returns `true` if the error of the call that starts writeback means that the call is
+/// unavailable. The call that waits may report device errors by the same numbers: there each is an
+/// error.
 #[cfg(target_os = "linux")]
 fn is_no_such_call(error: &io::Error) -> bool {
     matches!(
@@ -60,7 +64,7 @@ fn by_range(file: &File, range: &Range<u64>, how: libc::c_uint) -> io::Result<()
     result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) })
 }
 
-/// Makes the data durable, and of the metadata what is needed to read it.
+/// Makes the data durable, and the metadata needed to read it.
 pub(super) fn data(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     result(unsafe { libc::fdatasync(file.as_raw_fd()) })
@@ -83,7 +87,8 @@ fn result(answer: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the wait says has been taken off the file, so no sync tells it again: taken for "no such call", it would be lost.
+    /// The wait consumes the error, so no sync reports it again: an error mistaken for "no such
+    /// call" would be lost.
     #[test]
     fn a_wait_passes_every_error_on_and_a_beginning_knows_that_there_is_no_call() {
         let (reader, _writer) = io::pipe().unwrap();

@@ -1,5 +1,5 @@
-//! The directories that are left to be synced. From outside their syncs cannot be seen, unless the power
-//! is lost at the right moment. And alignments that the system tells wrongly.
+//! Tests of directories left to be synced, which are not visible from outside except by a loss of
+//! power at the right moment; and of alignments that the system reports wrongly.
 
 #![allow(unsafe_code)] // Memory of a test.
 
@@ -13,7 +13,7 @@ use super::{Direct, FileBackend, FileOptions};
 use crate::backend::Backend;
 use crate::backend::Transfers;
 
-/// The inodes of the directories that `file` has still to sync.
+/// Inodes of the directories that `file` has yet to sync.
 fn unsynced(file: &FileBackend) -> Vec<u64> {
     let place = file.place().unwrap();
     let inode = |directory: &std::sync::Arc<std::fs::File>| directory.metadata().unwrap().ino();
@@ -25,7 +25,7 @@ fn the_first_sync_of_either_kind_is_one_of_the_directory_too() {
     let dir = pagewell_testkit::scratch::dir();
     let inode = dir.path().metadata().unwrap().ino();
     let options = FileOptions::new().create();
-    // The second and the third time the file is there, and its name may still not be durable.
+    // The second and third time the file exists, and its name may still not be durable.
     for sync in [
         FileBackend::sync_data,
         FileBackend::sync_all,
@@ -43,7 +43,8 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let permissions = || path.metadata().unwrap().mode() & 0o777;
-    // The process's mask is not changed: other tests run. What it can take away is not asked for.
+    // The umask is not changed, since other tests run concurrently. These modes do not depend on
+    // it.
     for (new, mode) in [(true, 0o600), (false, 0o400)] {
         let options = FileOptions::new().create().mode(mode);
         FileBackend::open_writable(&path, &options).unwrap();
@@ -51,7 +52,8 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     }
 }
 
-/// The system tells an alignment that its device does not take (devices of 4096 bytes below drivers that say 512): aligned to what it really wants, everything works.
+/// The system reports an alignment that its device rejects (devices of 4096 bytes below drivers
+/// that report 512). Transfers with the true alignment succeed.
 #[test]
 fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
     let dir = pagewell_testkit::scratch::dir();
@@ -81,7 +83,8 @@ fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
     }
 }
 
-/// The locks that other code of this process has by `F_SETLK` end when any descriptor of the file is closed: so a file that could not be locked can be kept.
+/// Closing any descriptor of a file releases the `F_SETLK` locks that other code of this process
+/// holds on it. A file that could not be locked can therefore be kept open.
 #[test]
 fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
     use std::os::fd::AsRawFd;
@@ -105,13 +108,13 @@ fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
     let file = FileBackend::open_unlocked(&path, &options).unwrap();
     let (file, error) = file.lock_or_keep().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
-    // The other lock is still there, and when it has gone the same file is locked.
+    // The other lock is still held. Once it is released, the same file is locked.
     let (file, _) = file.lock_or_keep().unwrap_err();
     lock(libc::F_UNLCK);
     let locked = file.lock_or_keep().unwrap().expect("it is in its place");
     assert!(locked.is_writable());
 
-    // One that is dropped takes the other lock with it: what this is for.
+    // Dropping the file releases the other lock, which `lock_or_keep` avoids.
     drop(locked);
     lock(libc::F_WRLCK);
     let failed = FileBackend::open_unlocked(&path, &options).unwrap().lock();

@@ -1,4 +1,4 @@
-//! Vectored reads and writes, to their end.
+//! Vectored reads and writes, repeated until complete.
 
 #![allow(unsafe_code)] // `preadv` and `pwritev`, from and into memory that other threads may read.
 
@@ -11,13 +11,15 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{too_large, total_len};
 
-/// How many buffers one system call takes; a longer list takes several. A mebibyte of the smallest pages.
+/// Maximum number of buffers per system call; a longer list takes several calls. 1 MiB of the
+/// smallest pages.
 const MOST_BUFFERS: usize = 256;
 
-/// No file has bytes at or beyond this position: it is the highest that the system knows.
+/// Maximum file offset of the system. No file has bytes at or beyond it.
 pub(crate) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
 
-/// Reads from `pos` on until the buffers are full or the file ends: at the latest where there is a number of bytes that is no multiple of `unit`.
+/// Reads from `pos` on until the buffers are full, the file ends, or the number of bytes read is no
+/// multiple of `unit`.
 pub(super) fn read(
     file: &File,
     bufs: &[RacyBytes<'_>],
@@ -42,7 +44,8 @@ pub(super) fn read(
     Ok(done)
 }
 
-/// Writes all of the buffers from `pos` on. An error after a first part is one of the whole.
+/// Writes all of the buffers from `pos` on. An error after a partial write is an error of the whole
+/// write.
 pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
     let total = total_len(bufs);
     if total == 0 {
@@ -54,7 +57,7 @@ pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Resul
     let mut done = 0;
     while done < total {
         match write_some(file, bufs, done..total, pos + done as u64) {
-            // Nothing that can be written to does this; to try again could be to try for ever.
+            // No writable file returns 0; a retry might never end.
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -64,15 +67,15 @@ pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Resul
     Ok(())
 }
 
-/// The first buffers of a transfer, as the system wants them.
+/// I/O vectors of the first buffers of a transfer.
 struct Vectors {
     list: [libc::iovec; MOST_BUFFERS],
     nr: libc::c_int,
 }
 
 impl Vectors {
-    /// The bytes of `bufs` in `range`, counted over all of them, or a first part of it. The system may write to those of
-    /// `RacyBytes` only.
+    /// Describes the bytes of `bufs` in `range`, which counts over all buffers, or a first part of
+    /// them. The system may write only to those of `RacyBytes`.
     fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -106,7 +109,7 @@ impl Vectors {
     }
 }
 
-/// One `preadv`, or `pread`, into the bytes of `bufs` in `range`, or a first part of it.
+/// Reads once, by `preadv` or `pread`, into the bytes of `bufs` in `range` or a first part of them.
 fn read_some(
     file: &File,
     bufs: &[RacyBytes<'_>],
@@ -122,12 +125,13 @@ fn read_some(
     }
     let Vectors { list, nr } = Vectors::new(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
-    // What the kernel writes there is no access by the language, so stale readers are no data race.
+    // A write by the kernel is not an access of the memory model, so optimistic readers do not race
+    // with it.
     let n = unsafe { libc::preadv(file.as_raw_fd(), list.as_ptr(), nr, pos) };
     nr_bytes(n)
 }
 
-/// One `pwritev`, or `pwrite`, of the bytes of `bufs` in `range`, or a first part of it.
+/// Writes once, by `pwritev` or `pwrite`, the bytes of `bufs` in `range` or a first part of them.
 fn write_some(
     file: &File,
     bufs: &[RacySource<'_>],
@@ -151,7 +155,7 @@ fn offset(pos: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(pos).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// What a system call that transfers bytes has answered.
+/// Converts the result of a system call that transfers bytes.
 fn nr_bytes(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }

@@ -1,4 +1,4 @@
-//! Which engine it is to be, and why it is not io_uring.
+//! Selection of an engine, and why it is not io_uring.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,43 +8,42 @@ use super::settings::{Refusal, UringSettings};
 use super::sync::SyncEngine;
 use super::worker::{WorkerEngine, WorkerSettings};
 
-/// Which engine it is to be.
+/// Requested kind of engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Choice {
-    /// io_uring; where there is none, threads.
+    /// io_uring, or threads where it is unavailable.
     #[default]
     Auto,
-    /// io_uring, or none.
+    /// io_uring only.
     Uring,
     /// Threads.
     Worker,
-    /// Each thread does what it gives.
+    /// The calling thread performs each request.
     Sync,
 }
 
 impl Choice {
-    /// Whether there may be no such engine.
+    /// Returns `true` if this engine may be unavailable, with no fallback.
     #[must_use]
     pub const fn may_fail(self) -> bool {
         matches!(self, Self::Uring)
     }
 }
 
-/// What engines are made with.
+/// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Which one.
+    /// Kind of engine.
     pub choice: Choice,
-    /// For io_uring.
+    /// Settings of io_uring.
     pub uring: UringSettings,
-    /// For threads, which io_uring has too.
+    /// Settings of the threads, which io_uring uses too.
     pub workers: WorkerSettings,
 }
 
 impl Settings {
-    /// Settings for `choice`, with defaults for the rest.
     #[must_use]
     pub fn new(choice: Choice) -> Self {
         Self {
@@ -54,24 +53,24 @@ impl Settings {
     }
 }
 
-/// An engine, and why it is this one.
+/// The selected engine, and why.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The engine.
     pub engine: Arc<dyn Engine>,
-    /// Why.
+    /// Reason for the selection.
     pub reason: Reason,
 }
 
-/// Why it is this engine.
+/// Reason for selecting an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It was asked for.
+    /// It was requested.
     Asked,
-    /// It is the best that there is.
+    /// It is the best available.
     Best,
-    /// There is no io_uring.
+    /// io_uring is unavailable.
     NoUring(Refusal),
 }
 
@@ -79,18 +78,18 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked => f.write_str("asked for"),
-            Self::Best => f.write_str("the fastest one of this system"),
+            Self::Best => f.write_str("the fastest engine available"),
             Self::NoUring(refusal) => refusal.fmt(f),
         }
     }
 }
 
 impl Chosen {
-    /// Makes an engine.
+    /// Creates an engine.
     ///
     /// # Errors
     ///
-    /// Why there is no io_uring, if nothing else will do.
+    /// The reason why io_uring is unavailable, if [`Choice::Uring`] was requested.
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
         match settings.choice {
             Choice::Uring => Ok(Self {
@@ -101,7 +100,8 @@ impl Chosen {
         }
     }
 
-    /// Makes an engine; where there is no io_uring, one of threads, whatever was asked for.
+    /// Creates an engine. Where io_uring is unavailable, falls back to threads, even for
+    /// [`Choice::Uring`].
     #[must_use]
     pub fn or_threads(settings: Settings) -> Self {
         let (engine, reason): (Arc<dyn Engine>, _) = match settings.choice {

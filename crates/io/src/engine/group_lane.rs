@@ -1,4 +1,4 @@
-//! A lane for engines that have threads of their own, or none: it counts what is completed.
+//! Submission context of the engines that have their own threads, or none: it counts completions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -8,17 +8,18 @@ use super::job::Job;
 use crate::backend::{Group, Sealed};
 use crate::file::Owner;
 
-/// A lane by counting.
+/// Submission context that counts completions.
 #[derive(Debug)]
 pub(super) struct GroupLane<'e> {
     engine: &'e dyn Engine,
-    /// The process that its requests are of.
+    /// The process that submitted the requests.
     owner: Owner,
     group: Arc<Group>,
-    /// The last job. If it is alone, or if this thread waits for all, it does it itself, since it has nothing better to do: one job alone is handed to nobody.
+    /// The last job. If this thread waits for all of its jobs, it performs the last one itself
+    /// instead of blocking. A single job is therefore never passed to another thread.
     last: Option<Job>,
     nr_submitted: usize,
-    /// Those that `wait` has told of.
+    /// Number of completions that `wait` has returned.
     nr_told: usize,
 }
 
@@ -36,8 +37,9 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// In a child that was forked while requests were under way: those are the parent's, and nobody completes them here. Returns how many of its own
-    /// are completed.
+    /// In a child forked while requests were in flight: those are the parent's, and never complete
+    /// here. Fails the job that was not submitted. Returns `None` in the parent, otherwise the
+    /// number of jobs that failed.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());
@@ -94,7 +96,7 @@ impl Drop for GroupLane<'_> {
             last.perform();
         }
         self.group.wait_for(self.nr_submitted);
-        // Shown by the panic hook; its drop could panic.
+        // The panic hook has reported it; its drop could panic.
         std::mem::forget(self.group.take_panic());
     }
 }

@@ -1,4 +1,4 @@
-//! What all engines have in common: requests go in, and complete.
+//! Interface of all engines: submission and completion of requests.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -6,52 +6,61 @@ use std::panic::resume_unwind;
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// What takes requests to storages, and sees to it that each completes exactly once.
+/// Executor of requests to backends. Completes each exactly once.
 ///
-/// Only this crate has engines: unsafe code relies on their contract, as on that of [`Lane`]'s drop.
+/// Only this crate has engines: unsafe code relies on their contract, and on the drop of [`Lane`].
 ///
-/// | given by | completes | for |
+/// | submitted by | completes | for |
 /// |---|---|---|
-/// | [`submit`](Self::submit) | on any thread, whether or not anybody waits | reading ahead, writing back, futures |
-/// | [`run`](Self::run), [`lane`](Self::lane) | at the latest while its thread waits, which does the work of the engine meanwhile | calls that wait |
+/// | [`submit`](Self::submit) | on any thread, waiter or not | readahead, writeback, futures |
+/// | [`run`](Self::run), [`lane`](Self::lane) | while its thread waits or before | blocking calls |
+///
+/// A thread that waits performs the work of the engine.
 ///
 /// # Contract
 ///
-/// - E1: a request completes exactly once, also if it fails, if it was given by a child of `fork`, if the engine is dropped meanwhile, or if the storage panics.
-/// - E2: requests may complete in any order. Who needs an order gives the second request when the first is completed. A sync covers what completed before it was given.
-/// - E3: no lock of the engine is held while a completion runs.
-/// - E4: the engine has let go of the storage when the completion is called: if that was the last `Arc` of it, it is dropped.
-/// - E5: a storage that hangs keeps its own requests. Those of others go on, as long as no more storages hang than [`Limits::threads`] divided by
-///   [`Limits::per_storage`] (of those that are read and written by calls that wait).
-/// - E6: an engine without requests uses no processor.
-/// - E7: in a child of `fork` requests fail with [`Forked`](crate::Forked), or are done by the thread itself if the storage lets it; the parent's are not touched.
+/// - E1: A request completes exactly once, even if it fails, if a child of `fork` submitted it, if
+///   the engine is dropped before, or if the backend panics.
+/// - E2: Requests may complete in any order. For a fixed order, the caller submits the second
+///   request when the first has completed. A sync covers the requests that completed before it was
+///   submitted.
+/// - E3: No lock of the engine is held while a completion runs.
+/// - E4: The engine has released the backend when it calls the completion. If that was the last
+///   `Arc` of the backend, the backend is dropped.
+/// - E5: A backend that hangs blocks only its own requests, as long as no more backends hang than
+///   [`Limits::threads`] divided by [`Limits::per_storage`] (counting those used by blocking
+///   calls).
+/// - E6: An engine without requests uses no CPU time.
+/// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the thread itself
+///   performs them if the backend permits that. The parent's requests are unaffected.
 pub trait Engine: Sealed + Debug + Send + Sync + 'static {
-    /// Its name: `sync`, `worker`, `uring` or `sim`.
+    /// Returns the name: `sync`, `worker`, `uring` or `sim`.
     fn name(&self) -> &'static str;
 
-    /// How much it does at once.
+    /// Returns the bounds on concurrency.
     fn limits(&self) -> Limits;
 
-    /// Takes a request. It completes sooner or later, perhaps before this returns. There may be any number: what is too much to be done at once
-    /// waits, in an order that is fair to storages.
+    /// Submits a request, which may complete before this function returns. The number of requests
+    /// is not bounded: those that exceed the limits wait, in an order that is fair to backends.
     fn submit(&self, job: Job);
 
-    /// Takes all of `jobs`, as [`submit`](Self::submit), and leaves the vector empty; for the engine it is less work than one after the other.
+    /// Submits all of `jobs`, as [`submit`](Self::submit) does, and empties the vector. Costs less
+    /// than separate calls.
     fn submit_all(&self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
             self.submit(job);
         }
     }
 
-    /// A way for this thread to wait for requests of its own.
+    /// Creates a submission context, with which this thread waits for its own requests.
     fn lane(&self) -> Box<dyn Lane + '_>;
 
-    /// Does all of `jobs`, and returns when all of them are completed. One alone is done by this thread as by a call of the storage, with no
-    /// other thread and no ring.
+    /// Performs all of `jobs`, and returns when all are completed. This thread performs a single
+    /// one by a call of the backend, without another thread or a ring.
     ///
     /// # Panics
     ///
-    /// When a completion panics; after all are completed.
+    /// If a completion panics; after all are completed.
     fn run(&self, jobs: &mut Vec<Job>) {
         if jobs.len() == 1
             && let Some(job) = jobs.pop()
@@ -71,41 +80,46 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     }
 }
 
-/// Requests of one thread, which waits for them. It stays on its thread. Its drop waits for all that are left.
+/// Submission context: the requests of one thread, which waits for them. It stays on its thread.
+/// Its drop waits for all requests left.
 ///
-/// While it has writes, its thread may not make calls of the same storage by itself, nor by another lane: a call that wants the file for itself (a change of
-/// its size, a write of a part of a block of a file that is transferred directly) waits for the writes, and only this thread sees their end.
+/// While it has writes in flight, its thread must not call the same backend directly or through
+/// another submission context. A call that needs exclusive access to the file (a change of its
+/// size, a direct write of a partial block) waits for the writes, and only this thread reaps their
+/// completion.
 ///
-/// In a child that was forked meanwhile, what the lane had under way is the parent's; what it was not begun fails.
+/// In a child forked while requests were in flight, those are the parent's; requests that were not
+/// started fail.
 pub trait Lane: Sealed {
-    /// Takes a request. It need not be begun before the thread waits.
+    /// Submits a request. It may start only when the thread waits.
     fn submit(&mut self, job: Job);
 
-    /// Waits until `nr` more requests of this lane are completed, or as many as there are, and does the engine's work meanwhile. Returns how many
-    /// were completed since the last call. With `nr` 0, begins what was submitted, and looks.
+    /// Waits until `nr` more requests of this submission context are completed, or all if there are
+    /// fewer, and performs the engine's work while it waits. Returns the number completed since the
+    /// last call. With `nr` 0, starts the submitted requests and returns without waiting.
     ///
     /// # Panics
     ///
-    /// When a completion panicked. The lane is good for more.
+    /// If a completion panicked. The submission context stays usable.
     fn wait(&mut self, nr: usize) -> usize;
 
-    /// How many were submitted and are not known to be completed.
+    /// Number of requests submitted and not known to be completed.
     fn nr_in_flight(&self) -> usize;
 }
 
-/// How much an engine does at once. What comes beyond that waits.
+/// Bounds on the concurrency of an engine. Requests beyond them wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Requests, of those that no thread waits for.
+    /// Maximum number of requests for which no thread waits.
     pub depth: usize,
-    /// Requests of one storage.
+    /// Maximum number of requests of one backend.
     pub per_storage: usize,
-    /// Threads that make calls that wait.
+    /// Maximum number of threads for blocking calls.
     pub threads: usize,
-    /// Spans that go to the system at once; a longer list takes several calls.
+    /// Maximum number of spans per system call; a longer list takes several calls.
     pub spans: usize,
 }
 
-/// How many spans the system takes at once.
+/// Maximum number of spans that the system accepts per call.
 pub(super) const MOST_SPANS: usize = 1024;

@@ -1,4 +1,4 @@
-//! A request, and the storage that is to do it.
+//! A request, and the backend that performs it.
 
 use std::fmt;
 use std::io;
@@ -9,23 +9,24 @@ use std::sync::Arc;
 use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
-/// A backend, and what engines have to know of it. The backend is asked once: what it answers later changes nothing.
+/// A backend, and its properties that engines use. They are queried once; later answers of the
+/// backend have no effect.
 #[derive(Clone)]
 pub struct Target(Arc<Answers>);
 
 struct Answers {
     file: Arc<dyn Backend>,
     raw: Option<Arc<dyn RawFile>>,
-    /// Whether its calls complete later.
+    /// Its calls complete later.
     is_deferred: bool,
 }
 
 impl Target {
-    /// Asks `file` for its raw file, and whether its calls complete later.
+    /// Queries `file` for its raw file, and whether its calls complete later.
     ///
     /// # Errors
     ///
-    /// The backend panics.
+    /// An error if the backend panics.
     pub fn new(file: Arc<dyn Backend>) -> io::Result<Self> {
         let (raw, is_deferred) = caught(|| {
             let raw = Arc::clone(&file).raw_file();
@@ -39,7 +40,6 @@ impl Target {
         Ok(Self(Arc::new(answers)))
     }
 
-    /// The backend.
     #[must_use]
     pub fn file(&self) -> &Arc<dyn Backend> {
         &self.0.file
@@ -58,7 +58,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A request, and the storage that is to do it, which is kept until it is done.
+/// A request, and the backend that performs it. Keeps the backend until then.
 #[must_use = "a job that is dropped fails"]
 pub struct Job {
     target: Target,
@@ -72,7 +72,8 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// `request`, for a backend that is asked here what engines have to know of it. If it panics, its blocking calls are made.
+    /// Creates a job for a backend, whose properties are queried now. If it panics, its blocking
+    /// calls are used.
     pub fn new(file: Arc<dyn Backend>, request: Request) -> Self {
         let target = Target::new(Arc::clone(&file)).unwrap_or_else(|_| {
             Target(Arc::new(Answers {
@@ -84,12 +85,11 @@ impl Job {
         Self { target, request }
     }
 
-    /// `request`, for `target`.
+    /// Creates a job for `target`.
     pub fn of(target: Target, request: Request) -> Self {
         Self { target, request }
     }
 
-    /// The request.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -106,36 +106,39 @@ impl Job {
         self.request.join(group);
     }
 
-    /// The file of the operating system behind the backend, if there is one; always the same.
+    /// File of the operating system behind the backend, if any; always the same.
     pub(super) fn raw_file(&self) -> Option<&dyn RawFile> {
         self.target.0.raw.as_deref()
     }
 
-    /// It is done. The storage is let go first: who is told may be about to close it.
+    /// Completes the request. Releases the backend first: the completion may notify a thread that
+    /// is about to close it.
     pub(super) fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
     }
 
-    /// As [`complete`](Self::complete), for who counts by itself: returns what the completion panicked with.
+    /// As [`complete`](Self::complete), for a caller that counts itself. Returns the panic of the
+    /// completion.
     pub(super) fn complete_quietly(self, result: io::Result<usize>) -> Option<Panic> {
         let_go(self.target);
         self.request.complete_quietly(result)
     }
 
-    /// Hands the request to a storage that completes it later, if it does; else gives the job back.
+    /// Submits the request to a backend that completes it later. Returns the job if the backend
+    /// does not.
     pub(super) fn defer(self) -> Option<Self> {
         if !self.target.0.is_deferred {
             return Some(self);
         }
         let target = self.target.clone();
         let mut job = Some(self);
-        // What a storage drops when it panics was given up.
+        // A backend that panics drops the request, which thereby fails.
         let _ = caught(|| {
             if let Some(deferred) = target.file().deferred()
                 && let Some(Self { target, request }) = job.take()
             {
-                // The storage keeps itself, if it has to.
+                // The backend keeps itself alive if necessary.
                 drop(target);
                 deferred.start(request);
             }
@@ -147,7 +150,7 @@ impl Job {
         job
     }
 
-    /// Does it by the storage's calls, which wait.
+    /// Performs the request by the backend's blocking calls.
     pub(super) fn perform(self) {
         let Some(mut job) = self.defer() else {
             return;
@@ -156,7 +159,12 @@ impl Job {
         job.complete(result);
     }
 
-    /// Does it by the storage's calls, for who waits for it: returns what the completion panicked with. Gives it back if the storage completes it later.
+    /// As [`perform`](Self::perform), for a thread that waits for it. Returns the panic of the
+    /// completion.
+    ///
+    /// # Errors
+    ///
+    /// Returns the job if the backend completes it later.
     pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
         if self.target.0.is_deferred {
             return Err(self);
@@ -165,7 +173,7 @@ impl Job {
         Ok(self.complete_quietly(result))
     }
 
-    /// Makes the call of the storage. A panic of it is an error.
+    /// Calls the backend. Converts a panic to an error.
     pub(super) fn call(&mut self) -> io::Result<usize> {
         let (file, request) = (self.file(), &self.request);
         let nr_done = request.nr_done();
@@ -188,12 +196,13 @@ impl OfStorage for Job {
     }
 }
 
-/// Calls a backend, which is code of the program and may panic; nothing of the engine is half done then. A panic is an error.
+/// Calls a backend, which is code of the program and may panic. The state of the engine is
+/// consistent then. Converts a panic to an error.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        // It was shown by the panic hook. Its drop could panic again, so it is leaked.
+        // The panic hook has reported it. Its drop could panic again, so it is leaked.
         std::mem::forget(panic);
-        Err(io::Error::other("the storage panicked"))
+        Err(io::Error::other("the backend panicked"))
     })
 }
 

@@ -1,24 +1,25 @@
-//! Engines: many requests to storages at once.
+//! I/O engines: concurrent requests to backends.
 //!
-//! - Owns: the interface of submission and completion (`interface`, `job`); the engines; the choice between them.
-//! - Calls: `backend`, `file`, and of `doubles` the random decisions.
-//! - Promises: the contract of [`Engine`]; `README.md` beside this file says how it is kept.
+//! - Owns: the interface of submission and completion (`interface`, `job`); the engines; the choice
+//!   between them.
+//! - Calls: `backend`, `file`, and the random numbers of `doubles`.
+//! - Guarantees: the contract of [`Engine`]; `README.md` beside this file explains how.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | `interface` | [`Engine`], [`Lane`], [`Limits`]: the contract |
-//! | `job` | [`Job`]: a request and its [`Target`], a backend and what it has answered |
-//! | `queue` | jobs that wait; storages take turns |
-//! | `group_lane` | a lane that counts |
-//! | `sync` | [`SyncEngine`]: the thread itself, the baseline |
+//! | `job` | [`Job`]: a request and its [`Target`], a backend with its properties |
+//! | `queue` | waiting jobs, in turn by backend |
+//! | `group_lane` | a submission context that counts completions |
+//! | `sync` | [`SyncEngine`]: the calling thread itself, the baseline |
 //! | `worker` | [`WorkerEngine`]: threads |
 //! | `waker_threads` | [`WakerThreads`]: threads that call the wakers of tasks |
-//! | `settings` | [`UringSettings`]; [`Refusal`]: why there is no io_uring |
+//! | `settings` | [`UringSettings`]; [`Refusal`]: why io_uring is unavailable |
 //! | `uring` | [`UringEngine`]: io_uring |
-//! | `sim` | `SimEngine`, a simulator: one order that a seed decides, and what goes wrong (feature `sim`) |
-//! | `choice` | [`Chosen`]: which one, and why |
+//! | `sim` | `SimEngine`: seeded simulator of order and faults (feature `sim`) |
+//! | `choice` | [`Chosen`]: the selected engine, and why |
 //!
-//! Proved by: `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
+//! Tested by `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
 
 mod choice;
 mod group_lane;

@@ -1,20 +1,22 @@
-//! Jobs that wait to be begun: storages take turns, and each has only so many under way.
+//! Jobs that wait to be started: backends take turns, each with a bounded number of jobs in
+//! progress.
 
 use std::collections::{HashMap, VecDeque};
 
-/// What waits to be begun.
+/// An entry of the queue.
 pub(super) trait OfStorage {
-    /// A number that what is of the same storage shares, and nothing else, as long as there is any of it.
+    /// Key of the backend: equal for all entries of one backend, and unique while any of them
+    /// exists.
     fn key(&self) -> usize;
 }
 
-/// Jobs that were not begun, and how many of each storage were.
+/// Jobs not started, and the number of jobs in progress of each backend.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     storages: HashMap<usize, Storage<J>>,
-    /// Storages of which a job may be begun, each once.
+    /// Backends with a job that may be started, each once.
     turns: VecDeque<usize>,
-    /// How many jobs may be begun now, if nothing else stands in the way.
+    /// Number of jobs that may be started within the bounds of their backends.
     nr_ready: usize,
     per_storage: usize,
 }
@@ -54,12 +56,12 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    /// How many jobs may be begun now.
+    /// Number of jobs that may be started now.
     pub(super) fn nr_ready(&self) -> usize {
         self.nr_ready
     }
 
-    /// Whether no job waits, and none is under way.
+    /// Returns `true` if no job waits and none is in progress.
     pub(super) fn is_at_rest(&self) -> bool {
         self.storages.is_empty()
     }
@@ -72,7 +74,7 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// A job to begin now.
+    /// Removes a job to start now.
     pub(super) fn pop(&mut self) -> Option<J> {
         let key = self.turns.pop_front()?;
         let storage = self.storages.get_mut(&key)?;
@@ -84,7 +86,7 @@ impl<J: OfStorage> Queue<J> {
         job
     }
 
-    /// A job of the storage with this key, which was popped, is done.
+    /// Records that a popped job of the backend with this key is done.
     pub(super) fn done(&mut self, key: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;
@@ -98,7 +100,7 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Brings the count and the turns up to date after a change of a storage of which `before` jobs might have been begun.
+    /// Updates the count and the turns after a change of a backend that had `before` jobs to start.
     fn recount(&mut self, key: usize, before: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;

@@ -1,22 +1,24 @@
-//! What can be chosen of io_uring, and why there is none.
+//! Settings of io_uring, and the reasons why it is unavailable.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What can be chosen of a [`UringEngine`](crate::engine::UringEngine).
+/// Settings of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UringSettings {
-    /// Requests under way that no thread waits for, at most; 8 to 16384, and rounded up to a power of two.
+    /// Maximum number of requests in flight for which no thread waits; 8 to 16384, rounded up to a
+    /// power of two.
     pub depth: u32,
-    /// Requests under way of one storage, of these; at least one.
+    /// Maximum number of these of one backend; at least one.
     pub per_storage: usize,
-    /// Time for which the drop of an engine waits for such requests, at most. Then its thread is left, with a line on standard error.
-    /// Completions of the program run on other threads, and may still run after the drop.
+    /// Maximum time for which the drop of an engine waits for such requests. Then its thread is
+    /// left running, with a line on standard error. Completions of the program run on other
+    /// threads, and may still run after the drop.
     pub close_timeout: Duration,
 }
 
 impl Default for UringSettings {
-    /// 1024 requests, 256 of one storage; a second.
+    /// 1024 requests, 256 of one backend; one second.
     fn default() -> Self {
         Self {
             depth: 1024,
@@ -26,17 +28,17 @@ impl Default for UringSettings {
     }
 }
 
-/// Why there is no io_uring.
+/// Reason why io_uring is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The system refused it, with this error number.
+    /// The system rejected it, with this error number.
     Refused(i32),
     /// The kernel is too old: it lacks this.
     Lacks(&'static str),
-    /// No thread could be made for it, with this error number.
+    /// Its thread could not be started: this error number.
     NoThread(i32),
-    /// This system has none.
+    /// This system has no io_uring.
     NotHere,
 }
 
@@ -54,12 +56,12 @@ impl fmt::Display for Refusal {
             }
             Self::Refused(errno @ libc::ENOMEM) => write!(
                 f,
-                "no memory for io_uring (on kernels before 5.12 RLIMIT_MEMLOCK bounds it): {}",
+                "cannot allocate memory for io_uring (RLIMIT_MEMLOCK bounds it before Linux 5.12): {}",
                 name(errno)
             ),
-            Self::Refused(errno) => write!(f, "the system refuses io_uring: {}", name(errno)),
+            Self::Refused(errno) => write!(f, "the system rejected io_uring: {}", name(errno)),
             Self::Lacks(what) => write!(f, "the kernel's io_uring is too old: it lacks {what}"),
-            Self::NoThread(errno) => write!(f, "no thread for io_uring: {}", name(errno)),
+            Self::NoThread(errno) => write!(f, "cannot start the io_uring thread: {}", name(errno)),
             Self::NotHere => f.write_str("this system has no io_uring"),
         }
     }

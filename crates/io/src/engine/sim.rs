@@ -1,12 +1,19 @@
-//! A simulator: requests complete in one order that a seed decides, late, in parts, and wrongly if so asked.
+//! Simulator: requests complete in an order that a seed determines, late, in parts, and with faults
+//! on request.
 //!
-//! Nothing happens by itself: a request makes a step when somebody calls [`SimEngine::step`], or waits by [`Engine::run`] or a [`Lane`]. Each step takes one request
-//! of those under way, at random, and does a part of it by the storage's own calls, on the calling thread. So as long as one thread gives the requests and makes the steps, the same
-//! seed and the same requests give the same [`History`], and a failure can be replayed. (From several threads it is right, and not repeatable.)
+//! A request advances only in steps: when a caller of [`SimEngine::step`] asks for one, or waits by
+//! [`Engine::run`] or a [`Lane`]. Each step selects one request in flight at random, and performs a
+//! part of it by the backend's own calls, on the calling thread. If one thread submits the requests
+//! and makes the steps, the same seed and the same requests yield the same [`History`], so that a
+//! failure can be replayed. (With several threads it is correct, and not repeatable.)
 //!
-//! What can go wrong, each as often as [`Faults`] say: a transfer is done in parts, with others in between (*short*); a step does nothing (*interrupted*), or
-//! nothing for some steps (*delayed*); a request fails, after any part of it (*failed*); it succeeds at another place (*misdirected*); the power goes,
-//! and of each write under way any sectors are there (*torn*).
+//! Faults, at the rates of [`Faults`]:
+//! - *short*: a transfer is done in parts, with other requests in between
+//! - *interrupted*: a step does nothing
+//! - *delayed*: a request makes no step for some steps
+//! - *failed*: a request fails, after any part of it
+//! - *misdirected*: a transfer succeeds at another position
+//! - *torn*: on a loss of power, any sectors of each write in flight are written
 
 use std::io;
 use std::panic::resume_unwind;
@@ -20,13 +27,13 @@ use super::job::Job;
 use crate::backend::{Group, Kind, Sealed, total_len};
 use crate::doubles::Rng;
 
-/// What a device writes at once, in bytes.
+/// Unit of an atomic device write, in bytes.
 const SECTOR: usize = 512;
 
-/// How often each thing goes wrong: in so many of a thousand steps.
+/// Fault rates, per thousand steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A transfer is done in part, and the rest later.
+    /// A part of a transfer is done, and the rest later.
     pub short: u32,
     /// A step does nothing.
     pub interrupted: u32,
@@ -34,12 +41,13 @@ pub struct Faults {
     pub delayed: u32,
     /// A request fails with `EIO`, or a write with `ENOSPC`, after any part of it was done.
     pub failed: u32,
-    /// A transfer is done at another place in the file, and succeeds.
+    /// A transfer is done at another position of the file, and succeeds.
     pub misdirected: u32,
 }
 
 impl Faults {
-    /// Transfers in parts, interrupted and delayed: what every correct program must cope with and not notice.
+    /// Partial, interrupted and delayed transfers, which every correct program must tolerate
+    /// unnoticed.
     #[must_use]
     pub fn harmless() -> Self {
         Self {
@@ -51,43 +59,43 @@ impl Faults {
     }
 }
 
-/// A step, as it was.
+/// Record of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which request: the first one that was given is 0.
+    /// Number of the request; the first one submitted is 0.
     pub request: u64,
-    /// What has become of it.
+    /// Effect of the step.
     pub what: What,
 }
 
-/// What has become of a request in a step.
+/// Effect of a step on its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// It was done up to so many bytes, and is under way.
+    /// This many bytes of the rest were transferred; the request stays in flight.
     Part(usize),
-    /// It is under way as before.
+    /// None; the request stays in flight.
     Interrupted,
-    /// It is under way as before, and makes no step for so many.
+    /// The request stays in flight, and makes no step for this many steps.
     Delayed(u64),
-    /// It was done at this position in place of its own, and is completed.
+    /// The request was done at this position instead of its own, and is completed.
     Misdirected(u64),
-    /// It is completed as asked, or as the storage says.
+    /// The request is completed, with the backend's result.
     Done,
-    /// It failed with this error number.
+    /// The request failed with this error number.
     Failed(i32),
-    /// The power was off. Of a write so many sectors were there.
+    /// The power was off. This many sectors of a write were written.
     PowerOff(usize),
 }
 
 /// All steps, in order.
 pub type History = Vec<Event>;
 
-/// The engine that simulates.
+/// The simulating engine.
 #[derive(Debug)]
 pub struct SimEngine {
     state: Mutex<State>,
-    /// When a request has made a step.
+    /// Notified when the requests in flight have changed.
     changed: Condvar,
 }
 
@@ -96,11 +104,11 @@ struct State {
     rng: Rng,
     faults: Faults,
     flights: Vec<Flight>,
-    /// How many requests are in a step now, outside of the list.
+    /// Number of requests in a step, removed from `flights`.
     nr_stepping: usize,
     nr_given: u64,
     nr_steps: u64,
-    /// At which step the power goes.
+    /// Step at which the power fails.
     power_off_at: Option<u64>,
     is_off: bool,
     history: History,
@@ -110,21 +118,21 @@ struct State {
 struct Flight {
     number: u64,
     job: Job,
-    /// It makes no step before this one.
+    /// First step in which it may advance.
     due: u64,
 }
 
-/// What a step is to do, decided with the state locked.
+/// Action of a step, determined with the state locked.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
-    /// Of the transfer, so many bytes.
+    /// Transfers this many bytes.
     Part(usize),
     Whole,
     Fail {
         after: usize,
         errno: i32,
     },
-    /// Elsewhere: the random number says where.
+    /// The random number determines the other position.
     Misdirect(u64),
 }
 
@@ -133,7 +141,7 @@ impl State {
         (self.rng.below(1000) as u32) < thousandth
     }
 
-    /// How many bytes of a part: rather whole sectors.
+    /// Random length of a part: any in one of four cases, otherwise whole sectors.
     fn part(&mut self, len: usize) -> usize {
         let nr = self.rng.below(len.max(1));
         match self.rng.chance(1) {
@@ -146,7 +154,7 @@ impl State {
         self.history.push(Event { request, what });
     }
 
-    /// The request that makes the next step.
+    /// Removes the request that makes the next step.
     fn choose(&mut self) -> Option<Flight> {
         if self.flights.is_empty() {
             return None;
@@ -156,7 +164,7 @@ impl State {
             .filter(|&nr| self.flights[nr].due <= now)
             .collect();
         if due.is_empty() {
-            // Nothing else happens before, so time passes.
+            // Every request is delayed: skip to the earliest due step.
             let next = self
                 .flights
                 .iter()
@@ -172,7 +180,7 @@ impl State {
         Some(self.flights.swap_remove(nr))
     }
 
-    /// What becomes of `flight` in this step; none if it stays as it is.
+    /// Determines the action of this step; `None` if `flight` does not advance.
     fn plan(&mut self, flight: &mut Flight) -> Option<Plan> {
         let faults = self.faults;
         let request = flight.job.request();
@@ -204,7 +212,7 @@ impl State {
     }
 }
 
-/// The `len` bytes from `off` on of these.
+/// Buffers limited to the `len` bytes from `off` on.
 fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     bufs: &[B],
     (off, len): (usize, usize),
@@ -222,7 +230,7 @@ fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     list
 }
 
-/// Does the first `len` bytes of a transfer, at `pos`; returns how many there were.
+/// Performs the first `len` bytes of a transfer, at `pos`. Returns the number transferred.
 fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
     let request = job.request();
     match request.kind() {
@@ -239,7 +247,7 @@ fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
     }
 }
 
-/// Writes any of the sectors of a write, as the power goes; returns how many.
+/// Writes a random subset of the sectors of a write, as on a loss of power. Returns their number.
 fn tear(job: &Job, rng: &mut Rng) -> usize {
     let request = job.request();
     let (sources, start) = (request.sources(), request.pos());
@@ -259,7 +267,7 @@ fn tear(job: &Job, rng: &mut Rng) -> usize {
 }
 
 impl SimEngine {
-    /// An engine whose choices follow from `seed`.
+    /// Creates an engine whose random choices follow from `seed`.
     #[must_use]
     pub fn new(seed: u64, faults: Faults) -> Self {
         Self {
@@ -282,31 +290,31 @@ impl SimEngine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes wrong in another way from now on.
+    /// Sets the fault rates of later steps.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;
     }
 
-    /// Has the power go after `nr` more steps.
+    /// Makes the power fail after `nr` more steps.
     pub fn power_off_after(&self, nr: u64) {
         let mut state = self.lock();
         state.power_off_at = Some(state.nr_steps + nr);
     }
 
-    /// How many requests are under way.
+    /// Number of requests in flight.
     #[must_use]
     pub fn nr_in_flight(&self) -> usize {
         let state = self.lock();
         state.flights.len() + state.nr_stepping
     }
 
-    /// All steps so far.
+    /// Returns all steps so far.
     #[must_use]
     pub fn history(&self) -> History {
         self.lock().history.clone()
     }
 
-    /// Makes a step: one request gets on. False if none is under way.
+    /// Makes a step with one request. Returns `false` if none is in flight.
     pub fn step(&self) -> bool {
         let mut state = self.lock();
         if state.power_off_at.is_some_and(|at| state.nr_steps >= at) {
@@ -329,7 +337,7 @@ impl SimEngine {
         true
     }
 
-    /// Makes a step, or waits for a request to make one with, but not longer than this.
+    /// Makes a step. If no request is in flight, waits for one instead, for at most `most`.
     pub fn step_or_wait(&self, most: std::time::Duration) {
         if !self.step() {
             let state = self.lock();
@@ -340,12 +348,13 @@ impl SimEngine {
         }
     }
 
-    /// Makes steps until no request is under way.
+    /// Makes steps until no request is in flight.
     pub fn finish(&self) {
         while self.step() {}
     }
 
-    /// Turns the power off: of the writes under way any sectors are there, and they and all later requests fail.
+    /// Turns the power off: random sectors of the writes in flight are written. All requests in
+    /// flight and all later requests fail.
     pub fn power_off(&self) {
         let mut state = self.lock();
         state.is_off = true;
@@ -363,12 +372,12 @@ impl SimEngine {
         self.changed.notify_all();
     }
 
-    /// Turns the power on again: later requests are done.
+    /// Turns the power on again: later requests are performed.
     pub fn power_on(&self) {
         self.lock().is_off = false;
     }
 
-    /// Carries a plan out, with nothing locked.
+    /// Performs a plan, with nothing locked.
     fn perform(&self, mut flight: Flight, plan: Plan) {
         let (pos, len) = (flight.job.request().pos(), flight.job.request().nr_left());
         let number = flight.number;
@@ -432,7 +441,8 @@ impl Engine for SimEngine {
         }
     }
 
-    /// Takes a request, which then waits for steps. A storage that completes later gets it at once.
+    /// Submits a request, which then waits for steps. A backend that completes later receives it at
+    /// once.
     fn submit(&self, job: Job) {
         let Some(job) = job.defer() else {
             return;
@@ -459,7 +469,7 @@ impl Engine for SimEngine {
         })
     }
 
-    /// As a lane does it, also for one alone.
+    /// Uses a submission context even for a single job.
     fn run(&self, jobs: &mut Vec<Job>) {
         let mut lane = self.lane();
         jobs.drain(..).for_each(|job| lane.submit(job));
@@ -468,13 +478,14 @@ impl Engine for SimEngine {
 }
 
 impl Drop for SimEngine {
-    /// Does what is left.
+    /// Performs the requests left.
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-/// A lane whose thread makes steps, of any requests, until enough of its own are completed.
+/// Submission context whose thread makes steps, with any requests, until enough of its own are
+/// completed.
 struct SimLane<'e> {
     engine: &'e SimEngine,
     group: Arc<Group>,
@@ -487,7 +498,7 @@ impl SimLane<'_> {
         let enough = self.nr_told + nr.min(self.nr_in_flight());
         while self.group.nr_done() < enough {
             if !self.engine.step() {
-                // Another thread makes a step with the last one, or the storage has it.
+                // Another thread makes a step with the last one, or the backend has it.
                 let state = self.engine.lock();
                 let short = std::time::Duration::from_millis(1);
                 drop(
@@ -531,7 +542,7 @@ impl Lane for SimLane<'_> {
 impl Drop for SimLane<'_> {
     fn drop(&mut self) {
         self.wait_quietly(self.nr_in_flight());
-        // Shown by the panic hook; its drop could panic.
+        // The panic hook has reported it; its drop could panic.
         std::mem::forget(self.group.take_panic());
     }
 }

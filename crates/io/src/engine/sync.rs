@@ -1,4 +1,4 @@
-//! The baseline: each request is done by the thread that gives it, before `submit` returns.
+//! The baseline engine: the submitting thread performs each request before `submit` returns.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,14 +8,15 @@ use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// The engine that has no threads: a request is done when [`submit`](Engine::submit) returns.
+/// Engine without threads: a request is done when [`submit`](Engine::submit) returns.
 ///
-/// A completion that gives another request gets it done when it has returned: so a chain of any length takes no more stack than one.
+/// A request that a completion submits is performed after that completion returns, so a chain of
+/// any length uses no more stack than one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncEngine;
 
 impl SyncEngine {
-    /// The engine; it holds nothing.
+    /// Creates the engine, which has no state.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -23,7 +24,8 @@ impl SyncEngine {
 }
 
 thread_local! {
-    /// What completions have given while a request of this thread completes. None if none does.
+    /// Jobs that completions submitted while a request of this thread completes; `None` if none
+    /// completes.
     static LATER: RefCell<Option<VecDeque<Job>>> = const { RefCell::new(None) };
 }
 
@@ -56,7 +58,8 @@ impl Engine for SyncEngine {
         });
         let mut next = first;
         while let Some(job) = next {
-            // No panic comes out: those of storages are errors, and those of completions stay in the request.
+            // Never unwinds: panics of backends are errors, and those of completions stay in the
+            // request.
             job.perform();
             next = LATER.with_borrow_mut(|later| {
                 let job = later.as_mut().and_then(VecDeque::pop_front);
@@ -73,7 +76,8 @@ impl Engine for SyncEngine {
     }
 }
 
-/// As [`SyncEngine`], and at once, also while another request completes: who waits for it needs it now.
+/// As [`SyncEngine`], but immediate even while another request completes: the waiting thread needs
+/// the result now.
 #[derive(Debug)]
 struct Now;
 

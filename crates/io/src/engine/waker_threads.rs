@@ -1,26 +1,30 @@
 //! Threads that call the wakers of tasks.
 //!
-//! A waker is code of the program: it may run its task at once, block, or never return. So it is called by a thread that holds nothing
-//! and on which no completion depends.
+//! A waker is code of the program: it may run its task at once, block, or never return. It is
+//! therefore called by a thread that holds no lock and on which no completion depends.
 //!
 //! # Protocol
 //!
-//! Wakers wait in one queue. At most one thread has the *turn*: it calls them one after the other, until the queue is empty. While
-//! wakers wait behind a call, a second thread is the *watcher*. Every [`TICK`] it looks whether a waker of the tick before still waits.
-//! If so, it takes the turn away and calls wakers itself; the thread that lost the turn finishes its call and takes no other waker.
+//! Wakers wait in one queue. At most one thread has the *turn*: it calls them in order until the
+//! queue is empty. While wakers wait behind a call, a second thread is the *watcher*. Every
+//! [`TICK`] it checks whether a waker of the previous tick still waits. If so, it revokes the turn
+//! and calls wakers itself; the thread that lost the turn finishes its call and removes no other
+//! waker.
 //!
-//! - A waker therefore waits for at most two ticks for each waker before it that blocks or runs for long, as long as there are fewer
-//!   than [`MAX_THREADS`] such wakers. Executors that run tasks within their wakers run them one after the other.
-//! - A push notifies a thread only if none has the turn, or if a watcher is missing. Under load neither is so, and a push is a lock and
-//!   a list operation.
-//! - A watcher that has seen no waker taken for [`QUIET_TICKS`] ends its watch. A cache whose tasks are idle has no timer.
+//! - A waker therefore waits for at most two ticks for each waker before it that blocks or runs for
+//!   long, as long as there are fewer than [`MAX_THREADS`] such wakers. Executors that run tasks
+//!   within their wakers run them one after the other.
+//! - A push notifies a thread only if none has the turn, or if a watcher is missing. Under load
+//!   neither applies, and a push costs a lock and a list operation.
+//! - A watcher that saw no waker removed for [`QUIET_TICKS`] ends its watch. A cache with idle
+//!   tasks has no timer.
 //!
-//! [`Roles`] has the transitions; its test tries every order of them.
+//! [`Roles`] has the transitions; its test explores every order of them.
 //!
-//! # A process that forks
+//! # Fork
 //!
-//! A child has none of the threads, and may find the lock locked for good. So the process is checked before anything is locked; a waker
-//! that forks ends its thread in the child.
+//! A child has none of the threads, and the lock may be held forever. Every entry point therefore
+//! checks the process before it locks; a waker that forks ends its thread in the child.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -37,16 +41,16 @@ use crate::file::Owner;
 /// Maximum number of threads, and so of wakers that may block before other tasks are not woken.
 const MAX_THREADS: usize = 64;
 
-/// How long a waker waits before another thread takes the turn.
+/// Interval of the watcher's checks.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Number of ticks without a call after which the watcher ends its watch.
 const QUIET_TICKS: u32 = 10;
 
-/// How long a thread without a role stays.
+/// Idle time after which a thread without a role ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Threads that call the wakers of tasks. They are started when they are needed. Copies share them.
+/// Threads that call the wakers of tasks, started on demand. Clones share them.
 #[derive(Clone, Debug)]
 pub struct WakerThreads(Arc<Shared>);
 
@@ -54,7 +58,7 @@ pub struct WakerThreads(Arc<Shared>);
 struct Shared {
     owner: Owner,
     state: Mutex<State>,
-    /// A thread without a role is wanted.
+    /// Notified when a thread without a role is needed.
     wanted: Condvar,
 }
 
@@ -67,28 +71,28 @@ struct State {
     is_closed: bool,
 }
 
-/// Number of a turn. Numbers are not used again.
+/// Number of a turn, never reused.
 type Turn = u64;
 
-/// What a thread is to do next.
+/// Next task of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Role {
     /// Calls wakers while it has this turn.
     Caller(Turn),
-    /// Looks every tick whether a waker waits for too long.
+    /// Checks every tick whether a waker has waited for too long.
     Watcher,
 }
 
-/// The queue, and which roles are taken.
+/// The queue, and the roles in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Roles<W> {
     queue: VecDeque<W>,
-    /// Number of wakers ever taken from the queue.
+    /// Number of wakers ever removed from the queue.
     nr_taken: u64,
     turn: Option<Turn>,
     next_turn: Turn,
     has_watcher: bool,
-    /// A thread was notified or started, and has not taken a role yet.
+    /// A thread was notified or started, and has no role yet.
     is_coming: bool,
 }
 
@@ -105,7 +109,7 @@ impl<W> Default for Roles<W> {
     }
 }
 
-/// What the watcher has seen at a tick.
+/// State that the watcher recorded at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     nr_taken: u64,
@@ -114,7 +118,7 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// Whether a thread must be notified or started, which the caller then does.
+    /// Returns `true` if a thread must be notified or started, which the caller then does.
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;
@@ -123,12 +127,12 @@ impl<W> Roles<W> {
         wants
     }
 
-    /// No thread could be notified or started.
+    /// Records that no thread could be notified or started.
     fn no_thread(&mut self) {
         self.is_coming = false;
     }
 
-    /// Gives the calling thread a role, if one is free and needed.
+    /// Assigns a role to the calling thread, if one is free and needed.
     fn take_role(&mut self) -> Option<Role> {
         if self.queue.is_empty() {
             return None;
@@ -144,7 +148,7 @@ impl<W> Roles<W> {
         is_free.then_some(Role::Watcher)
     }
 
-    /// The next waker to be called by the thread with this turn. `None` ends its turn.
+    /// Removes the next waker for the thread with this turn. `None` ends its turn.
     fn take_waker(&mut self, turn: Turn) -> Option<W> {
         if self.turn != Some(turn) {
             return None;
@@ -165,10 +169,10 @@ impl<W> Roles<W> {
         }
     }
 
-    /// The watcher's look at a tick after `before`. `None` ends its watch.
+    /// Performs the watcher's check one tick after `before`. `None` ends its watch.
     fn tick(&mut self, before: Seen) -> Option<Seen> {
         if self.nr_taken < before.nr_pushed {
-            // A waker has waited for a tick. The watcher finds the turn free.
+            // A waker has waited for a tick. The watcher frees the turn, which it then takes.
             self.turn = None;
             self.has_watcher = false;
             return None;
@@ -184,7 +188,7 @@ impl<W> Roles<W> {
 }
 
 impl WakerThreads {
-    /// A set without a thread yet.
+    /// Creates a set without threads.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
@@ -194,7 +198,7 @@ impl WakerThreads {
         }))
     }
 
-    /// Has the threads end when they have called the wakers that they have. Later ones are dropped.
+    /// Makes the threads end once they have called the queued wakers. Later wakers are dropped.
     pub fn close(&self) {
         if self.0.owner.check().is_ok() {
             lock(&self.0.state).is_closed = true;
@@ -210,8 +214,8 @@ impl Default for WakerThreads {
 }
 
 impl Courier for WakerThreads {
-    /// Queues `wakers`. If no thread is free to call them and none can be started, this thread calls them. After [`close`](Self::close), and in a
-    /// child made by `fork`, they are dropped.
+    /// Queues `wakers`. If no thread is free to call them and none can be started, this thread
+    /// calls them. After [`close`](Self::close), and in a child made by `fork`, they are dropped.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;
@@ -246,7 +250,8 @@ impl Shared {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
                 state.roles.no_thread();
-                // A watcher looks at the queue. Other threads may be in calls that never return.
+                // A watcher checks the queue. Without one, all other threads may be in calls that
+                // never return.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);
@@ -256,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// The life of a thread.
+    /// Main loop of a thread.
     fn work(self: Arc<Self>) {
         let mut state = lock(&self.state);
         state.roles.no_thread();
@@ -313,7 +318,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a thread is.
+    /// State of a thread.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     enum At {
         /// Not started, or ended.
@@ -321,17 +326,17 @@ mod tests {
         /// Started or notified; it has not locked the state yet.
         Coming,
         Idle,
-        /// Calls a waker in this turn; the waker returns, or never does.
+        /// Calls a waker in this turn; the flag is `false` if the waker never returns.
         InCall(Turn, bool),
         Watching(Seen),
     }
 
-    /// Threads, the queue, and a program that pushes wakers, of which some block forever.
+    /// Threads, the queue, and a program that pushes wakers that return or block forever.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
         roles: Roles<bool>,
         threads: [At; 3],
-        /// The wakers to push; whether they return.
+        /// Wakers to push; `true` for each that returns.
         to_push: Vec<bool>,
         nr_returned: usize,
     }
@@ -342,7 +347,7 @@ mod tests {
             self
         }
 
-        /// `Shared::summon`: every thread that may come.
+        /// `Shared::summon`, for each thread that it may notify or start.
         fn summon(mut self) -> Vec<Self> {
             if !self.roles.wants_thread() {
                 return vec![self];
@@ -391,7 +396,7 @@ mod tests {
             }
         }
 
-        /// All that can happen next.
+        /// All possible next states.
         fn next(&self) -> Vec<Self> {
             let mut all = Vec::new();
             if let Some((&returns, rest)) = self.to_push.split_first() {
@@ -408,7 +413,7 @@ mod tests {
                     At::Coming => {
                         all.extend(world.with(|world| world.roles.no_thread()).look(nr));
                     }
-                    // It has waited for long enough.
+                    // Notified, or its timeout has elapsed.
                     At::Idle if world.roles.is_coming => {
                         all.extend(world.with(|world| world.roles.no_thread()).look(nr));
                     }
@@ -433,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Wakers that block, fewer than there are threads, keep no other from being called.
+    /// Blocking wakers, fewer than the threads, prevent no other waker from being called.
     #[test]
     fn in_every_order_of_pushes_calls_and_ticks_each_waker_is_called() {
         for pattern in 0_u32..1 << 4 {

@@ -1,11 +1,12 @@
-//! Threads that make the calls of storages, which wait.
+//! Threads for the blocking calls of backends.
 //!
-//! Threads are made when they are needed, up to a number, and end when they had nothing to do for a while. Each storage may have only so many at a time, so
-//! that one that hangs leaves the others theirs.
+//! Threads are started on demand, up to a bound, and end after a period without work. Each backend
+//! may occupy a bounded number of them, so that a backend that hangs leaves threads for the others.
 //!
-//! # A process that forks
+//! # Fork
 //!
-//! A child has none of the threads, and perhaps finds the lock locked for good. So the process is looked at before anything is locked.
+//! A child has none of the threads, and the lock may be held forever. The process is therefore
+//! checked before anything is locked.
 
 use std::fmt;
 use std::mem;
@@ -23,19 +24,19 @@ use super::queue::{OfStorage, Queue};
 use crate::backend::Sealed;
 use crate::file::Owner;
 
-/// How many threads a [`WorkerEngine`] may have.
+/// Bounds on the threads of a [`WorkerEngine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSettings {
-    /// Threads, at most; at least one.
+    /// Maximum number of threads; at least one.
     pub threads: usize,
-    /// Threads that one storage may occupy; at least one.
+    /// Maximum number of threads that one backend may occupy; at least one.
     pub per_storage: usize,
-    /// How long a thread without work stays.
+    /// Idle time after which a thread ends.
     pub idle: Duration,
 }
 
 impl Default for WorkerSettings {
-    /// 64 threads, 16 for a storage, 5 seconds.
+    /// 64 threads, 16 for a backend, 5 seconds.
     fn default() -> Self {
         Self {
             threads: 64,
@@ -45,7 +46,7 @@ impl Default for WorkerSettings {
     }
 }
 
-/// The engine that makes the calls of storages on threads of its own.
+/// Engine that makes the calls of backends on its own threads.
 #[derive(Debug)]
 pub struct WorkerEngine {
     shared: Arc<Shared>,
@@ -64,20 +65,20 @@ struct State {
     queue: Queue<Task>,
     nr_threads: usize,
     nr_idle: usize,
-    /// The engine was dropped: threads end when there is nothing to do.
+    /// The engine was dropped: threads end when the queue is empty.
     is_closed: bool,
 }
 
-/// What a thread is to do next.
+/// Next action of a thread.
 enum Next {
     Perform(Task),
     End,
 }
 
-/// What threads do.
+/// Work for a thread.
 enum Task {
     Job(Job),
-    /// A call that may wait, and whose it is.
+    /// A call that may block, with its key.
     Call(usize, Box<dyn FnOnce() + Send>),
 }
 
@@ -100,19 +101,19 @@ impl OfStorage for Task {
 }
 
 impl Task {
-    /// Does it. No panic comes out.
+    /// Performs the task. Never unwinds.
     fn perform(self) {
         match self {
             // See `Job::call` and `Request::complete`.
             Self::Job(job) => job.perform(),
-            // The panic hook has shown a panic; the drop of its payload could panic again.
+            // The panic hook has reported a panic; the drop of its payload could panic again.
             Self::Call(_, call) => catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(mem::forget),
         }
     }
 }
 
 impl WorkerEngine {
-    /// An engine without a thread yet.
+    /// Creates an engine without threads.
     #[must_use]
     pub fn new(settings: WorkerSettings) -> Self {
         let settings = WorkerSettings {
@@ -135,16 +136,18 @@ impl WorkerEngine {
         }
     }
 
-    /// How many threads there are now.
+    /// Current number of threads.
     #[must_use]
     pub fn nr_threads(&self) -> usize {
         self.shared.lock().nr_threads
     }
 
-    /// Has a thread make a call that may wait. Calls with the same key count as of one storage: no more of them are made at once than
-    /// [`per_storage`](WorkerSettings::per_storage) says. A key is the address of something that the call has.
+    /// Makes a call that may block, on one of the threads. Calls with the same key count as calls
+    /// of one backend: at most [`per_storage`](WorkerSettings::per_storage) run at once. A key is
+    /// the address of an object that the call owns.
     ///
-    /// If there is no thread, and none is to be had, this thread makes it. In a child made by `fork` the call is dropped.
+    /// If there is no thread and none can be started, this thread makes the call. In a child made
+    /// by `fork` the call is dropped.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));
@@ -166,7 +169,7 @@ impl WorkerEngine {
         let for_thread = Arc::clone(shared);
         match spawn_named("pagewell-io", move || for_thread.work()) {
             Ok(()) => state.nr_threads += 1,
-            // The others will do it; without any, this thread has to.
+            // The other threads do it. If there are none, this thread has to.
             Err(_) if state.nr_threads != 0 => {}
             Err(_) => {
                 let job = state.queue.pop();
@@ -184,7 +187,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The life of a thread.
+    /// Main loop of a thread.
     fn work(&self) {
         while let Next::Perform(job) = self.next() {
             self.perform(job);
@@ -196,7 +199,8 @@ impl Shared {
         job.perform();
         let mut state = self.lock();
         state.queue.done(key);
-        // This thread takes one more. If there are others that the storage's share let through, somebody else must.
+        // This thread takes one more. If the backend's bound now admits several, another thread
+        // must be woken.
         let wakes = state.queue.nr_ready() > 1 && state.nr_idle != 0;
         drop(state);
         if wakes {
@@ -263,7 +267,8 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// What was submitted is still done; nobody waits for it here, since this may be one of the threads.
+    /// Submitted requests are still performed. The drop does not wait for them, since this may be
+    /// one of the threads.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

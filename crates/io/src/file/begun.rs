@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Maximum number of bytes in flight: what a device with 1 GB/s writes while it answers one request
-/// in 4 ms.
+/// Maximum number of bytes in flight: as many as a device with 1 GB/s writes in the 4 ms of one
+/// request.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// Maximum number of ranges in flight: enough for a device to choose an order, and to work on

@@ -11,7 +11,7 @@
 //! | comparison-only handle (`AT_HANDLE_FID`) | different files | no proof: may be of the inode |
 //! | birth time | different files | no proof: clones share it |
 //! | size, modification time | different files, unless concurrently changed | no proof |
-//! | lock of the open file, by the other descriptor | different files | no proof: others may hold it |
+//! | lock of the open file, by the other descriptor | different files | no proof: may be another's |
 //!
 //! The mount ID is not evidence: bind mounts expose one file through several mounts.
 

@@ -43,8 +43,8 @@
 //! bytes out of the surrounding blocks. A write reads the block, changes it, writes it, and then
 //! sets the size if the block reaches past the end of the file. Until then the file is too long, by
 //! zeros. [`Backend::size`](crate::Backend::size) waits for that; another process may see it, and
-//! so may a process after a loss of power: the file then ends at the end of its last block, less
-//! than one [`alignment`](crate::Backend::alignment) late.
+//! so may a process after a loss of power: the file then ends at the end of its last block, at
+//! most [`alignment`](crate::Backend::alignment) bytes late.
 //!
 //! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`, and `file/tests.rs` for the
 //! directories.

@@ -80,7 +80,8 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// As [`open`](Self::open), for a path that ends in a symbolic link, or whose directory cannot be opened.
+    /// As [`open`](Self::open), for a path that ends in a symbolic link, or whose directory cannot
+    /// be opened.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,

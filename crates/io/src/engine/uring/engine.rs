@@ -1,4 +1,4 @@
-//! The engine itself: what goes to the thread, what to lanes, what to threads that call.
+//! The engine: assigns jobs to its thread, to submission contexts, or to the workers.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::engine::settings::{Refusal, UringSettings};
 use crate::engine::worker::{WorkerEngine, WorkerSettings};
 use crate::file::Owner;
 
-/// The engine that gives transfers to the kernel, many at once, by io_uring.
+/// Engine that submits concurrent transfers to the kernel by io_uring.
 ///
-/// What is not for a ring is done by threads: storages that are no files of the system, parts of blocks of files that are transferred directly, syncs and
-/// sizes.
+/// Threads perform everything else: requests to backends that are not files of the system, partial
+/// blocks of direct transfers, syncs and changes of size.
 #[derive(Debug)]
 pub struct UringEngine {
     owner: Owner,
@@ -26,16 +26,16 @@ pub struct UringEngine {
 #[derive(Debug)]
 struct Parts {
     pool: Arc<Pool>,
-    /// None when the engine is dropped.
+    /// `None` once the engine is dropped.
     thread: Option<Handle>,
 }
 
 impl UringEngine {
-    /// An engine whose ring was seen to work.
+    /// Creates an engine whose ring has been tested.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// The reason why io_uring is unavailable.
     pub fn new(settings: UringSettings, workers: WorkerSettings) -> Result<Self, Refusal> {
         let settings = UringSettings {
             depth: settings.depth.clamp(8, 16384),
@@ -54,7 +54,7 @@ impl UringEngine {
         })
     }
 
-    /// Gives jobs to the thread with the ring, or to the others, if it has none any more.
+    /// Passes jobs to the thread with the ring, or to the workers if it has no ring left.
     fn push(&self, jobs: impl IntoIterator<Item = Job>) {
         let Some(thread) = &self.parts.thread else {
             return;
@@ -64,7 +64,7 @@ impl UringEngine {
         }
     }
 
-    /// Sorts a job: returns it if it is for the ring.
+    /// Routes a job. Returns it if it is for the ring.
     fn sort(&self, job: Job) -> Option<Job> {
         if let Err(error) = self.owner.check() {
             job.complete(Err(error));
@@ -113,15 +113,17 @@ impl Engine for UringEngine {
     fn lane(&self) -> Box<dyn Lane + '_> {
         match self.owner.check() {
             Ok(()) => Box::new(UringLane::new(&self.parts.pool)),
-            // It makes jobs fail, and nothing else.
+            // In a child, jobs fail, or this thread performs them (E7).
             Err(_) => self.parts.pool.workers.lane(),
         }
     }
 }
 
 impl Drop for UringEngine {
-    /// Waits for the requests of the thread with the ring, for [`close_timeout`](UringSettings::close_timeout) at most, and then for its end, unless that
-    /// thread drops the engine. What is left is still done. Completions of the program may still run after the drop.
+    /// Waits for the requests of the thread with the ring, at most
+    /// [`UringSettings::close_timeout`], and then for its end, unless that thread itself drops the
+    /// engine. Requests left are still performed. Completions of the program may still run after
+    /// the drop.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();
@@ -137,7 +139,7 @@ impl Drop for UringEngine {
             // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
-                "pagewell: an engine of io_uring was dropped, and its thread is left: it has requests that are not completed after {timeout:?}"
+                "pagewell: the thread of a dropped io_uring engine continues: its requests are still in flight after {timeout:?}"
             );
         }
     }

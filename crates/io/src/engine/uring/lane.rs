@@ -1,4 +1,4 @@
-//! A lane with a ring of its own, which the waiting thread enters: nobody is woken, nothing is handed over.
+//! Submission context with its own ring, which the waiting thread enters: no wake-up, no handover.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -12,24 +12,24 @@ use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::Lane;
 use crate::engine::job::Job;
 
-/// A lane of io_uring.
+/// Submission context of io_uring.
 ///
-/// When it is dropped its ring is empty. So no completion is left that the kernel would interrupt its thread for, and the thread may end (the kernel
-/// cancels what a thread has submitted when it ends).
+/// Its ring is empty when it is dropped. No completion can then interrupt its thread, and the
+/// thread may exit (the kernel cancels the requests of a thread that exits).
 #[derive(Debug)]
 pub(super) struct UringLane<'p> {
     pool: &'p Pool,
-    /// From the first wait that needs it.
+    /// Created by the first wait that needs it.
     ring: Option<Ring>,
-    /// What was submitted and not begun.
+    /// Jobs submitted and not started.
     staged: VecDeque<Job>,
-    /// Counts what was handed to threads.
+    /// Counts the jobs passed to threads.
     group: Arc<Group>,
     nr_handed: usize,
-    /// Those of them that `wait` has told of.
+    /// Number of these that `wait` has reported.
     nr_told: usize,
     panic: Option<Panic>,
-    /// The kernel works for the thread that has submitted.
+    /// The kernel associates requests with the thread that submitted them.
     stays_on_its_thread: PhantomData<*const ()>,
 }
 
@@ -47,7 +47,7 @@ impl<'p> UringLane<'p> {
         }
     }
 
-    /// Deals with what has become of a job; returns how many are completed.
+    /// Handles the outcome of a job. Returns the number of completed jobs.
     fn settle(&mut self, outcome: Outcome) -> usize {
         match outcome {
             Outcome::Done(job, result) => {
@@ -71,7 +71,8 @@ impl<'p> UringLane<'p> {
             .sum()
     }
 
-    /// Does what was submitted if it is alone, as a call would.
+    /// Performs a job that is alone by a blocking call. Returns `None` if it is not alone, or if
+    /// its backend completes it later.
     fn perform_alone(&mut self) -> Option<usize> {
         if self.staged.len() != 1 || self.nr_in_flight() != 1 {
             return None;
@@ -89,7 +90,7 @@ impl<'p> UringLane<'p> {
         }
     }
 
-    /// Begins what was submitted, as far as there is room; returns how many were completed by that.
+    /// Starts submitted jobs, as far as there is room. Returns the number completed by that.
     fn begin(&mut self) -> usize {
         let mut nr_done = 0;
         if self.staged.is_empty() {
@@ -124,7 +125,8 @@ impl<'p> UringLane<'p> {
         nr_done
     }
 
-    /// Enters the ring to wait for `nr` completions, and takes what there are; returns how many jobs are completed.
+    /// Enters the ring to wait for `nr` completions, and reaps all available. Returns the number of
+    /// completed jobs.
     fn enter(&mut self, nr: usize) -> usize {
         let Some(ring) = &mut self.ring else {
             return 0;
@@ -139,7 +141,7 @@ impl<'p> UringLane<'p> {
         self.settle_all(outcomes)
     }
 
-    /// Tells of handed jobs that are completed.
+    /// Counts completed jobs of the threads. Returns the number of new ones.
     fn look_at_handed(&mut self, nr_done: usize) -> usize {
         let nr_new = nr_done - self.nr_told;
         self.nr_told = nr_done;
@@ -147,7 +149,8 @@ impl<'p> UringLane<'p> {
         nr_new
     }
 
-    /// In a child that was forked while requests were under way: those are the parent's, and what was not begun fails. Returns how many failed.
+    /// In a child forked while requests were in flight: those are the parent's, and jobs not
+    /// started fail. Returns `None` in the parent, otherwise the number of jobs that failed.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.pool.owner.check().err()?;
         if let Some(ring) = self.ring.take() {
@@ -184,7 +187,7 @@ impl<'p> UringLane<'p> {
             if in_ring != 0 {
                 nr_done += self.enter(missing);
             } else if missing != 0 && self.staged.is_empty() {
-                // The rest is with the threads.
+                // The threads have the rest.
                 let nr_to_come = (self.nr_told + missing).min(self.nr_handed);
                 let nr_now = self.group.wait_for(nr_to_come);
                 nr_done += self.look_at_handed(nr_now);
@@ -223,7 +226,7 @@ impl Lane for UringLane<'_> {
 impl Drop for UringLane<'_> {
     fn drop(&mut self) {
         self.wait_quietly(self.nr_in_flight());
-        // Shown by the panic hook; its drop could panic.
+        // The panic hook has reported it; its drop could panic.
         mem::forget(self.panic.take());
         if let Some(ring) = self.ring.take() {
             self.pool.keep(ring);

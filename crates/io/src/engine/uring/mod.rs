@@ -1,11 +1,11 @@
-//! The engine that gives transfers to the kernel by io_uring.
+//! The io_uring engine.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | `ring` | one ring, and the jobs that the kernel has; the argument why their memory is there |
-//! | `pool` | rings for the next lanes, and threads that make the storages' calls |
-//! | `lane` | a thread that waits, and enters a ring of its own |
-//! | `thread` | the thread that has a ring for what nobody waits for |
+//! | `ring` | one ring and the jobs in it; why the kernel never uses freed memory |
+//! | `pool` | rings for later submission contexts, and threads for the backends' calls |
+//! | `lane` | submission context: a thread that waits, and enters its own ring |
+//! | `thread` | the thread with a ring for requests without a waiter |
 //! | `engine` | [`UringEngine`] |
 
 mod engine;

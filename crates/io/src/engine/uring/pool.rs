@@ -1,4 +1,4 @@
-//! Rings that wait for a thread to use them, and threads for what is not for rings.
+//! Unused rings, and threads for requests that no ring can perform.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use crate::engine::queue::OfStorage as _;
 use crate::engine::worker::WorkerEngine;
 use crate::file::Owner;
 
-/// Jobs of a lane that are in its ring at a time.
+/// Maximum number of jobs of a submission context in its ring.
 pub(super) const LANE_DEPTH: u32 = 128;
 
-/// So many rings are kept for the next threads.
+/// Maximum number of unused rings.
 const MOST_KEPT: usize = 16;
 
-/// What lanes and the thread of the engine share.
+/// State shared by submission contexts and the thread of the engine.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// The process that has the rings.
+    /// The process that owns the rings.
     pub(super) owner: Owner,
     pub(super) workers: WorkerEngine,
-    /// Rings of which nobody has any job.
+    /// Rings without jobs.
     rings: Mutex<Vec<Ring>>,
 }
 
@@ -36,7 +36,8 @@ impl Pool {
         }
     }
 
-    /// A ring for a lane. None if the system has no more: descriptors and memory may be short.
+    /// Returns a ring for a submission context, or `None` if the system has no descriptors or
+    /// memory for one.
     pub(super) fn ring(&self) -> Option<Ring> {
         let kept = self
             .rings
@@ -46,7 +47,7 @@ impl Pool {
         kept.or_else(|| Ring::new(LANE_DEPTH, Use::Any).ok())
     }
 
-    /// Takes a ring back, which has no jobs.
+    /// Keeps a ring for reuse, if it is usable and has no jobs.
     pub(super) fn keep(&self, ring: Ring) {
         if ring.is_given_up() || ring.nr_in_flight() != 0 {
             return;
@@ -57,7 +58,7 @@ impl Pool {
         }
     }
 
-    /// Has the storage's own calls made for `job`, for somebody who waits for `group`, if anybody does.
+    /// Makes a worker perform `job` by the backend's own calls, and counts it in `group`, if any.
     pub(super) fn call(&self, mut job: Job, group: Option<&Arc<Group>>) {
         if let Some(group) = group {
             job.join(group);
@@ -65,16 +66,16 @@ impl Pool {
         self.workers.submit(job);
     }
 
-    /// Has `job` completed by a thread that may wait.
+    /// Completes `job` on a thread that may block.
     pub(super) fn complete(&self, job: Job, result: io::Result<usize>) {
         let key = job.key();
         self.workers
             .call(key, Box::new(move || job.complete(result)));
     }
 
-    /// Lets go of the rings without touching them: they are another process's.
+    /// Releases the rings without accessing them: they belong to another process.
     pub(super) fn forget(&self) {
-        // The lock may be locked for good there, but nobody waits for it: it is tried.
+        // The lock may be held forever in a child, so it is only tried.
         if let Ok(mut rings) = self.rings.try_lock() {
             rings.drain(..).for_each(Ring::forget);
         }

@@ -1,15 +1,20 @@
-//! One ring of io_uring, used by one thread at a time: jobs go in, and come out when the kernel is done with them.
+//! One io_uring ring, used by one thread at a time. Jobs leave it when the kernel no longer uses
+//! them.
 //!
-//! # Why what the kernel writes to is there
+//! # Why the kernel never uses freed memory
 //!
-//! - U1. A job whose memory, list of spans and descriptor the kernel has been given is in [`Ring::flights`], from before its entry is pushed until its completion was
-//!   taken from the ring. It leaves only there, in [`Ring::reap`].
-//! - U2. A ring that has flights is never dropped: [`Ring::drop`] leaks them, and the ring, should it come to that.
-//! - U3. An entry that was pushed and not taken by the kernel can be taken back only if the kernel will never take it: after [`Ring::give_up`] no call submits any more.
-//! - U4. The kernel copies entries and lists of spans while it takes them (`IORING_FEAT_SUBMIT_STABLE`, without which there is no ring). The memory of the spans stays
-//!   valid as R1 to R3 of [`crate::backend`]'s requests say.
+//! - U1: A job whose memory, list of spans and descriptor the kernel uses is in [`Ring::flights`]
+//!   from before its entry is pushed until its completion is reaped. It is removed only in
+//!   [`Ring::reap`] and, by U3, in [`Ring::give_up`].
+//! - U2: A ring with flights is never dropped: [`Ring::drop`] leaks them and the ring.
+//! - U3: An entry that was pushed and not consumed can be taken back only if the kernel will never
+//!   consume it: after [`Ring::give_up`] no call submits any more.
+//! - U4: The kernel copies entries and lists of spans when it consumes them
+//!   (`IORING_FEAT_SUBMIT_STABLE`, which a ring requires). The memory of the spans stays valid by
+//!   R1 to R3 of [`crate::backend`]'s requests.
 //!
-//! In a child of `fork` the ring's memory is not there (`dontfork`). The owner of a ring looks at the process before it touches it.
+//! In a child of `fork` the ring's memory is not mapped (`dontfork`). The owner of a ring checks
+//! the process before it accesses the ring.
 
 #![allow(unsafe_code)] // Entries with raw memory are pushed.
 
@@ -27,34 +32,35 @@ use crate::engine::job::Job;
 use crate::engine::settings::Refusal;
 use crate::file::MOST_BYTES;
 
-/// So many bytes one transfer takes at most, in the kernel.
+/// Maximum number of bytes per transfer in the kernel.
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
-/// So many entries are submitted at once, at most. The kernel hands what is submitted at once to the device together, at the end: of many, the first ones
-/// would wait for the last ones.
+/// Maximum number of entries submitted at once. The kernel passes a batch to the device at its end:
+/// in a large one, the first entries would wait for the last.
 const AT_ONCE: usize = 8;
 
-/// The number of entries that are no jobs: their owner is told.
+/// User data of an entry that is no job.
 const NOT_A_JOB: u64 = u64::MAX;
 
-/// What has become of a job.
+/// Outcome of a job.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is done, with this result.
+    /// The job is done, with this result.
     Done(Job, io::Result<usize>),
-    /// It is not for a ring, or not any more: the storage's own calls are to do what is left of it.
+    /// The ring cannot perform the job, or the rest of it: the backend's own calls do.
     Calls(Job),
     /// The entry that is no job is done.
     Other,
 }
 
-/// How the kernel completes.
+/// How the kernel completes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// One thread, all along. What is to be done for completions waits until it makes a call, of whatever kind. (`DEFER_TASKRUN` would have it wait until
-    /// it enters the ring. If a sandbox then forbids that, nothing completes any more, not even when the thread ends.)
+    /// One thread for the lifetime of the ring. Work for completions waits until the thread makes
+    /// any system call. (With `DEFER_TASKRUN` it would wait until the thread enters the ring. If a
+    /// sandbox then forbids that, nothing completes any more, not even when the thread exits.)
     OneThread,
-    /// Threads, one after the other.
+    /// Different threads, one after the other.
     Any,
 }
 
@@ -66,7 +72,7 @@ pub(super) struct Ring {
     free: Vec<u32>,
     /// Jobs whose entries are to be pushed again: the rest of a short transfer.
     again: VecDeque<u32>,
-    /// The numbers of entries that were pushed and perhaps not taken by the kernel, in order.
+    /// Numbers of the entries that were pushed and may not be consumed yet, in order.
     pushed: VecDeque<u64>,
     nr_in_flight: usize,
     is_given_up: bool,
@@ -82,7 +88,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring for `depth` jobs at a time, which was seen to work.
+    /// Creates a ring for `depth` jobs at a time, and tests it.
     pub(super) fn new(depth: u32, usage: Use) -> Result<Self, Refusal> {
         let uring = set_up(depth, usage).map_err(|error| refused(&error))?;
         let params = uring.params();
@@ -118,7 +124,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Has the kernel do nothing once: a sandbox may let rings be made, and not entered.
+    /// Makes the kernel perform a no-op: a sandbox may permit to create rings, and not to enter
+    /// them.
     fn try_out(&mut self) -> Result<(), Refusal> {
         let nothing = opcode::Nop::new().build().user_data(NOT_A_JOB);
         // SAFETY: an entry without memory.
@@ -135,24 +142,25 @@ impl Ring {
         }
     }
 
-    /// How many jobs are in it.
+    /// Number of jobs in the ring.
     pub(super) fn nr_in_flight(&self) -> usize {
         self.nr_in_flight
     }
 
-    /// How many more jobs it takes now.
+    /// Number of jobs that it can accept now.
     pub(super) fn room(&mut self) -> usize {
         if self.is_given_up {
             return 0;
         }
         let entries = self.room_for_entries();
-        // The rests of short transfers come first, and one entry is left for what is no job.
+        // The rest of short transfers has priority, and one entry is reserved for the one that is
+        // no job.
         self.free
             .len()
             .min(entries.saturating_sub(self.again.len() + 1))
     }
 
-    /// Whether it does nothing any more but wait for the jobs that it has.
+    /// Returns `true` if the ring only waits for the jobs that it has.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
@@ -162,15 +170,15 @@ impl Ring {
         queue.capacity() - queue.len()
     }
 
-    /// Pushes an entry; there must be room.
+    /// Pushes an entry, for which there must be room.
     ///
     /// # Safety
     ///
-    /// What the entry points to stays valid until its completion was taken from the ring.
+    /// Memory that the entry refers to stays valid until its completion is reaped.
     unsafe fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         let result = unsafe { self.uring.submission().push(entry) };
-        assert!(result.is_ok(), "room was looked for before");
+        assert!(result.is_ok(), "no room in the submission queue");
         self.pushed.push_back(entry.get_user_data());
     }
 
@@ -178,18 +186,19 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// As for [`push`](Self::push); and the caller has looked for [room](Self::room).
+    /// As for [`push`](Self::push); and the caller has checked for [room](Self::room).
     pub(super) unsafe fn push_other(&mut self, entry: squeue::Entry) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { self.push(&entry.user_data(NOT_A_JOB)) };
     }
 
-    /// Begins `job`, for which there is [room](Self::room); says what has become of it if it is not begun.
+    /// Starts `job`, for which there is [room](Self::room). Returns its outcome if it is not
+    /// started.
     pub(super) fn begin(&mut self, job: Job) -> Option<Outcome> {
         let request = job.request();
         let kind = request.kind();
         let end = request.pos().checked_add(request.nr_left() as u64);
-        // A position of all ones would mean "where the file is now" to the kernel.
+        // A position of all ones would mean the current file position to the kernel.
         let may =
             matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
         let Some(raw) = job.raw_file().filter(|_| may) else {
@@ -204,19 +213,19 @@ impl Ring {
             }
             Ok(true) => {}
         }
-        let number = self.free.pop().expect("room was looked for");
-        // U1: the job is in its place before its entry is made.
+        let number = self.free.pop().expect("no room in the ring");
+        // U1: the job is in its slot before its entry is created.
         self.flights[number as usize] = Some(job);
         self.nr_in_flight += 1;
         self.push_entry_of(number);
         if self.pushed.len() >= AT_ONCE {
-            // If this fails, so does the next call, which says so.
+            // If this fails, the next call fails too and reports it.
             let _ = self.enter(0);
         }
         None
     }
 
-    /// Pushes the entry that has the kernel transfer what is left of the job with this number.
+    /// Pushes an entry for the rest of the job with this number.
     fn push_entry_of(&mut self, number: u32) {
         let Some(job) = &self.flights[number as usize] else {
             return;
@@ -229,11 +238,11 @@ impl Ring {
         unsafe { self.push(&entry) };
     }
 
-    /// Gives the kernel what was pushed, and waits for `nr` completions. It may return early.
+    /// Submits the pushed entries, and waits for `nr` completions. May return early.
     ///
     /// # Errors
     ///
-    /// The kernel refuses to be called: [`give_up`](Self::give_up).
+    /// The kernel rejects the call: the caller must [`give_up`](Self::give_up).
     pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
         self.push_again();
         let result = if self.is_given_up {
@@ -251,7 +260,8 @@ impl Ring {
             Ok(_) => {}
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // The kernel has no memory now, or wants completions to be taken first. Not at once again: that would be spinning.
+                // The kernel is short of memory, or requires completions to be reaped first. Sleep,
+                // so that retries do not spin.
                 Some(libc::EAGAIN | libc::EBUSY) => {
                     if self.uring.completion().is_empty() {
                         std::thread::sleep(Duration::from_millis(1));
@@ -267,7 +277,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Pushes the rests of short transfers, as far as there is room.
+    /// Pushes the rest of short transfers, as far as there is room.
     fn push_again(&mut self) {
         while !self.again.is_empty() && !self.is_given_up && self.room_for_entries() > 1 {
             let Some(number) = self.again.pop_front() else {
@@ -277,7 +287,8 @@ impl Ring {
         }
     }
 
-    /// Takes completions, and tells `each` what has become of jobs. It returns how many completions there were.
+    /// Reaps completions, and calls `each` with the outcome of every job that leaves the ring.
+    /// Returns the number of completions.
     pub(super) fn reap(&mut self, mut each: impl FnMut(Outcome)) -> usize {
         let mut nr = 0;
         // One by one: the queue borrows the ring, and a completion changes it.
@@ -298,7 +309,7 @@ impl Ring {
             match advance(job, result) {
                 Step::Again if !self.is_given_up => self.again.push_back(number as u32),
                 step => {
-                    // U1: its entry is completed, so the kernel has let go of it.
+                    // U1: its entry is completed, so the kernel no longer uses it.
                     let job = self.release(number as u32);
                     each(match step {
                         Step::Done(result) => Outcome::Done(job, result),
@@ -309,7 +320,7 @@ impl Ring {
         }
     }
 
-    /// Takes the job with this number out, which the kernel does not have.
+    /// Removes the job with this number, which the kernel does not have.
     fn release(&mut self, number: u32) -> Job {
         let job = self.flights[number as usize]
             .take()
@@ -322,8 +333,9 @@ impl Ring {
         job
     }
 
-    /// The kernel does not let itself be called any more. What it has not taken is given back, and it will get nothing more (U3); what it has, it
-    /// completes.
+    /// Stops submission, after the kernel has rejected a call. Calls `each` with the jobs that the
+    /// kernel has not consumed, and never submits again (U3). The kernel completes the jobs that it
+    /// has.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {
@@ -347,10 +359,11 @@ impl Ring {
         }
     }
 
-    /// Waits for all jobs of a ring that was given up.
+    /// Waits for all jobs of a ring after [`give_up`](Self::give_up).
     pub(super) fn drain(&mut self, mut each: impl FnMut(Outcome)) {
         while self.nr_in_flight != 0 {
-            // If the kernel does not even let itself be waited for, it still completes, as long as this thread calls it for anything.
+            // Even if the kernel rejects the wait, requests complete while this thread makes system
+            // calls.
             if self.enter(1).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -358,7 +371,7 @@ impl Ring {
         }
     }
 
-    /// Lets go of everything without touching it: it is another process's.
+    /// Releases the ring without accessing it: it belongs to another process.
     pub(super) fn forget(self) {
         mem::forget(self);
     }
@@ -367,7 +380,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.nr_in_flight != 0 {
-            // U2. The jobs are never completed; there is no way to this but a panic of ours.
+            // U2. The jobs never complete. Only a panic of this crate leads here.
             mem::forget(mem::take(&mut self.flights));
             return;
         }
@@ -376,21 +389,22 @@ impl Drop for Ring {
     }
 }
 
-/// What a completion means for a job.
+/// Meaning of a completion for its job.
 enum Step {
     Done(io::Result<usize>),
     Again,
     Calls,
 }
 
-/// Takes the result of a transfer into account.
+/// Applies the result of a transfer to `job`.
 fn advance(job: &mut Job, result: i32) -> Step {
     let request = job.request_mut();
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
             libc::EINTR => Step::Again,
-            // Older kernels say so instead of waiting, or if the thread that has submitted it ends; and so systems refuse what is not aligned as they
-            // want it, or what they do not have. The calls of the storage know what to do about each.
+            // Older kernels return these instead of waiting, or when the submitting thread exits.
+            // Systems also reject wrong alignment or unsupported operations by them. The backend's
+            // calls handle each.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };
@@ -399,7 +413,7 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let (nr_done, pos) = (request.nr_done(), request.pos());
     let is_all = request.nr_left() == 0;
     let kind = request.kind();
-    // A transfer that stopped within a block cannot be taken up there by the ring. It should be the end of the file.
+    // The ring cannot continue a transfer that ended within a block. Normally the file ends there.
     let raw = job.raw_file();
     let is_within = !pos.is_multiple_of(raw.map_or(1, |raw| raw.unit()));
     match kind {
@@ -413,7 +427,7 @@ fn advance(job: &mut Job, result: i32) -> Step {
     }
 }
 
-/// The entry that has the kernel transfer what is left of `job`.
+/// Creates the entry for the rest of `job`.
 fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
     let request = job.request();
     let (spans, pos) = (request.spans(), request.pos());
@@ -423,7 +437,7 @@ fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
             .build(),
         (Kind::Write, _) => {
             let nr = spans.len().min(MOST_SPANS) as u32;
-            // A span is an element of the list that the kernel takes.
+            // A span has the layout of an element of the kernel's list.
             opcode::Writev::new(descriptor, spans.as_ptr().cast(), nr)
                 .offset(pos)
                 .build()
@@ -449,20 +463,20 @@ fn refused(error: &io::Error) -> Refusal {
     Refusal::Refused(error.raw_os_error().unwrap_or(libc::EINVAL))
 }
 
-/// How many entries are given to the kernel at once.
+/// Maximum number of entries in the submission queue.
 const MOST_ENTRIES: u32 = 256;
 
 fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
     let entries = depth.clamp(8, MOST_ENTRIES);
     let builder = || {
         let mut builder = IoUring::builder();
-        // One place more than there are jobs, for what is no job.
+        // One more than the number of jobs, for the entry that is no job.
         builder
             .dontfork()
             .setup_cqsize((depth + 1).max(entries + 1).next_power_of_two());
         builder
     };
-    // The newest first; older kernels know nothing of some flags, and say so.
+    // The newest flags first: older kernels reject unknown ones.
     let mut wishes = Vec::new();
     match usage {
         Use::OneThread => {
@@ -501,12 +515,12 @@ mod tests {
     use crate::MemoryBackend;
     use crate::backend::{Request, Span};
 
-    /// A job for `len` bytes at 1000, of which nothing is ever transferred.
+    /// A job for `len` bytes at 1000 that never transfers any.
     fn job(kind: Kind, len: usize) -> Job {
         let span = Span::new(std::ptr::without_provenance_mut(8192), len);
         let ignore = Box::new(|_: io::Result<usize>| ());
         let request = match kind {
-            // SAFETY: (a): the memory is named and never followed.
+            // SAFETY: (a): the memory is never accessed.
             Kind::Write => unsafe { Request::write(1000, span, ignore) },
             // SAFETY: (a), (b): as above.
             _ => unsafe { Request::read(1000, span, ignore) },
@@ -576,16 +590,16 @@ mod tests {
             .collect();
         for _ in 0..room {
             let span = Span::new(words.as_ptr().cast_mut().cast(), 4096);
-            // SAFETY: (a) the words are there as long as the ring; (b) nobody looks at them.
+            // SAFETY: (a) the words outlive the ring; (b) nothing reads them before.
             let request = unsafe { Request::read(0, span, Box::new(|_: io::Result<usize>| ())) };
             assert!(ring.begin(Job::new(file.clone(), request)).is_none());
         }
         assert_eq!((ring.room(), ring.nr_in_flight()), (0, room));
-        // As if the kernel could not be called any more.
+        // As if the kernel rejected all calls.
         let mut nr_back = 0;
         ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
         assert_eq!((nr_back, ring.nr_in_flight(), ring.room()), (room, 0, 0));
-        // What is in the queue is never taken, and nothing completes.
+        // Entries in the queue are never consumed, and nothing completes.
         ring.enter(0).unwrap();
         assert_eq!(ring.reap(|_| panic!("a completion")), 0);
         assert!(

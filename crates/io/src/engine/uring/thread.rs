@@ -1,21 +1,24 @@
-//! The thread that has a ring for requests that nobody waits for.
+//! The thread with a ring for requests without a waiting thread.
 //!
-//! Only this thread submits to its ring. So no thread of the program is interrupted by completions of what it has submitted, none has its calls of the
-//! system end early for that (`epoll_wait` says EINTR then), and none that ends takes its requests with it: the kernel does all of that to threads which submit.
+//! Only this thread submits to its ring, because the kernel affects threads that submit:
+//! completions interrupt them, system calls return early (`epoll_wait` with EINTR), and their exit
+//! cancels their requests. Threads of the program are spared that.
 //!
 //! # Protocol
 //!
 //! ```text
 //! submitter                                     thread
-//! 1 lock; push the job                          a lock; take jobs that may be begun
-//! 2 does the thread sleep? then it will not     b it sleeps from now on; unlock
-//! 3 unlock; wake it if it slept                 c begin the jobs; enter the ring, wait for one completion
+//! 1 lock; push the job                          a lock; take the jobs that may be started
+//! 2 if the thread is parked, unpark it          b park; unlock
+//! 3 unlock; write the event if 2 unparked it    c start the jobs; enter the ring and wait
 //! ```
 //!
-//! The wake is a write to an event descriptor that is read in the ring all along, so there is one place to wait in. A submitter whose lock comes before (a) has
-//! its job taken; one whose lock comes after (b) wakes. Nobody spins: in (c) the kernel has the thread sleep until there is a completion.
+//! The event descriptor is always read in the ring, so there is one place to wait in. If a
+//! submitter locks before (a), the thread takes its job; if it locks after (b), it wakes the
+//! thread. In (c) the thread sleeps in the kernel, without polling, until a completion.
 //!
-//! Closing is a message too, and always wakes: the read of the event may be in the ring, and the thread ends only when that is done ([`Turn`]).
+//! Closing always writes the event: its read may be in the ring, and the thread ends only when that
+//! is done ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -35,11 +38,11 @@ use crate::engine::job::Job;
 use crate::engine::queue::{OfStorage, Queue};
 use crate::engine::settings::{Refusal, UringSettings};
 
-/// Where jobs wait for the thread.
+/// Queue of jobs for the thread.
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<State>,
-    /// What the thread reads from in its ring.
+    /// The event descriptor, which the thread reads in its ring.
     event: File,
 }
 
@@ -49,24 +52,25 @@ struct State {
     turn: Turn,
 }
 
-/// Whether the thread looks at its queue by itself, and what it does when there is nothing to do. Guarded by the inbox's lock.
+/// State of the thread with respect to its queue. Guarded by the inbox's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn {
     phase: Phase,
-    /// The thread looks at the queue again when it is woken, not before.
+    /// The thread checks the queue again only when it is woken.
     is_parked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Running,
-    /// The engine was dropped: the thread does what it has, and ends.
+    /// The engine was dropped: the thread completes its jobs, and ends.
     Closing,
-    /// The kernel refuses the ring. Jobs are for the workers, and the thread waits without it.
+    /// The kernel rejects the ring. Jobs are for the workers, and the thread waits without the
+    /// ring.
     Unusable,
 }
 
-/// Whether the event has to be written.
+/// Whether the event must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 enum Signal {
@@ -82,7 +86,7 @@ impl Turn {
         }
     }
 
-    /// The queue has changed; `nr_ready` of its jobs may be begun.
+    /// Records that the queue has changed; `nr_ready` of its jobs may be started.
     fn pushed(&mut self, nr_ready: usize) -> Signal {
         if nr_ready == 0 || !self.is_parked {
             return Signal::None;
@@ -91,7 +95,8 @@ impl Turn {
         Signal::Wake
     }
 
-    /// The engine is dropped. The read of the event may be in the ring, whether or not the thread is parked.
+    /// Records that the engine is dropped. Wakes the thread even if it is not parked, since the
+    /// read of the event may be in the ring.
     fn close(&mut self) -> Signal {
         if self.phase == Phase::Running {
             self.phase = Phase::Closing;
@@ -99,12 +104,12 @@ impl Turn {
         Signal::Wake
     }
 
-    /// The thread has taken the jobs that may be begun.
+    /// Records that the thread has taken the jobs that may be started.
     fn park(&mut self) {
         self.is_parked = true;
     }
 
-    /// The thread looks at the queue before it waits again.
+    /// Records that the thread will check the queue before it waits again.
     fn unpark(&mut self) {
         self.is_parked = false;
     }
@@ -113,7 +118,7 @@ impl Turn {
         self.phase = Phase::Unusable;
     }
 
-    /// Whether the event is to be read in the ring.
+    /// Returns `true` if the event is to be read in the ring.
     fn listens(self) -> bool {
         self.phase == Phase::Running
     }
@@ -124,7 +129,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the thread `jobs`. Gives them back if there is no ring for them any more.
+    /// Passes `jobs` to the thread. Returns them if it no longer has a ring for them.
     pub(super) fn push(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
         let mut back = Vec::new();
         self.change(|state| {
@@ -133,13 +138,13 @@ impl Inbox {
             } else {
                 jobs.into_iter().for_each(|job| state.queue.push(job));
             }
-            // If nothing may be begun, there is nothing to be woken for.
+            // No wake-up if no job may be started.
             state.turn.pushed(state.queue.nr_ready())
         });
         back
     }
 
-    /// Has the thread end when there is nothing left to do.
+    /// Makes the thread end when no work is left.
     fn close(&self) {
         self.change(|state| state.turn.close());
     }
@@ -147,38 +152,41 @@ impl Inbox {
     fn change(&self, change: impl FnOnce(&mut State) -> Signal) {
         let signal = change(&mut self.lock());
         if signal == Signal::Wake {
-            // It adds to a number, which would have to be near 2^64 to make this wait.
+            // The write adds to a counter. It blocks only if that is near 2^64.
             let _ = (&self.event).write_all(&1_u64.to_ne_bytes());
         }
     }
 }
 
-/// Time for which the drop of an engine waits for a thread that has nothing to do but to end.
+/// Minimum time for which the drop of an engine waits for a thread without requests to end.
 const MIN_JOIN: Duration = Duration::from_secs(1);
 
-/// The number of this thread in the system.
+/// Thread id of this thread in the system.
 fn tid() -> libc::pid_t {
-    // SAFETY: it takes no memory and does not fail.
+    // SAFETY: it accesses no memory and does not fail.
     unsafe { libc::gettid() }
 }
 
-/// The thread, for the engine. It must be [ended](Self::end), unless this process is not the one that has it.
+/// Handle of the thread, for the engine. Must be [ended](Self::end), except in another process than
+/// the thread's.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) inbox: Arc<Inbox>,
     thread: thread::JoinHandle<()>,
-    /// The thread's number in the system.
+    /// The thread's id in the system.
     tid: libc::pid_t,
-    /// Disconnected when the thread has let go of its ring.
+    /// Disconnected when the thread has dropped its ring.
     is_over: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Handle {
-    /// Closes the inbox and joins the thread, which completes what it has. Returns whether it ended within `timeout`, or within
-    /// [`MIN_JOIN`] if it has no request; else it is left to end by itself, as it is if it makes this call.
+    /// Closes the inbox and joins the thread, which completes its jobs. Returns `false` if it has
+    /// not ended within `timeout`, or within [`MIN_JOIN`] if that is longer and it has no request;
+    /// it then ends by itself. If the thread itself makes this call, returns `true` without a join.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
-        // Not `thread::current`, which has nothing to return when a thread ends and drops its values.
+        // Not `thread::current`, which is unavailable while an exiting thread drops its
+        // thread-local values.
         if self.tid == tid() {
             return true;
         }
@@ -193,13 +201,14 @@ impl Handle {
         if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(timeout) {
             return false;
         }
-        // It has nothing left to do but to return. Completions do not unwind; a panic of ours was shown by the panic hook.
+        // The thread only has to return. Completions do not unwind, and the panic hook has reported
+        // any panic of this crate.
         let _ = self.thread.join();
         true
     }
 }
 
-/// Starts the thread; returns when its ring was seen to work.
+/// Starts the thread. Returns when its ring has been tested.
 pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle, Refusal> {
     let event = event().map_err(|error| Refusal::Refused(errno(&error)))?;
     let inbox = Arc::new(Inbox {
@@ -217,7 +226,7 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
         .spawn(move || {
             // Dropped last.
             let _over = over;
-            // Made here: the kernel wants to be entered by the thread that has made it.
+            // Created here: only the thread that created it may enter it.
             match Ring::new(settings.depth, Use::OneThread) {
                 Ok(ring) => {
                     let _ = answer.send(Ok(tid()));
@@ -244,12 +253,12 @@ fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// A descriptor that is readable when something was written to it.
+/// Creates a descriptor that is readable once it has been written to.
 fn event() -> io::Result<File> {
     // SAFETY: no memory.
     match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and without another owner.
         descriptor => Ok(unsafe { File::from_raw_fd(descriptor) }),
     }
 }
@@ -258,7 +267,8 @@ struct Thread {
     ring: Ring,
     inbox: Arc<Inbox>,
     pool: Arc<Pool>,
-    /// Where the read of the event goes. On the heap, and leaked if the read is still there at the end.
+    /// Target of the read of the event. On the heap, and leaked if the read is still in flight at
+    /// the end.
     woken: Box<u64>,
     is_listening: bool,
 }
@@ -289,7 +299,7 @@ impl Thread {
             if is_over && is_idle && !self.is_listening {
                 return;
             }
-            // With outcomes in hand it only looks, since others may wait for them.
+            // With outcomes to settle it only polls, since other threads may wait for them.
             let nr = usize::from(outcomes.is_empty());
             if self.ring.enter(nr).is_err() {
                 self.ring.give_up(|outcome| outcomes.extend(keyed(outcome)));
@@ -309,8 +319,9 @@ impl Thread {
         });
     }
 
-    /// The kernel refuses to be called, as when the program has shut itself in a sandbox. What waits, and all that comes, is for the threads. What the
-    /// kernel has it completes, since this thread goes on making calls of other kinds ([`Use::OneThread`]).
+    /// Ends without the ring, after the kernel has rejected a call, for example in a sandbox.
+    /// Queued and later jobs are for the workers. The kernel completes the jobs that it has,
+    /// because this thread continues to make other system calls ([`Use::OneThread`]).
     fn finish(mut self) {
         self.inbox.lock().turn.give_up();
         let mut outcomes = Vec::new();
@@ -324,12 +335,12 @@ impl Thread {
             if is_at_rest && self.inbox.lock().queue.is_at_rest() {
                 return;
             }
-            // There is nothing that it could wait in.
+            // There is nothing to block on.
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Takes the jobs that may be begun; returns whether no more will come.
+    /// Takes the jobs that may be started. Returns `true` if no more will come.
     fn take(&mut self, jobs: &mut Vec<Job>) -> bool {
         let room = match self.ring.is_given_up() {
             true => usize::MAX,
@@ -341,26 +352,27 @@ impl Thread {
         {
             jobs.push(job);
         }
-        // If there is no room, a completion comes, which makes some; then it looks again.
+        // If there is no room, a completion will make some; then the thread checks again.
         state.turn.park();
         state.turn.phase == Phase::Closing && state.queue.is_at_rest()
     }
 
-    /// Completes jobs, and has the storages' calls made for others.
+    /// Completes jobs, and passes others to the workers.
     fn settle(&self, outcomes: &mut Vec<(usize, Outcome)>) {
         if outcomes.is_empty() {
             return;
         }
         {
             let mut state = self.inbox.lock();
-            // It looks at the queue before it waits again: what completions give needs no wake.
+            // The thread checks the queue before it waits again, so submissions by completions need
+            // no wake-up.
             state.turn.unpark();
             for (key, _) in outcomes.iter() {
                 state.queue.done(*key);
             }
         }
         let mut others = Vec::new();
-        // The wakers that all prompt completions find are handed over at once.
+        // The wakers of all prompt completions are passed on together.
         keep_wakers(|| {
             for (_, outcome) in outcomes.drain(..) {
                 match outcome {
@@ -371,7 +383,8 @@ impl Thread {
         });
         for outcome in others {
             match outcome {
-                // A completion of the program, or the last reference to its backend, may wait for other requests.
+                // A completion of the program, or the drop of its backend, may wait for other
+                // requests.
                 Outcome::Done(job, result) => self.pool.complete(job, result),
                 Outcome::Calls(job) => self.pool.call(job, None),
                 Outcome::Other => {}
@@ -379,7 +392,7 @@ impl Thread {
         }
     }
 
-    /// Has the event read in the ring, if it is not. When there is no room, completions are coming, and it is tried again after them.
+    /// Starts a read of the event in the ring, unless one is in flight.
     fn listen(&mut self) {
         if self.is_listening || !self.inbox.lock().turn.listens() {
             return;
@@ -387,14 +400,15 @@ impl Thread {
         let descriptor = types::Fd(self.inbox.event.as_raw_fd());
         let to = std::ptr::from_mut(&mut *self.woken).cast();
         let entry = opcode::Read::new(descriptor, to, 8).build();
-        // SAFETY: the memory is on the heap, and stays there until the read is done (`drop`); the event is open as long as the inbox is, which this
-        // thread has. The ring leaves an entry free for what is no job, and there is one such.
+        // SAFETY: the memory is on the heap, and stays valid until the read is done (`drop`); the
+        // event is open as long as the inbox, which this thread owns. The ring reserves an entry
+        // for the one that is no job.
         unsafe { self.ring.push_other(entry) };
         self.is_listening = true;
     }
 }
 
-/// An outcome of a job, and the key of its storage.
+/// Pairs the outcome of a job with the key of its backend.
 fn keyed(outcome: Outcome) -> Option<(usize, Outcome)> {
     let key = match &outcome {
         Outcome::Done(job, _) | Outcome::Calls(job) => job.key(),
@@ -406,7 +420,7 @@ fn keyed(outcome: Outcome) -> Option<(usize, Outcome)> {
 impl Drop for Thread {
     fn drop(&mut self) {
         if self.is_listening {
-            // The kernel may still write there.
+            // The kernel may still write to it.
             Box::leak(std::mem::take(&mut self.woken));
         }
     }
@@ -418,18 +432,18 @@ mod tests {
 
     use super::*;
 
-    /// Where the thread is in its loop.
+    /// Position of the thread in its loop.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum At {
         Listen,
         Take,
-        /// Has taken jobs; whether no more will come.
+        /// Has taken jobs; `true` if no more will come.
         Begin(bool),
         Enter,
         Ended,
     }
 
-    /// The thread, its ring, its queue, and a program that gives jobs and drops the engine.
+    /// The thread, its ring, its queue, and a program that submits jobs and drops the engine.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     struct World {
         turn: Turn,
@@ -438,9 +452,9 @@ mod tests {
         nr_in_flight: usize,
         nr_completed: usize,
         is_listening: bool,
-        /// Whether the event was written since it was read.
+        /// The event was written since it was read.
         event: bool,
-        /// Whether the read of the event is done.
+        /// The read of the event is done.
         is_woken: bool,
         nr_to_push: usize,
         is_open: bool,
@@ -451,7 +465,7 @@ mod tests {
             self.event |= signal == Signal::Wake;
         }
 
-        /// All that can happen next.
+        /// All possible next states.
         fn next(self) -> Vec<Self> {
             let mut all = Vec::new();
             let mut add = |change: fn(&mut Self)| {
@@ -517,7 +531,8 @@ mod tests {
         }
     }
 
-    /// If closing did not wake a thread that is not parked, its read of the event was never done, and it never ended.
+    /// If closing did not wake a thread that is not parked, its read of the event would never
+    /// complete, and it would never end.
     #[test]
     fn in_every_order_of_pushes_completions_and_the_close_the_thread_ends() {
         let begin = World {

@@ -1,6 +1,4 @@
-//! A cell whose exclusive use its caller guarantees; in the models it is loom's, which checks that.
-//!
-//! [`Life`]: that a value is not used any more when it ends.
+//! `UnsafeCell` with loom's interface, whose exclusive use models check, and [`Life`].
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
@@ -8,23 +6,23 @@ pub(crate) use loom::cell::UnsafeCell;
 #[cfg(not(loom))]
 pub(crate) use plain::UnsafeCell;
 
-/// The life of a value that its users keep by a protocol of their own, or by shares. Models check that each use comes before the end; elsewhere it is
-/// nothing.
+/// Lifetime of a value that its users keep alive by a protocol of their own, or by reference
+/// counts. Models check that each use happens before the end; in other builds it does nothing.
 #[derive(Debug)]
 pub struct Life {
     #[cfg(loom)]
     cell: UnsafeCell<()>,
 }
 
-// SAFETY: nothing is in the cell; that its uses and its end are ordered is what loom checks.
+// SAFETY: the cell contains nothing; loom checks the order of its uses and its end.
 #[cfg(loom)]
 #[allow(unsafe_code)]
 unsafe impl Sync for Life {}
 
 impl Life {
-    /// It begins.
+    /// Begins the lifetime.
     #[inline(always)]
-    #[allow(clippy::new_without_default)] // Nothing is gained by one.
+    #[allow(clippy::new_without_default)] // A default would gain nothing.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -33,23 +31,23 @@ impl Life {
         }
     }
 
-    /// The value is used.
+    /// Records a use of the value.
     #[inline(always)]
     pub fn used(&self) {
         #[cfg(loom)]
         self.cell.with(|_| ());
     }
 
-    /// A share is about to be dropped of what has a life: what its holder did comes before the end. (The count of an `Arc` says so, but models do
-    /// not see that.)
+    /// Records that an owner drops its reference: its uses happen before the end. (The count of an
+    /// `Arc` orders them too, but models do not see that.)
     #[inline(always)]
     pub fn share_goes() {
-        // ORDERING: AcqRel, as the count of an `Arc` and the fence after its last share.
+        // ORDERING: AcqRel, like the count of an `Arc` and the fence after its last decrement.
         #[cfg(loom)]
         NR_GONE.fetch_add(1, crate::atomic::Ordering::AcqRel);
     }
 
-    /// The value ends: every use has come before.
+    /// Ends the lifetime. Every use must happen before.
     #[inline(always)]
     pub fn end(&mut self) {
         #[cfg(loom)]
@@ -62,7 +60,7 @@ impl Life {
 
 #[cfg(loom)]
 loom::lazy_static! {
-    /// How many shares have gone, of whatever: one count for all of a run.
+    /// Number of dropped references to all values of an execution.
     static ref NR_GONE: loom::sync::atomic::AtomicUsize = loom::sync::atomic::AtomicUsize::new(0);
 }
 
@@ -70,11 +68,10 @@ loom::lazy_static! {
 mod plain {
     #![allow(unsafe_code)] // The same interface as loom's.
 
-    /// `std`'s cell with loom's interface.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-    /// The right to use the value, which the caller asserts by `deref`.
+    /// Pointer to the value; `deref` requires exclusive use.
     pub(crate) struct MutPtr<T>(*mut T);
 
     impl<T> UnsafeCell<T> {
@@ -91,7 +88,8 @@ mod plain {
     impl<T> MutPtr<T> {
         /// # Safety
         ///
-        /// (A) The cell outlives the reference, and nobody else uses its value while the reference lives.
+        /// (A) The cell outlives the reference, and no other code uses its value while the
+        /// reference lives.
         #[allow(clippy::mut_from_ref)] // As loom's.
         #[inline]
         pub(crate) unsafe fn deref(&self) -> &mut T {

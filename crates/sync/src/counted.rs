@@ -1,9 +1,10 @@
-//! Atomics, locks and counted pointers that note what a thread does to memory that others may be using: for the one test that
-//! counts that, which is built with `--cfg pagewell_counted`. No other build has this module.
+//! Atomics, locks and reference-counted pointers that record accesses to possibly shared memory,
+//! for the one test that counts them, built with `--cfg pagewell_counted`.
 //!
-//! What is noted: each store and each read-modify-write of an atomic (a compare-and-swap that fails takes the line as well), each
-//! `SeqCst` fence, each lock taken (by [`lock`](crate::lock) and its like; to release it is not noted again), each change of the
-//! count of a [`Arc`]. Loads are not, nor the bytes of pages.
+//! Recorded: each store and each read-modify-write of an atomic (including a failed
+//! compare-and-swap, which acquires the line as well), each `SeqCst` fence, each lock acquisition
+//! (by [`lock`](crate::lock) and similar functions; not the release), each change of the count of
+//! an [`Arc`]. Not recorded: loads, and accesses to page bytes.
 
 #![allow(unsafe_code)] // Counted pointers as addresses.
 
@@ -13,27 +14,27 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// What was done.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// An atomic was stored to.
+    /// Store to an atomic.
     Store,
-    /// An atomic was read, changed and written at once.
+    /// Read-modify-write of an atomic.
     Update,
-    /// A full fence.
+    /// `SeqCst` fence.
     Fence,
-    /// A lock was taken.
+    /// Lock acquisition.
     Lock,
 }
 
-/// One thing that was done.
+/// One recorded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Note {
-    /// What it was.
+    /// Kind of the access.
     pub kind: Kind,
-    /// The source file that did it, or the type of which a count was changed.
+    /// Source file of the access, or the type whose reference count changed.
     pub site: &'static str,
-    /// The line of the file; 0 for a count.
+    /// Line in the file; 0 for a reference count.
     pub line: u32,
 }
 
@@ -41,7 +42,7 @@ thread_local! {
     static NOTES: RefCell<Option<Vec<Note>>> = const { RefCell::new(None) };
 }
 
-/// What this thread does in `work`, and what comes of it.
+/// Runs `work`, and returns its result with the accesses of this thread.
 pub fn noted<R>(work: impl FnOnce() -> R) -> (R, Vec<Note>) {
     NOTES.set(Some(Vec::new()));
     let result = work();
@@ -50,7 +51,7 @@ pub fn noted<R>(work: impl FnOnce() -> R) -> (R, Vec<Note>) {
 
 fn note_at(kind: Kind, site: &'static str, line: u32) {
     let note = Note { kind, site, line };
-    // A thread that is ending notes nothing.
+    // A thread that is ending records nothing.
     let _ = NOTES.try_with(|notes| {
         if let Ok(mut notes) = notes.try_borrow_mut()
             && let Some(notes) = &mut *notes
@@ -66,7 +67,7 @@ pub(crate) fn note(kind: Kind) {
     note_at(kind, place.file(), place.line());
 }
 
-/// As that of `std`.
+/// Like that of `std`; records a `SeqCst` fence.
 #[track_caller]
 pub fn fence(order: Ordering) {
     if order == Ordering::SeqCst {
@@ -75,10 +76,10 @@ pub fn fence(order: Ordering) {
     std::sync::atomic::fence(order);
 }
 
-/// An atomic of `std` whose stores and read-modify-writes are noted.
+/// Defines an atomic of `std` that records stores and read-modify-writes.
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
-        /// As that of `std`.
+        /// Like that of `std`.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(std::sync::atomic::$name);
@@ -175,7 +176,7 @@ atomic!(
     ]
 );
 
-/// As that of `std`, for values that have a size; changes of the count are noted.
+/// Like that of `std`, for sized values; records changes of the count.
 pub struct Arc<T>(std::sync::Arc<T>);
 
 #[allow(missing_docs)] // As those of `std`.
@@ -205,9 +206,9 @@ impl<T> Arc<T> {
 
     /// # Safety
     ///
-    /// As of that of `std`.
+    /// As for that of `std`.
     pub unsafe fn from_raw(pointer: *const T) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         Self(unsafe { std::sync::Arc::from_raw(pointer) })
     }
 
@@ -254,7 +255,7 @@ impl<T: fmt::Debug> fmt::Debug for Arc<T> {
     }
 }
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Debug)]
 pub struct Weak<T>(std::sync::Weak<T>);
 

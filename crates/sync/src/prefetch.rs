@@ -1,13 +1,14 @@
-//! What hits tell the processor and the compiler beside their loads: memory that will be wanted, and an address to be kept whole.
+//! Hints of the hit path: a cache-line prefetch, and an address kept in one register.
 
 #![allow(unsafe_code)] // One instruction, and none.
 
-/// Asks the processor to load the cache line at `place`, and goes on. A hint: nothing is read, and an address where no memory is does no
-/// harm. Does nothing where the processor is not known to have such an instruction.
+/// Prefetches the cache line at `place`, without waiting. A hint: any address is harmless, even an
+/// unmapped one. Does nothing if the target has no known prefetch instruction.
 #[inline(always)]
 pub fn prefetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: the instruction is part of every x86-64, accesses no memory as the language sees it, and never faults.
+    // SAFETY: every x86-64 has the instruction. It never faults, and accesses no memory as the
+    // language sees it.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
@@ -15,17 +16,17 @@ pub fn prefetch<T>(place: *const T) {
     let _ = place;
 }
 
-/// The same reference, of which the compiler does not know any more how its address was made.
+/// Returns the same reference, and hides from the compiler how its address was computed.
 ///
-/// For a word that is loaded, and loaded again at the end: else the compiler keeps a base and an index for it, which takes two registers
-/// all the while, and in a short read the stack has to make up for the second.
-#[allow(clippy::pointers_in_nomem_asm_block)] // The pointer is not followed: there is no instruction.
+/// For a word that a read loads twice, at its beginning and at its end. Otherwise the compiler
+/// keeps a base and an index for it in two registers throughout, and a short read has to spill one.
+#[allow(clippy::pointers_in_nomem_asm_block)] // The pointer is not dereferenced.
 #[inline(always)]
 pub fn in_one_register<T>(word: &T) -> &T {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         let mut place: *const T = word;
-        // SAFETY: there is no instruction.
+        // SAFETY: no instruction is emitted.
         unsafe {
             std::arch::asm!("/* {0} */", inout(reg) place, options(pure, nomem, nostack, preserves_flags));
         }

@@ -1,41 +1,46 @@
-//! A value that is made once, and for which nobody waits.
+//! A value initialized once, without waiting for another thread.
 
 #![allow(unsafe_code)] // A box behind an atomic pointer.
 
 use std::ptr;
-// Std's, in models and simulations too: these values are the process's, not an execution's.
+// `std`'s, in models and simulations too: these values belong to the process, not to an execution.
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A value that whoever comes first makes.
+/// Value that the first thread to need it initializes.
 ///
-/// Several threads may make one at the same moment; one value stays, the others are dropped. So nobody waits for another thread, as
-/// with [`OnceLock`](std::sync::OnceLock): a child made by `fork` while another thread of its parent was making the value would
-/// wait for ever, since that thread is not in the child.
+/// If several threads initialize it concurrently, one value stays and the others are dropped. So,
+/// unlike with [`OnceLock`](std::sync::OnceLock), no thread waits for another. Otherwise a child
+/// forked while another thread was initializing the value would wait forever, since that thread is
+/// not in the child.
 #[derive(Debug)]
 pub struct Raced<T>(AtomicPtr<T>);
 
-// SAFETY: it owns a T, which it gives out shared, and drops on any thread; `OnceLock` asks the same.
+// SAFETY: it owns a T, shares it, and may drop it on any thread; `OnceLock` has the same bounds.
 unsafe impl<T: Send> Send for Raced<T> {}
-// SAFETY: as above; a value comes in through a shared reference (so Send) and is seen through them (so Sync).
+// SAFETY: as above. A value enters through a shared reference (so Send) and is read through others
+// (so Sync).
 unsafe impl<T: Send + Sync> Sync for Raced<T> {}
 
 impl<T> Raced<T> {
-    /// No value yet.
+    /// Creates an empty cell.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The value, if it has been made.
+    /// Returns the value if it is initialized.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire, with the Release in `get_or_make`: the value was written before its address.
+        // ORDERING: Acquire; pairs with the Release in `publish`: the value was written before its
+        // address.
         let value = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or the box that `get_or_make` leaked, which is neither changed nor freed while `self` is borrowed.
+        // SAFETY: null, or the box that `publish` leaked, which is neither changed nor freed while
+        // `self` is borrowed.
         unsafe { value.as_ref() }
     }
 
-    /// The value; if there is none yet, the one that `make` returns, unless another thread is faster.
+    /// Returns the value. If there is none yet, publishes the one that `make` returns, unless
+    /// another thread is faster.
     #[inline]
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -47,20 +52,21 @@ impl<T> Raced<T> {
     #[cold]
     fn publish(&self, value: T) -> &T {
         let new = Box::into_raw(Box::new(value));
-        // ORDERING: Release on success, so that who sees the address sees the value. Acquire on failure: the value of the
-        // thread that was faster is what the caller gets.
+        // ORDERING: Release on success, so that a thread that loads the address sees the value.
+        // Acquire on failure: the caller gets the other thread's value.
         let published =
             self.0
                 .compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire);
         let value = match published {
             Ok(_) => new,
             Err(other) => {
-                // SAFETY: from `into_raw` above, and nobody else has seen it.
+                // SAFETY: from `into_raw` above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(new) });
                 other
             }
         };
-        // SAFETY: not null: ours, or the other's that the exchange has found; it stays until `self` is dropped.
+        // SAFETY: not null: this thread's value, or the one that the exchange found. It stays until
+        // `self` is dropped.
         unsafe { &*value }
     }
 }
@@ -75,7 +81,7 @@ impl<T> Drop for Raced<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();
         if !value.is_null() {
-            // SAFETY: the box that `publish` leaked; nobody borrows from `self`.
+            // SAFETY: the box that `publish` leaked; no borrow of `self` exists.
             drop(unsafe { Box::from_raw(value) });
         }
     }
@@ -113,7 +119,7 @@ mod tests {
             });
             assert!(seen.iter().all(|number| *number == seen[0]), "{seen:?}");
             assert_eq!(raced.get().map(|value| value.0), Some(seen[0]));
-            // Ours, and that of the one value that has stayed.
+            // This one, and that of the value that stayed.
             assert_eq!(Arc::strong_count(&counted), 2);
             drop(raced);
             assert_eq!(Arc::strong_count(&counted), 1);
@@ -124,7 +130,7 @@ mod tests {
     fn one_that_is_making_it_stops_nobody() {
         let raced = Raced::new();
         let value = raced.get_or_make(|| {
-            // In the middle of it: another one, as a child of `fork` would.
+            // A second initialization during the first, as in a child of `fork`.
             assert_eq!(*raced.get_or_make(|| 2), 2);
             1
         });

@@ -1,32 +1,32 @@
-//! Waiting for a word to change, for as long as I/O takes: by a thread, which sleeps, or by a task, which leaves its waker.
-//!
-//! Protocol.
+//! Waiting for a word to change, for as long as I/O takes. A thread sleeps; a task leaves its
+//! waker.
 //!
 //! ```text
 //! waiter                                        waker
 //! 1 lock the bucket; count itself in            a change the word
 //! 2 fence(SeqCst)                               b fence(SeqCst)
-//! 3 look at the word; sleep if it must wait     c look at the count; done if it is 0
-//! 4 woken: from 3 on; else count itself out     d lock the bucket, wake everybody in it
+//! 3 load the word; sleep if it must wait        c load the count; done if it is 0
+//! 4 woken: from 3 on; else count itself out     d lock the bucket, wake all waiters in it
 //! ```
 //!
-//! By the fences, either the waiter's load of the word (3) sees the change (a), or the waker's load of the count (c) sees the
-//! waiter counted in (1). In the second case the waker locks the bucket after the waiter has gone to sleep,
-//! which releases the lock, and wakes it. So if nobody waits, waking costs one fence.
-//!
-//! Words of one bucket share its wake-ups: a waiter that is woken for another word sleeps again.
+//! By the fences, either the waiter's load of the word (3) sees the change (a), or the waker's load
+//! of the count (c) sees the waiter counted in (1). In the second case the waker locks the bucket
+//! after the waiter has gone to sleep, which releases the lock, and wakes it. So a wake-up without
+//! waiters costs one fence. Words of one bucket share its wake-ups: a thread that is woken for
+//! another word sleeps again.
 //!
 //! # Tasks
 //!
-//! A task does 1 to 3 too ([`WaitTable::leave_waker`]), and leaves its waker instead of going to sleep; it stays counted until the waker is
-//! taken out, by the waker of step d or by the task itself ([`Left`]). So the argument is the same one.
+//! A task does steps 1 to 3 too ([`WaitTable::leave_waker`]), but registers its waker instead of
+//! sleeping. It stays counted until the waker is removed, by step d or by the task itself
+//! ([`Left`]). So the same argument applies.
 //!
-//! A task's waker is code of the program: it may do anything, such as run the task at once. So no waker is called under a lock, nor
-//! where a thread has something in hand that the program could wait for. Step d gives the wakers it finds to the *courier* of the table,
-//! which calls them where nothing is in hand; or, if this thread said so ([`keep_wakers`]), keeps them, with the courier, until it is
-//! done.
+//! A task's waker is user code: it may do anything, such as run the task at once. So no waker is
+//! called under a lock, nor while its thread holds a resource that the program could wait for. Step
+//! d passes the wakers to the table's [`Courier`], which calls them where that is allowed. Within
+//! [`keep_wakers`] they are deferred until the work is done.
 //!
-//! Proved by: `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
+//! Verified by `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -39,22 +39,22 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::shard::Padded;
 use crate::{Condvar, Mutex, lock};
 
-/// How many buckets a table has: enough that unrelated waits rarely meet.
+/// Number of buckets: enough that unrelated waits rarely collide.
 #[cfg(not(any(loom, feature = "simulated")))]
 const BUCKETS: usize = 64;
-/// In a simulation nothing depends on addresses.
+/// One bucket, so that nothing in a simulation or a model depends on addresses.
 #[cfg(any(loom, feature = "simulated"))]
 const BUCKETS: usize = 1;
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// How many threads are between steps 1 and 4, and how many wakers there are.
+    /// Number of threads between steps 1 and 4, plus the number of registered wakers.
     nr_waiters: AtomicUsize,
     lock: Mutex<Wakers>,
     changed: Condvar,
 }
 
-/// The wakers that were left in a bucket: by the number of the leaving, with the address of the word.
+/// Wakers registered in a bucket: by registration number, with the address of the word.
 #[derive(Debug, Default)]
 struct Wakers {
     left: BTreeMap<u64, (usize, Waker)>,
@@ -62,28 +62,29 @@ struct Wakers {
 }
 
 impl Wakers {
-    /// Takes out those that wait for the word at `address`, the first that came first.
+    /// Removes and returns the wakers for the word at `address`, oldest first.
     fn take(&mut self, address: usize) -> Vec<Waker> {
         let taken = self.left.extract_if(.., |_, (word, _)| *word == address);
         taken.map(|(_, (_, waker))| waker).collect()
     }
 }
 
-/// Calls wakers where nothing is in hand that a program could wait for.
+/// Calls wakers in a context that holds no resource that a program could wait for.
 pub trait Courier: fmt::Debug + Send + Sync {
-    /// Has all of `wakers` called, soon; not by this thread before this call returns, unless no other thread is to be had.
+    /// Schedules calls of all `wakers`, soon. The calling thread does not call them before this
+    /// returns, unless there is no other thread.
     fn deliver(&self, wakers: Vec<Waker>);
 }
 
 thread_local! {
-    /// What this thread's wake-ups have found, while it keeps them.
+    /// Wakers that this thread's wake-ups found and that [`keep_wakers`] defers.
     static KEPT: RefCell<Option<Vec<Batch>>> = const { RefCell::new(None) };
 }
 
-/// Wakers that were taken out of a table, and the courier of that table.
+/// Wakers removed from a table, and the courier of that table.
 #[derive(Debug)]
 struct Batch {
-    /// None: the thread calls them itself.
+    /// `None`: this thread calls them itself.
     courier: Option<Arc<dyn Courier>>,
     wakers: Vec<Waker>,
 }
@@ -105,17 +106,16 @@ impl Batch {
     }
 }
 
-/// Calls `waker`, and returns also if it panics: the panic hook has shown the panic, and its payload, whose drop could panic again, is
-/// leaked.
+/// Calls `waker`, and returns even if it panics. The panic hook has reported the panic. The payload
+/// is leaked, because its drop could panic again.
 pub fn call_waker(waker: Waker) {
     let call = AssertUnwindSafe(|| waker.wake());
     catch_unwind(call).unwrap_or_else(std::mem::forget);
 }
 
-/// Does `work`, and delivers the wakers that it finds afterwards, when it has let go of whatever it had in hand. If the calling thread is
-/// within another call of this function, they are delivered at the end of that call.
+/// Runs `work`, then delivers the wakers that its wake-ups found, also if `work` panics. A nested
+/// call leaves the delivery to the outermost one.
 pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
-    /// Delivers the wakers also when `work` panics.
     struct Deliver;
     impl Drop for Deliver {
         fn drop(&mut self) {
@@ -133,9 +133,9 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Where threads and tasks wait for words that other threads change.
+/// Threads and tasks that wait for words to change, in buckets by the word's address.
 pub struct WaitTable {
-    /// Each on lines of its own: a thread that has changed a word looks at the count of its bucket only.
+    /// Padded: a thread that has changed a word loads only the count of its bucket.
     buckets: Box<[Padded<Bucket>; BUCKETS]>,
     courier: Option<Arc<dyn Courier>>,
 }
@@ -148,16 +148,16 @@ impl fmt::Debug for WaitTable {
     }
 }
 
-/// A waker that was left. Dropping this takes it out, if it is still there.
+/// Registration of a waker. Dropping it leaves the waker registered.
 #[derive(Debug)]
-#[must_use = "a waker that is dropped is taken out"]
+#[must_use = "a waker stays registered until it is called or taken out"]
 pub struct Left {
     bucket: usize,
     nr: u64,
 }
 
 impl Left {
-    /// Takes the waker out, if it was not called.
+    /// Removes the waker, if it was not called.
     pub fn take_out(self, table: &WaitTable) {
         let bucket = &table.buckets[self.bucket];
         let taken = lock(&bucket.lock).left.remove(&self.nr);
@@ -165,7 +165,7 @@ impl Left {
             // ORDERING: Relaxed; as at the end of `wait_while`.
             bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
         }
-        // The waker, whose drop is code of the program, goes here, without the lock.
+        // The waker is dropped here, without the lock: its drop is user code.
     }
 }
 
@@ -176,12 +176,12 @@ impl Default for WaitTable {
 }
 
 impl WaitTable {
-    /// A table in which nobody waits. Wakers of tasks are called at once, by who wakes them: for tests.
+    /// Creates a table without a courier, for tests: a thread that wakes tasks calls their wakers.
     pub fn new() -> Self {
         Self::with(None)
     }
 
-    /// A table in which nobody waits. Wakers of tasks go by `courier`.
+    /// Creates a table whose task wakers are called by `courier`.
     pub fn with_courier(courier: Arc<dyn Courier>) -> Self {
         Self::with(Some(courier))
     }
@@ -195,7 +195,7 @@ impl WaitTable {
 
     fn bucket_nr<T>(&self, word: &T) -> usize {
         let address = std::ptr::from_ref(word).addr();
-        // Fibonacci hashing: neighbouring words go to different buckets.
+        // Fibonacci hashing: adjacent words map to different buckets.
         let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize);
         (hash >> 32) % BUCKETS
     }
@@ -204,9 +204,9 @@ impl WaitTable {
         &self.buckets[self.bucket_nr(word)]
     }
 
-    /// Leaves `waker`, to be called when `word` is changed, unless `must_wait` returns false: then there is nothing to wait for. It is
-    /// called with the bucket locked, so it may only load the word. The word's address is not used for another one as long as the waker
-    /// is left.
+    /// Registers `waker`, to be called when `word` is changed, or returns `None` if `must_wait`
+    /// returns `false`. `must_wait` runs with the bucket locked, so it may only load the word.
+    /// While the waker is registered, the word's address must not be reused for another word.
     pub fn leave_waker<T>(
         &self,
         word: &T,
@@ -215,7 +215,7 @@ impl WaitTable {
     ) -> Option<Left> {
         let bucket_nr = self.bucket_nr(word);
         let bucket = &self.buckets[bucket_nr];
-        // Code of the program.
+        // User code, so before the lock.
         let waker = waker.clone();
         let mut wakers = lock(&bucket.lock);
         // ORDERING: Relaxed; as in `wait_while`.
@@ -238,14 +238,15 @@ impl WaitTable {
         })
     }
 
-    /// Sleeps until `must_wait` returns false. It is called with the bucket locked, so it may only load
-    /// the word.
+    /// Sleeps until `must_wait` returns `false`. It runs with the bucket locked, so it may only
+    /// load the word.
     pub fn wait_while<T>(&self, word: &T, mut must_wait: impl FnMut(&T) -> bool) {
         let bucket = self.bucket(word);
         let mut guard = lock(&bucket.lock);
-        // ORDERING: Relaxed; the fence orders the count before the look at the word.
+        // ORDERING: Relaxed; the fence orders the count before the load of the word.
         bucket.nr_waiters.fetch_add(1, Ordering::Relaxed);
-        // ORDERING: SeqCst fence; pairs with the one in `wake` (store buffering, see the module's text).
+        // ORDERING: SeqCst fence; pairs with the one in `wake` (store buffering, see the module
+        // text).
         fence(Ordering::SeqCst);
         while must_wait(word) {
             guard = bucket
@@ -253,11 +254,12 @@ impl WaitTable {
                 .wait(guard)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        // ORDERING: Relaxed; a waker that still sees us counted wakes nobody.
+        // ORDERING: Relaxed; a waker that still sees this thread counted wakes no thread.
         bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all threads and tasks that wait for `word`. The caller has changed the word before.
+    /// Wakes all threads and tasks that wait for `word`. The caller must have changed the word
+    /// before.
     #[inline]
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
@@ -269,11 +271,11 @@ impl WaitTable {
         }
     }
 
-    /// Wakes who waits for the word at `addr`, if not for another one of the bucket.
+    /// Wakes all threads of the bucket, and the tasks that wait for the word at `addr`.
     #[cold]
     #[inline(never)]
     fn wake_waiters(&self, bucket: &Bucket, addr: usize) {
-        // Taking the lock orders this wake-up after the waiter has gone to sleep, or has left its waker.
+        // The lock orders this after the waiter has gone to sleep or registered its waker.
         let mut left = lock(&bucket.lock);
         let wakers = left.take(addr);
         drop(left);
@@ -285,14 +287,14 @@ impl WaitTable {
         }
     }
 
-    /// How many threads and tasks are counted; for tests.
+    /// Number of counted threads and tasks, for tests.
     #[cfg(any(test, loom))]
     pub fn nr_waiters(&self) -> usize {
         let of_bucket = |bucket: &Padded<Bucket>| bucket.nr_waiters.load(Ordering::Relaxed);
         self.buckets.iter().map(of_bucket).sum()
     }
 
-    /// Has wakers called where nothing is in hand.
+    /// Passes the wakers to the courier, or defers them within [`keep_wakers`].
     #[cold]
     fn deliver(&self, wakers: Vec<Waker>) {
         let mut found = Some(wakers);
@@ -300,7 +302,7 @@ impl WaitTable {
             courier: self.courier.clone(),
             wakers,
         };
-        // (A thread that is ending has no such variable any more, and keeps none.)
+        // A thread that is ending has no such variable any more, and defers none.
         let _ = KEPT.try_with(|kept| {
             if let Some(kept) = kept.borrow_mut().as_mut()
                 && let Some(wakers) = found.take()
@@ -343,7 +345,6 @@ mod tests {
         });
     }
 
-    /// A waker that counts its calls.
     #[derive(Default)]
     struct Count(std::sync::atomic::AtomicUsize);
 
@@ -397,7 +398,7 @@ mod tests {
         struct Panics;
         impl std::task::Wake for Panics {
             fn wake(self: std::sync::Arc<Self>) {
-                panic!("a waker that panics, as it is to");
+                panic!("this waker panics on purpose");
             }
         }
         let table = WaitTable::new();

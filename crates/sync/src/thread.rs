@@ -1,32 +1,31 @@
-//! Giving way to other threads while a short wait lasts; sleeping; threads of a cache.
+//! Backoff for short waits, sleeping, and threads of a cache.
 
 #[cfg(all(feature = "simulated", not(loom)))]
 pub use crate::simulated::{sleep, spawn_named};
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::thread::sleep;
 
-/// How many times a [`Backoff`] spins before it starts to yield the processor.
+/// Number of waits for which a [`Backoff`] spins before it yields the processor.
 #[cfg(not(loom))]
 const SPINS: u32 = 6;
 
-/// A short wait for a step that another thread is about to finish: spins a little, then yields.
-///
-/// Only for steps of a few instructions (a claim that is about to be released, a count that is frozen
-/// for a moment). Waits that can take as long as I/O use [`crate::parking`].
+/// Bounded spinning, then yielding, while another thread finishes a step of a few instructions,
+/// such as ending a claim or unfreezing a count. Waits that can take as long as I/O use
+/// [`crate::parking`].
 #[derive(Debug, Default)]
 pub struct Backoff {
     rounds: u32,
 }
 
 impl Backoff {
-    /// A wait that has not begun.
+    /// Creates a backoff without waits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits a little; longer with every call.
+    /// Waits a little; longer with every call, until it yields.
     pub fn wait(&mut self) {
-        // Under loom every wait is a yield: the model must run the other thread to make progress.
+        // Under loom every wait yields: the other thread must run for the model to make progress.
         #[cfg(loom)]
         loom::thread::yield_now();
         #[cfg(all(feature = "simulated", not(loom)))]
@@ -45,13 +44,13 @@ impl Backoff {
         self.rounds = self.rounds.saturating_add(1);
     }
 
-    /// How many times [`wait`](Self::wait) was called.
+    /// Number of calls of [`wait`](Self::wait).
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 }
 
-/// Starts a thread that nobody joins.
+/// Starts a detached thread.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Moments: the system's, or a simulation's.
+//! Instants of the system, or of a simulation.
 
 #[cfg(feature = "simulated")]
 pub use crate::simulated::Instant;

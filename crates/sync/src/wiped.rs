@@ -1,13 +1,13 @@
-//! A word that children made by `fork` find empty.
+//! A word that reads zero in children made by `fork`.
 
 #![allow(unsafe_code)] // A mapping of its own.
 
 use std::ptr::NonNull;
 
-/// The word: std's atomic, in models too, which have no children.
+/// Type of the word: `std`'s atomic, in models too, which do not fork.
 pub use std::sync::atomic::AtomicU64 as Word;
 
-/// A word in a page of memory that the system empties in children: zero there, whatever it was before the fork.
+/// A word in a page of memory that the kernel zeros in a forked child.
 #[derive(Debug)]
 pub struct WipedOnFork {
     start: NonNull<Word>,
@@ -20,13 +20,13 @@ unsafe impl Send for WipedOnFork {}
 unsafe impl Sync for WipedOnFork {}
 
 impl WipedOnFork {
-    /// A word, which is zero. None where the system cannot do it.
+    /// Maps a word, initially zero. Returns `None` if the system does not support this.
     #[must_use]
     pub fn new() -> Option<Self> {
         // SAFETY: sysconf only reads its argument.
         let bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-        // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no memory that
-        // exists.
+        // SAFETY: a new private anonymous mapping at an address of the kernel's choice affects no
+        // existing memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -44,12 +44,12 @@ impl WipedOnFork {
             start: NonNull::new(start.cast())?,
             bytes,
         };
-        // SAFETY: the whole of our own mapping, of which only children are to see less.
+        // SAFETY: the advice covers exactly this mapping, and affects only children.
         if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
             return None;
         }
-        // Some emulators say yes to any advice, and do nothing.
-        // SAFETY: as above; there is no such advice.
+        // Some emulators accept any advice and ignore it. SAFETY: as above; this advice does not
+        // exist.
         if unsafe { libc::madvise(start, bytes, -1) } == 0 {
             return None;
         }
@@ -60,14 +60,15 @@ impl WipedOnFork {
     #[inline]
     #[must_use]
     pub fn word(&self) -> &Word {
-        // SAFETY: mapped, aligned to a page, zeros or what was stored, and unmapped when dropped.
+        // SAFETY: mapped until `self` is dropped, page-aligned, and initialized (zeros or what was
+        // stored).
         unsafe { self.start.as_ref() }
     }
 }
 
 impl Drop for WipedOnFork {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made; nothing borrows from it any more.
+        // SAFETY: the mapping that `new` made; no borrow of it exists.
         let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_word_is_zero_at_first_and_keeps_what_is_stored() {
-        // A system may not have it.
+        // Not every system supports this.
         if let Some(wiped) = WipedOnFork::new() {
             assert_eq!(wiped.word().load(Ordering::Relaxed), 0);
             wiped.word().store(7, Ordering::Relaxed);

@@ -1,12 +1,12 @@
-//! One value for each thread. Its thread uses it without any atomic read-modify-write, and other threads
-//! can still reach it when they must.
+//! One value for each thread: used by its owner without any atomic read-modify-write, and still
+//! accessible to other threads.
 //!
-//! What. A lock that is biased to one thread. The owner announces itself with a plain store and checks
-//! whether a visitor wants the values; while there is none, that is all. A visitor announces itself,
-//! makes every owner see that with one heavy fence for all of them ([`crate::asymmetric`]), and waits for
-//! the owners at work.
+//! It works as a lock biased to one thread. The owner sets a flag with a plain store and checks
+//! whether a scanner (`visitor` in identifiers) wants the values. A scanner sets its flags, makes
+//! them visible to every owner with one heavy fence ([`crate::asymmetric`]), and waits for the busy
+//! owners.
 //!
-//! Place. The front caches of the frame pool.
+//! Place. The thread caches of the frame pool.
 //!
 //! # Protocol
 //!
@@ -18,38 +18,40 @@
 //!
 //! [`PerThread::try_enter`] is the same without the value, and gives up in step 2.
 //!
-//! Visitor ([`PerThread::with_all`]):
-//! 1. take the mutex, so that there is one visitor at a time;
+//! Scanner ([`PerThread::with_all`]):
+//! 1. lock the mutex, so that there is one scanner at a time;
 //! 2. `wanted` := true in every slot; heavy fence;
-//! 3. wait in every slot until `busy` is false (acquire);
+//! 3. wait in every used slot until `busy` is false (acquire);
 //! 4. work on the values;
-//! 5. `wanted` := false (release) in every slot; release the mutex.
+//! 5. `wanted` := false (release) in every slot; unlock the mutex.
 //!
 //! # Invariants
 //!
 //! - I1. At any moment a slot has at most one owner: thread numbers of live threads are distinct
-//!   ([`crate::shard::own_number`]), and what a thread did with a
-//!   number happens before what the next one does with it.
+//!   ([`crate::shard::own_number`]), and each use of a number happens before its uses by the next
+//!   thread that has it.
 //! - I2. Only the owner writes `busy`; only the holder of the mutex writes `wanted`.
-//! - I3. The value is touched by the owner between its steps 2 and 4, or by the holder of the mutex
-//!   between a visitor's steps 3 and 5, or by an owner that holds the mutex; never by two of them.
+//! - I3. The value is accessed by the owner between its steps 2 and 4, or by the holder of the
+//!   mutex between a scanner's steps 3 and 5, or by an owner that holds the mutex; never by two of
+//!   them.
 //!
 //! # Ordering edges
 //!
-//! - E1. Store buffering between owner's `busy`, `wanted` and visitor's `wanted`, `busy`: the two fences.
-//!   Either the owner sees that it is wanted, or the visitor sees that it is busy.
-//! - E2. Owner's step 4 (release) to visitor's step 3 (acquire): the visitor sees the owner's work.
-//! - E3. Visitor's step 5 (release) to a later step 2 of the owner (acquire): the owner sees the visitor's
-//!   work. An owner that reads an older "not wanted" is a busy one, which the visitor waits for (E1).
+//! - E1. Store buffering between the owner's `busy`, `wanted` and the scanner's `wanted`, `busy`:
+//!   the two fences. Either the owner sees `wanted`, or the scanner sees `busy`.
+//! - E2. Owner's step 4 (release) to scanner's step 3 (acquire): the scanner sees the owner's work.
+//! - E3. Scanner's step 5 (release) to a later step 2 of the owner (acquire): the owner sees the
+//!   scanner's work. An owner that loads an older `false` is busy, and the scanner waits for it
+//!   (E1).
 //!
 //! # Progress and failure
 //!
-//! The owner is wait-free while there is no visitor. A visitor waits for owners at work, so work under
-//! the lock has to be short. Threads of real-time priorities must not starve an owner that
-//! a visitor waits for. If the heavy fence is refused, the visitor visits its own value only.
+//! The owner is wait-free while there is no scanner. A scanner waits for busy owners, so their work
+//! must be short, and real-time threads must not starve an owner that a scanner waits for. If the
+//! heavy fence is refused, the scanner gets at most its own value.
 //!
-//! Proved by: `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`; `tests/per_thread.rs`, with both
-//! kinds of fences.
+//! Verified by `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`, and
+//! `tests/per_thread.rs`, with both kinds of fences.
 
 #![allow(unsafe_code)] // The value behind the lock.
 
@@ -64,21 +66,21 @@ use crate::shard::{Padded, is_apart, own_number};
 use crate::thread::Backoff;
 use crate::{Mutex, lock};
 
-/// The values that a visitor is given.
+/// Values that a scanner gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of all threads.
+    /// Those of all threads that ever used one.
     All,
-    /// This thread's own at the most: the system has refused the fence that is needed to reach the others, or
-    /// this thread is already at work on its own.
+    /// At most this thread's own: the system refused the heavy fence, or this thread is already
+    /// using its value or scanning.
     Own,
 }
 
-/// A value for each of the first threads of the process; see the module's text.
+/// One value for each of the first threads of the process; see the module text.
 pub struct PerThread<T> {
     slots: Box<[Padded<Slot<T>>]>,
     fences: Fences,
-    /// No slot from this one on was ever used. Owners load it, visitors do not write it.
+    /// All slots from this one on are unused. Owners load it, scanners do not write it.
     nr_used: Padded<AtomicUsize>,
     visitor: Padded<Mutex<()>>,
 }
@@ -96,19 +98,19 @@ const _: () = {
 };
 
 struct Slot<T> {
-    /// Whether the owner is at work (I2).
+    /// Whether the owner is using the value (I2).
     busy: AtomicBool,
-    /// Whether a visitor wants the value (I2).
+    /// Whether a scanner wants the value (I2).
     wanted: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the values are handed out as `&mut` to one thread at a time (I3), so they have to be `Send`;
-// no two threads get a `&T`.
+// SAFETY: the values are lent as `&mut` to one thread at a time (I3), so they must be `Send`. No
+// two threads get a `&T`.
 unsafe impl<T: Send> Sync for PerThread<T> {}
 
 impl<T> PerThread<T> {
-    /// `nr` values. Threads beyond them have none.
+    /// Creates `nr` values. Threads with higher numbers have none.
     pub fn new(nr: usize, fences: Fences, mut value: impl FnMut() -> T) -> Self {
         let slots = (0..nr).map(|_| {
             Padded(Slot {
@@ -125,10 +127,11 @@ impl<T> PerThread<T> {
         }
     }
 
-    /// Does `work` on this thread's value.
+    /// Runs `work` on this thread's value.
     ///
-    /// None, and nothing is done, if the thread has no value: there are more threads than values, its
-    /// thread-local variables are being destroyed, or it is already at work on its value, further up the stack.
+    /// Returns `None` without running it if the thread has no value (its number is too high, or its
+    /// thread-local variables are being destroyed), or is already using its value further up the
+    /// stack.
     #[inline]
     pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (slot, at_work, is_wanted) = self.announce()?;
@@ -138,23 +141,24 @@ impl<T> PerThread<T> {
         }
         let result = {
             let value = slot.value.get_mut();
-            // SAFETY: I3: this thread is the slot's owner and busy, and every visitor waits for
-            // it. It is not at work on the value further up the stack, since it would be busy then.
+            // SAFETY: I3: this thread is the owner and busy, so scanners wait for it. It is not
+            // using the value further up the stack, since it would have been busy.
             work(unsafe { value.deref() })
         };
         drop(at_work);
         Some(result)
     }
 
-    /// Announces that this thread is at work, until the answer is dropped, without giving out its value: for work that visitors
-    /// have to wait for. None where [`with_mine`](Self::with_mine) does nothing, and while there is a visitor.
+    /// Marks this thread as busy until the result is dropped, without access to its value: for work
+    /// that scanners must wait for. Returns `None` where [`with_mine`](Self::with_mine) does, and
+    /// while there is a scanner.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<AtWork<'_>> {
         let (_, at_work, is_wanted) = self.announce()?;
         (!is_wanted).then_some(at_work)
     }
 
-    /// Steps 1 and 2: this thread's slot, and whether a visitor wants it.
+    /// Steps 1 and 2: returns this thread's slot, and whether a scanner wants it.
     #[inline(always)]
     fn announce(&self) -> Option<(&Slot<T>, AtWork<'_>, bool)> {
         let number = own_number()?;
@@ -173,17 +177,17 @@ impl<T> PerThread<T> {
         Some((slot, at_work, is_wanted))
     }
 
-    /// The owner's work while there is a visitor, or was one just now.
+    /// The owner's work under the mutex: there is a scanner, or was one just before.
     #[cold]
     fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let guard = lock(&self.visitor);
-        // Marks this thread as at work, for itself: `work` may come here again.
-        // ORDERING: Relaxed; visitors are kept out by the mutex.
+        // Marks this thread as busy to itself: `work` may call this type again. ORDERING: Relaxed;
+        // the mutex excludes scanners.
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
         let result = {
             let value = slot.value.get_mut();
-            // SAFETY: I3: visitors need the mutex, and the owner is this thread.
+            // SAFETY: I3: scanners need the mutex, and this thread is the owner.
             work(unsafe { value.deref() })
         };
         drop(at_work);
@@ -191,25 +195,25 @@ impl<T> PerThread<T> {
         result
     }
 
-    /// Remembers that slots up to this one are used.
+    /// Records that the slots up to `number` are used.
     #[inline]
     fn note_use(&self, number: usize) {
-        // ORDERING: Relaxed, both; the light fence that follows orders it before the load of `wanted`, as
-        // it orders `busy`.
+        // ORDERING: Relaxed, both; the light fence that follows orders it before the load of
+        // `wanted`, as it orders `busy`.
         if number >= self.nr_used.load(Ordering::Relaxed) {
             self.nr_used.fetch_max(number + 1, Ordering::Relaxed);
         }
     }
 
-    /// Does `work` on the values of all threads at once: on each value that was ever used. No thread is at work on its own
-    /// meanwhile.
+    /// Runs `work` on all values that were ever used, while no other thread uses its value.
     ///
-    /// With [`Reach::Own`] there is this thread's own value at the most: either the system has refused the heavy
-    /// fence; or there is no value, since this thread is already visiting, or at work on its own value, further up
-    /// the stack.
+    /// With [`Reach::Own`], `work` gets at most this thread's own value if the system refused the
+    /// heavy fence, and none if this thread is already scanning or using its value further up the
+    /// stack.
     ///
-    /// Visits of two `PerThread`s may not be nested crosswise: they would wait for each other. A child of
-    /// `fork(2)` must not visit: other threads may have been at work, and are not there to finish.
+    /// Two threads must not nest scans of two `PerThread`s in opposite orders: they would deadlock.
+    /// A child of `fork(2)` must not scan: an owner that was busy in the parent does not exist in
+    /// it.
     pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
         let own = own_number().filter(|number| *number < self.slots.len());
         let own_busy = own.map(|number| &self.slots[number].0.busy);
@@ -218,13 +222,14 @@ impl<T> PerThread<T> {
             return work(&mut [], Reach::Own);
         }
         let guard = lock(&self.visitor);
-        // This thread marks itself as at work, for itself: `work` may come here again.
+        // Marks this thread as busy to itself: `work` may call this type again.
         let at_work = own_busy.map(|busy| {
-            // ORDERING: Relaxed; visitors are kept out by the mutex, and this one does not wait for itself.
+            // ORDERING: Relaxed; the mutex excludes other scanners, and this one does not wait for
+            // itself.
             busy.store(true, Ordering::Relaxed);
             AtWork::new(busy)
         });
-        // In every slot, used or not: no thread begins to work while this lasts.
+        // In every slot, used or not: no thread starts to use its value during the scan.
         let visit = Visit(&self.slots);
         for slot in &self.slots {
             // ORDERING: Relaxed; the heavy fence orders it before the loads that follow (E1).
@@ -234,8 +239,8 @@ impl<T> PerThread<T> {
             Ok(()) => Reach::All,
             Err(_) => Reach::Own,
         };
-        // ORDERING: Relaxed; an owner that did not see `wanted` has noted the use before its
-        // light fence, so the use is seen after the heavy one (E1).
+        // ORDERING: Relaxed; an owner that did not see `wanted` has recorded the use before its
+        // light fence, so this load after the heavy fence sees it (E1).
         let nr_used = self.nr_used.load(Ordering::Relaxed).min(self.slots.len());
         let mut cells = Vec::new();
         for (number, slot) in self.slots[..nr_used].iter().enumerate() {
@@ -252,8 +257,8 @@ impl<T> PerThread<T> {
         }
         let result = {
             let values = cells.iter().map(|cell| {
-                // SAFETY: I3: this thread is the visitor; every owner sees that it is wanted, and none is
-                // busy. The slots are distinct, and the references end before the visit does.
+                // SAFETY: I3: this thread is the scanner. Each owner is this thread, or sees `wanted`
+                // and is not busy. The slots are distinct, and the references end before the scan does.
                 unsafe { cell.deref() }
             });
             work(&mut values.collect::<Vec<&mut T>>(), reach)
@@ -266,11 +271,11 @@ impl<T> PerThread<T> {
     }
 }
 
-/// The owner is at work. Dropping this ends that, also when the work unwinds.
+/// Marks the owner as busy until it is dropped, also by unwinding.
 #[derive(Debug)]
 pub struct AtWork<'s> {
     busy: &'s AtomicBool,
-    /// The value stays with its thread (I2).
+    /// The owner writes `busy` (I2), so this stays on its thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -292,7 +297,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// Dropping this clears `wanted` everywhere, also when the work unwinds.
+/// Clears `wanted` in all slots when dropped, also by unwinding.
 struct Visit<'p, T>(&'p [Padded<Slot<T>>]);
 
 impl<T> Drop for Visit<'_, T> {

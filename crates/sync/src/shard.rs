@@ -1,8 +1,8 @@
-//! The number of a thread, and values that do not share cache lines.
+//! Thread numbers, and values that do not share cache lines.
 //!
-//! Every thread has a number of its own while it lives. The number is handed on after the thread has ended, so numbers
-//! stay small however many threads come and go. Beside it a thread has a *serial*, which no other thread of the process has had
-//! or will have: who keeps something in the name of a thread tells by it whether that thread is gone.
+//! A live thread has a unique *number*. Numbers of ended threads are reused, so they stay small
+//! however many threads start and end. A thread's *serial* is unique for the whole life of the
+//! process: code that keeps state for a thread detects by it that the thread has ended.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
@@ -11,15 +11,16 @@ use std::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
 mod imp {
     use std::cell::Cell;
-    // Std's, in simulations too: numbers are the process's.
+    // `std`'s, in simulations too: numbers belong to the process.
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     use crate::raced::Raced;
 
     use super::Identity;
 
-    /// Which numbers live threads have, a bit each. There is no lock, so a child made by `fork` finds none taken by a thread that
-    /// it does not have. (The numbers of its parent's other threads stay taken in it.)
+    /// Bitmap of the numbers of live threads. It has no lock, so a child of `fork` never waits for
+    /// a thread that it does not have. (The numbers of its parent's other threads stay allocated in
+    /// it.)
     struct Numbers {
         words: [AtomicU64; Self::WORDS],
         /// The numbers above.
@@ -38,7 +39,7 @@ mod imp {
             }
         }
 
-        /// Takes the smallest number that is seen free.
+        /// Allocates the smallest number that is seen free.
         fn take(&self) -> usize {
             let mut numbers = self;
             let mut first = 0;
@@ -54,12 +55,13 @@ mod imp {
         }
 
         fn take_in(word: &AtomicU64) -> Option<usize> {
-            // ORDERING: Relaxed; it says where to try.
+            // ORDERING: Relaxed; only a hint where to try.
             let mut taken = word.load(Ordering::Relaxed);
             while taken != u64::MAX {
                 let bit = taken.trailing_ones();
-                // ORDERING: Acquire, with the Release of `give_back` (changes of other bits between them carry it on): what
-                // a thread did with its number happens before what the next one does with it.
+                // ORDERING: Acquire; pairs with the Release of `give_back` (changes of other bits
+                // in between continue its release sequence): uses of a number by one thread happen
+                // before those by the next.
                 taken = word.fetch_or(1 << bit, Ordering::Acquire);
                 if taken & 1 << bit == 0 {
                     return Some(bit as usize);
@@ -68,16 +70,16 @@ mod imp {
             None
         }
 
-        /// Gives back what [`Numbers::take`] returned.
+        /// Frees a number that [`Numbers::take`] returned.
         fn give_back(&self, number: usize) {
             let mut numbers = self;
             let mut place = number;
             while place >= Self::LEN {
-                // It has been made: the number is of it.
+                // The number is from this segment, so it exists.
                 numbers = numbers.next.get_or_make(Self::new);
                 place -= Self::LEN;
             }
-            // ORDERING: Release, as `take_in` says.
+            // ORDERING: Release; pairs with the Acquire of `take_in`.
             let bit = 1 << (place % Self::BITS);
             numbers.words[place / Self::BITS].fetch_and(!bit, Ordering::Release);
         }
@@ -85,35 +87,35 @@ mod imp {
 
     static NUMBERS: Numbers = Numbers::new();
 
-    /// The serial of the last thread that got one; all of them are used up at the end of their range.
+    /// Last serial that was assigned. Once the range is used up, no more are.
     static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
 
     fn new_serial() -> Option<u32> {
-        // ORDERING: Relaxed, both; a serial is a number, and changes of one word have an order.
+        // ORDERING: Relaxed, both; changes of one word are totally ordered, and no other memory is
+        // published.
         let last = LAST_SERIAL.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             last.checked_add(1)
         });
         Some(last.ok()? + 1)
     }
 
-    /// "This thread has not asked yet."
+    /// No number was requested yet.
     const UNSET: usize = usize::MAX;
-    /// "This thread is ending, and has given its number back."
+    /// The thread is ending, and has freed its number.
     const GONE: usize = usize::MAX - 1;
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNSET) };
-        /// As [`Identity::bits`]; zeros while the thread has none.
+        /// As [`Identity::bits`]; zero while the thread has none.
         static IDENTITY: Cell<u64> = const { Cell::new(0) };
         static RETURN: Return = const { Return };
     }
 
-    /// Gives the number back when the thread ends.
     struct Return;
 
     impl Drop for Return {
         fn drop(&mut self) {
-            // From here on the thread has no number, whatever its other variables still do.
+            // From here on the thread has no number, even if other destructors request one.
             let number = NUMBER.replace(GONE);
             IDENTITY.set(0);
             if number < GONE {
@@ -141,8 +143,8 @@ mod imp {
         Identity::from_bits(IDENTITY.get())
     }
 
-    /// This thread's number and serial. None while the thread's local variables are destroyed, and when all serials have been used
-    /// up, which takes four thousand million threads.
+    /// This thread's number and serial. `None` while its thread-local variables are destroyed, and
+    /// once all serials are used up, after 2^32 - 1 threads.
     #[inline(always)]
     pub fn own_identity() -> Option<Identity> {
         match Identity::from_bits(IDENTITY.get()) {
@@ -151,8 +153,8 @@ mod imp {
         }
     }
 
-    /// This thread's number, which no other thread has until this one has ended: everything the thread did with
-    /// it happens before anything that the next one does. None while the thread's local variables are destroyed.
+    /// This thread's number, which no other live thread has. All its uses happen before those by
+    /// the next thread with the same number. `None` while the thread-local variables are destroyed.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {
@@ -221,8 +223,8 @@ mod imp {
 mod imp {
     use std::sync::Mutex;
 
-    // Numbers are given in the order in which threads of an execution ask. The state of the numbers belongs to
-    // the execution, so loom's own lazy statics hold it.
+    // Threads get numbers in the order of their requests. loom's lazy statics hold the state,
+    // because it belongs to the execution.
     loom::lazy_static! {
         static ref NEXT: Mutex<usize> = Mutex::new(0);
     }
@@ -249,16 +251,17 @@ mod imp {
 
 pub use imp::{own_identity, own_number};
 
-/// A thread's number, which it has while it lives, and its serial, which no other thread has at any time.
+/// A thread's number, unique among live threads, and its serial, unique for the life of the
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     number: u32,
-    /// Not zero.
     serial: NonZeroU32,
 }
 
 impl Identity {
-    /// For models of threads that come and go; all others ask [`own_identity`]. A serial of 0 counts as 1.
+    /// Creates an identity for models of starting and ending threads; other code calls
+    /// [`own_identity`]. A serial of 0 counts as 1.
     #[must_use]
     pub const fn new(number: u32, serial: u32) -> Self {
         let serial = match NonZeroU32::new(serial) {
@@ -300,11 +303,11 @@ impl Identity {
     }
 }
 
-/// The bytes of a pair of cache lines. Processors fetch lines in pairs, so what is written and what is only read are kept apart
-/// by so much.
+/// Bytes of a pair of cache lines. Processors prefetch lines in pairs, so written data and
+/// read-only data are kept this far apart.
 pub const LINES: usize = 128;
 
-/// One value for each pair of cache lines: neither another shard nor another field of the struct that it is in shares one.
+/// A value on pairs of cache lines of its own, shared with no other shard or field.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -327,15 +330,13 @@ impl<T> DerefMut for Padded<T> {
     }
 }
 
-/// A value for each of some threads, so that threads write to lines of their own: counts, of which each thread changes one and who
-/// wants to know adds up all.
-///
-/// There are as many as processors, so threads that run at the same moment rarely have the same one. They may: a value is to be fit
-/// for several threads.
+/// Values per processor, to reduce contention: each thread updates its own count, and a reader sums
+/// all. Threads that run at the same time rarely share a value. They can, so a value must support
+/// concurrent updates.
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Padded<T>]>);
 
-/// How many processors there are; in a simulation always as many.
+/// Number of processors; constant in a simulation.
 #[must_use]
 pub fn nr_cpus() -> usize {
     match cfg!(feature = "simulated") {
@@ -344,11 +345,11 @@ pub fn nr_cpus() -> usize {
     }
 }
 
-/// The most shards: more threads than that share.
+/// Maximum number of shards; more threads than that share them.
 const MOST_SHARDS: usize = 64;
 
 impl<T: Default> Shards<T> {
-    /// Default values. A model has one.
+    /// Creates default values: one in a model.
     #[must_use]
     pub fn new() -> Self {
         let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };
@@ -364,7 +365,7 @@ impl<T: Default> Default for Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// The number of this thread's.
+    /// Index of this thread's value.
     #[inline]
     #[must_use]
     pub fn own(&self) -> usize {
@@ -372,7 +373,8 @@ impl<T> Shards<T> {
         own_number().unwrap_or(0) & (self.0.len() - 1)
     }
 
-    /// The value with a number that [`own`](Self::own) has given, to this thread or another; the last one for any other number.
+    /// The value with index `shard` from [`own`](Self::own), of any thread. A higher index gets the
+    /// last value.
     #[inline]
     #[must_use]
     pub fn get(&self, shard: usize) -> &T {
@@ -380,28 +382,28 @@ impl<T> Shards<T> {
         &self.0[shard.min(last)]
     }
 
-    /// All values.
+    /// Iterates over all values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.0.iter().map(|shard| &shard.0)
     }
 }
 
-/// Room between fields that are to share no line, wherever the value is: for a value that is kept in variables of programs, whose
-/// functions an alignment of [`LINES`] would cost a register.
+/// Padding between fields that must not share a line, at any address of the value. For a value in
+/// variables of programs, whose functions would lose a register to an alignment of [`LINES`].
 #[derive(Debug)]
 pub struct Gap {
     _bytes: [MaybeUninit<u8>; LINES],
 }
 
 impl Gap {
-    /// The room, of which nothing is written.
+    /// Uninitialized padding.
     pub const NEW: Self = Self {
         _bytes: [MaybeUninit::uninit(); LINES],
     };
 }
 
-/// Whether a field of a `T`, `len` bytes from offset `start` on, shares no line with a [`Padded`] one at `other`, wherever the
-/// value is: for assertions about layouts.
+/// Whether a field of `T`, `len` bytes from offset `start`, shares no line with a [`Padded`] one at
+/// offset `other`, at any address of the value: for assertions about layouts.
 #[must_use]
 pub const fn is_apart<T>(start: usize, len: usize, other: usize) -> bool {
     let is_padded = align_of::<T>().is_multiple_of(LINES) && other.is_multiple_of(LINES);
@@ -457,7 +459,8 @@ mod tests {
 
     #[test]
     fn numbers_of_ended_threads_are_handed_on() {
-        // Other tests run beside this one, so only the sum is significant: far fewer numbers than threads.
+        // Other tests run concurrently, so only this is significant: far fewer numbers than
+        // threads.
         let mut highest = 0;
         for _ in 0..1000 {
             let number = std::thread::spawn(own_number).join().unwrap();
@@ -480,7 +483,7 @@ mod tests {
         }
         let (teller, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // Registered before the number is given, and so destroyed after it was given back.
+            // Registered before the number is assigned, and so destroyed after the number is freed.
             LATE.with(|late| *late.borrow_mut() = Some(AsksLate(teller)));
             own_number()
         })

@@ -1,10 +1,10 @@
-//! Atomics of `std` at which another thread may have its turn.
+//! Atomics of `std` at which another thread may be scheduled.
 
 use std::sync::atomic::Ordering;
 
 use super::schedule::point;
 
-/// A fence, which is a point too.
+/// Fence of `std`, which is a [`point`] too.
 pub fn fence(order: Ordering) {
     point();
     std::sync::atomic::fence(order);
@@ -12,7 +12,8 @@ pub fn fence(order: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
-        /// The atomic of `std`; every operation is a [`point`] at which another thread may have its turn.
+        /// The atomic of `std`; every operation is a [`point`] at which another thread may be
+        /// scheduled.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(std::sync::atomic::$name);
@@ -53,7 +54,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// Never fails by chance: that would not follow from the seed.
+            /// Never fails spuriously: that would not follow from the seed.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,

@@ -1,4 +1,4 @@
-//! Locks and conditions for which a thread waits without the baton.
+//! Locks and condition variables that pass the baton while a thread waits.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::schedule::{Instant, ME, NOBODY, point, wait_for, wake};
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
-/// As that of `std`.
+/// Like that of `std`.
 #[must_use]
 pub struct MutexGuard<'a, T: ?Sized> {
     lock: &'a Mutex<T>,
-    /// None while it is given back.
+    /// `None` while the lock is being released.
     inner: Option<std::sync::MutexGuard<'a, T>>,
 }
 
@@ -100,13 +100,13 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("it is locked")
+        self.inner.as_ref().expect("the guard holds its lock")
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("it is locked")
+        self.inner.as_mut().expect("the guard holds its lock")
     }
 }
 
@@ -118,11 +118,11 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Debug, Default)]
 pub struct Condvar(std::sync::Condvar);
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -161,10 +161,10 @@ impl Condvar {
         let lock = guard.lock;
         let me = ME.get();
         if me == NOBODY {
-            let inner = guard.inner.take().expect("it is locked");
+            let inner = guard.inner.take().expect("the guard holds its lock");
             return lock.result(self.0.wait(inner));
         }
-        // There is no point at which another thread could run between the two.
+        // No other thread can run between these two calls.
         drop(guard);
         wait_for(me, self.address(), None);
         lock.lock()
@@ -178,7 +178,7 @@ impl Condvar {
         let lock = guard.lock;
         let me = ME.get();
         if me == NOBODY {
-            let inner = guard.inner.take().expect("it is locked");
+            let inner = guard.inner.take().expect("the guard holds its lock");
             return match self.0.wait_timeout(inner, most) {
                 Ok((inner, late)) => Ok((lock.guard(inner), WaitTimeoutResult(late.timed_out()))),
                 Err(poisoned) => {
@@ -227,11 +227,11 @@ impl Condvar {
     }
 }
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(std::sync::RwLock<T>);
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Debug)]
 #[must_use]
 pub struct RwLockReadGuard<'a, T> {
@@ -239,7 +239,7 @@ pub struct RwLockReadGuard<'a, T> {
     inner: Option<std::sync::RwLockReadGuard<'a, T>>,
 }
 
-/// As that of `std`.
+/// Like that of `std`.
 #[derive(Debug)]
 #[must_use]
 pub struct RwLockWriteGuard<'a, T> {
@@ -253,7 +253,7 @@ impl<T> RwLock<T> {
         Self(std::sync::RwLock::new(value))
     }
 
-    /// A panic of another holder is forgotten: nobody asks for it.
+    /// Locks for reading, and ignores poison, which no caller uses.
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         point();
         let (me, address) = (ME.get(), std::ptr::from_ref(self).addr());
@@ -273,7 +273,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// As [`read`](Self::read).
+    /// Locks for writing, and ignores poison like [`read`](Self::read).
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         point();
         let (me, address) = (ME.get(), std::ptr::from_ref(self).addr());
@@ -304,7 +304,7 @@ impl<T> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("it is locked")
+        self.inner.as_ref().expect("the guard holds its lock")
     }
 }
 
@@ -312,13 +312,13 @@ impl<T> Deref for RwLockWriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("it is locked")
+        self.inner.as_ref().expect("the guard holds its lock")
     }
 }
 
 impl<T> DerefMut for RwLockWriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("it is locked")
+        self.inner.as_mut().expect("the guard holds its lock")
     }
 }
 

@@ -1,23 +1,29 @@
-//! One schedule that a seed decides: locks, waits, atomics, threads and time of a simulation (feature `simulated`).
+//! Deterministic simulation from a seed: locks, waits, atomics, threads and time (feature
+//! `simulated`).
 //!
-//! In a simulation ([`run`]) there are real threads, of which one runs at a time: who runs has the *baton*. It is passed on where a thread has to wait, and at any
-//! operation on an atomic or a lock, and within copies of racy bytes, if the seed says so. Who has it next, which waiter is woken and how time passes follow from the seed and from nothing else. So the whole
-//! run is a function of the seed, of the code that ships, and a failure replays.
+//! A simulation ([`run`]) has real threads, but only the holder of the *baton* runs. The holder
+//! passes the baton when it has to wait. Depending on the seed, it also does so at an operation on
+//! an atomic or a lock, or within a copy of racy bytes. The seed alone determines the next holder,
+//! the waiter that is woken, and the passage of time. So an execution is a function of the seed and
+//! of the code that ships, and a failure can be replayed.
 //!
-//! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition, is taken off the list of those that may run. Nobody ever waits in the system
-//!   for anything but the baton.
-//! - **Time** ([`Instant`]) is the simulation's: it passes a little at each switch, now and then much, and when nobody can run it goes on to the next moment for which somebody waits.
-//! - **Memory.** As one thread runs at a time, each load sees the last store: what the processor and the compiler may reorder is for the models and the litmus tests.
-//! - **An end.** If nobody can run, and nobody waits for a moment, the threads wait for each other: the process says so and ends ([`STUCK`]). So it does when a
-//!   run takes more switches than any that ends.
+//! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition is not
+//!   runnable. In the system, threads wait only for the baton.
+//! - **Time** ([`Instant`]) is simulated. It advances a little at each switch, occasionally much.
+//!   If no thread is runnable, it advances to the next deadline.
+//! - **Memory.** Since one thread runs at a time, each load sees the last store. Reordering by the
+//!   processor and the compiler is for the models and the litmus tests.
+//! - **Termination.** A deadlock (no thread is runnable, and no deadline is pending) ends the
+//!   process with an error message ([`STUCK`]). So does exceeding a limit of switches.
 //!
-//! A thread that was not made in a simulation uses the primitives of `std`, through the same types. At most one simulation is there at a time.
+//! A thread that was not started in a simulation uses the primitives of `std`, through the same
+//! types. At most one simulation runs at a time.
 //!
-//! | file | what |
+//! | module | content |
 //! |---|---|
-//! | `schedule` | who runs, who waits, what time it is; threads |
-//! | `locks` | mutexes, conditions, locks of readers and writers |
-//! | `atomics` | atomics, and fences |
+//! | `schedule` | the baton, waiting threads, time; threads |
+//! | `locks` | mutexes, condition variables, reader-writer locks |
+//! | `atomics` | atomics and fences |
 
 mod atomics;
 mod locks;

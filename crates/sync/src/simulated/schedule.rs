@@ -1,4 +1,4 @@
-//! Who has the baton, who waits and for what, and what time it is. The text of the room has the rules.
+//! Scheduler: the baton, waiting threads and simulated time. The parent module has the rules.
 
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
@@ -9,37 +9,38 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// The exit code of a process whose simulated threads all wait for each other, or never come to an end.
+/// Exit code of a process whose simulated threads deadlock or do not terminate.
 pub const STUCK: i32 = 3;
 
-/// No thread of a simulation.
+/// Thread number outside a simulation.
 pub(super) const NOBODY: usize = usize::MAX;
 
-/// A run with more switches does not end.
+/// An execution with more switches is assumed not to terminate.
 const MOST_SWITCHES: u64 = 1_000_000;
 
-/// How threads take turns.
+/// How threads are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// After how many operations on atomics and locks another thread may have its turn, on average; none if only where a thread waits.
+    /// Average number of operations on atomics and locks before a switch. `None`: switch only where
+    /// a thread waits.
     pub stretch: Option<u32>,
 }
 
-/// What a run was: equal for equal seeds.
+/// Summary of an execution, equal for equal seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Of every switch: who, to whom, why and when.
+    /// Hash of every switch: from which thread, to which, why and when.
     pub hash: u64,
-    /// How often the baton was passed on.
+    /// Number of switches.
     pub nr_switches: u64,
-    /// How many threads there were.
+    /// Number of threads.
     pub nr_threads: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Turn {
     May,
-    /// Until what is at the address is told, or until this moment.
+    /// Until the address is notified, or until this time.
     Waits(usize, Option<Duration>),
     Over,
 }
@@ -63,12 +64,14 @@ struct World {
 
 static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
 static OVER: std::sync::Condvar = std::sync::Condvar::new();
-/// How many operations the running thread does before the next switch. Only who has the baton uses it.
+/// Operations that the running thread does before the next switch. Only the holder of the baton
+/// uses it.
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
     pub(super) static ME: Cell<usize> = const { Cell::new(NOBODY) };
-    /// Made first, so dropped last: what a thread's other variables do when they go is still in its turn.
+    /// Initialized first, so dropped last: the destructors of other variables run with the baton
+    /// held.
     static LEAVE: Leave = const { Leave };
 }
 
@@ -90,7 +93,7 @@ impl Drop for Leave {
     }
 }
 
-/// An address of nothing else, for who waits for the end of a thread.
+/// Address, used by nothing else, that is notified when `thread` ends.
 fn joined(thread: usize) -> usize {
     usize::MAX - 1 - thread
 }
@@ -114,7 +117,7 @@ impl World {
         (mixed ^ (mixed >> 31)) % below
     }
 
-    /// Lets time pass, and says when the next switch comes without a wait.
+    /// Advances the time, and draws the number of operations until the next switch.
     fn draw(&mut self) {
         let micros = match self.random(128) {
             0 => 100_000,
@@ -126,15 +129,15 @@ impl World {
             Some(stretch) => self.random(2 * u64::from(stretch) + 1),
             None => u64::MAX,
         };
-        // ORDERING: Relaxed; the baton orders who runs.
+        // ORDERING: Relaxed; the baton orders the threads.
         LEFT.store(left, Ordering::Relaxed);
     }
 
-    /// Gives the baton to whoever may run, but rather not to `me`.
+    /// Passes the baton to a random runnable thread.
     fn pass(&mut self, me: usize) {
         self.nr_switches += 1;
         if self.nr_switches > MOST_SWITCHES {
-            self.give_up("it does not come to an end");
+            self.give_up("limit of switches exceeded");
         }
         self.draw();
         let next = self.choose();
@@ -170,12 +173,12 @@ impl World {
             }
             match next_moment {
                 Some(moment) => self.now = moment,
-                None => self.give_up("all threads wait for each other"),
+                None => self.give_up("deadlock of all threads"),
             }
         }
     }
 
-    /// Ends the process: threads that wait for each other cannot be ended.
+    /// Ends the process: threads in a deadlock cannot be ended.
     fn give_up(&self, why: &str) -> ! {
         eprintln!("{}: {why}, after {} switches", self.name, self.nr_switches);
         std::process::exit(STUCK)
@@ -197,7 +200,7 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
     }
 }
 
-/// Passes the baton on, and waits until it comes back.
+/// Passes the baton, and waits to get it back.
 fn pass(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usize) {
     if let Some(world) = world.as_mut() {
         world.pass(me);
@@ -215,20 +218,20 @@ fn await_baton(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usi
     }
 }
 
-/// Whether this thread is one of a simulation.
+/// Whether this thread belongs to a simulation.
 #[must_use]
 pub fn is_here() -> bool {
     ME.get() != NOBODY
 }
 
-/// A point at which another thread may have its turn.
+/// Scheduling point: another thread may run.
 #[inline]
 pub fn point() {
     let me = ME.get();
     if me == NOBODY {
         return;
     }
-    // ORDERING: Relaxed, both; the baton orders who runs.
+    // ORDERING: Relaxed, both; the baton orders the threads.
     let left = LEFT.load(Ordering::Relaxed);
     match left {
         0 => pass(world(), me),
@@ -236,7 +239,8 @@ pub fn point() {
     }
 }
 
-/// How many bytes of a copy are copied before a [`point`] in the midst of it, which is one before the copy too. None outside of a simulation.
+/// A [`point`] before a copy. Returns the bytes to copy before another one in its middle; 0 outside
+/// a simulation.
 pub(crate) fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {
@@ -245,13 +249,14 @@ pub(crate) fn half_of_copy(len: usize) -> usize {
     }
 }
 
-/// Lets another thread have its turn, if one may.
+/// Sleeps for a moment in a simulation, so that another thread can run. Returns `false` outside
+/// one.
 pub fn give_way() -> bool {
     let me = ME.get();
     if me == NOBODY {
         return false;
     }
-    // For a moment: who spins waits for somebody else.
+    // Not only a switch: a thread that spins waits for another one.
     sleep_here(me, Duration::from_micros(1));
     true
 }
@@ -264,7 +269,7 @@ fn sleep_here(me: usize, time: Duration) {
     pass(world, me);
 }
 
-/// Sleeps for so long, in the time of the simulation if this thread is in one.
+/// Sleeps, in simulated time if this thread belongs to a simulation.
 pub fn sleep(time: Duration) {
     match ME.get() {
         NOBODY => std::thread::sleep(time),
@@ -272,7 +277,7 @@ pub fn sleep(time: Duration) {
     }
 }
 
-/// Waits until what is at the address is told; false if it took longer than this.
+/// Waits until the address is notified. Returns `false` if that takes longer than `most`.
 pub(super) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
     let mut guard = world();
     if let Some(world) = guard.as_mut() {
@@ -304,11 +309,7 @@ fn enter(me: usize) {
     await_baton(world(), me);
 }
 
-/// Starts a thread, which is of the simulation if this one is.
-///
-/// # Errors
-///
-/// The system's error.
+/// Starts a detached thread, in this thread's simulation if any. Fails with the system's error.
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.to_owned());
     if !is_here() {
@@ -325,21 +326,18 @@ pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Resu
     spawned.map(drop)
 }
 
-/// A thread of a simulation that somebody waits for.
+/// Handle to a thread of a simulation that will be joined.
 #[derive(Debug)]
 pub struct Joined {
     thread: usize,
     panic: Arc<std::sync::Mutex<Option<Box<dyn std::any::Any + Send>>>>,
 }
 
-/// Starts a thread of this simulation that is to be [joined](Joined::join).
-///
-/// # Panics
-///
-/// If the system gives no thread, or this is no simulation.
+/// Starts a thread of this simulation, to be [joined](Joined::join). Panics outside a simulation,
+/// and if the system cannot start a thread.
 #[must_use]
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Joined {
-    assert!(is_here(), "no simulation");
+    assert!(is_here(), "spawn called outside a simulation");
     let panic: Arc<std::sync::Mutex<Option<Box<dyn std::any::Any + Send>>>> = Arc::default();
     let thread = with_world(|world| world.threads.len());
     let of_thread = Arc::clone(&panic);
@@ -349,16 +347,12 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Joined {
             *of_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     })
-    .expect("a thread");
+    .expect("cannot start a thread");
     Joined { thread, panic }
 }
 
 impl Joined {
-    /// Waits for its end.
-    ///
-    /// # Panics
-    ///
-    /// If it did.
+    /// Waits for the thread to end, and resumes its panic if it panicked.
     pub fn join(self) {
         let me = ME.get();
         while with_world(|world| world.threads[self.thread].turn != Turn::Over) {
@@ -375,12 +369,9 @@ impl Joined {
     }
 }
 
-/// Runs `work` as the first thread of a simulation, and returns when all of its threads have ended. If it gets stuck, the process says that `name` did and
-/// ends.
-///
-/// # Panics
-///
-/// When `work` does.
+/// Runs `work` as the first thread of a simulation, and returns when all its threads have ended. A
+/// deadlock, or too many switches, ends the process with [`STUCK`] and a message with `name`.
+/// Panics if `work` does.
 pub fn run<R: Send>(
     name: &str,
     seed: u64,
@@ -429,7 +420,7 @@ pub fn run<R: Send>(
     }
 }
 
-/// A moment: the simulation's, or that of the system outside of one.
+/// Instant: simulated, or the system's outside a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 

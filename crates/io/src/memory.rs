@@ -1,8 +1,8 @@
-//! A file whose bytes are in memory.
+//! A file in memory.
 //!
-//! - Owns: the bytes, and the limit of their number.
+//! - Owns: the bytes, and the limit on their number.
 //! - Calls: `backend`.
-//! - Promises: the contract of [`Backend`]; each [`MemoryBackend`] is a file of its own.
+//! - Guarantees: the contract of [`Backend`]; each [`MemoryBackend`] is a separate file.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
-/// The device number that the backends in memory share: no device of the system has it.
+/// Device number of all backends in memory; no device of the system has it.
 const DEVICE: u64 = u64::MAX;
 
-/// A file that is a vector of bytes; each is a file of its own.
+/// A file that is a vector of bytes. Each backend is a separate file.
 ///
-/// There is nothing that could be lost but with the backend itself, so its syncs only count.
+/// Its bytes live exactly as long as the backend, so its syncs only count.
 #[derive(Debug)]
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,
@@ -26,30 +26,30 @@ pub struct MemoryBackend {
     nr_syncs: AtomicU64,
 }
 
-/// What may be done with the bytes through the trait.
+/// Permitted access through the trait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
-    /// And the file may grow to this many bytes.
+    /// Also writable; the file may grow to this many bytes.
     Write {
         limit: usize,
     },
 }
 
 impl MemoryBackend {
-    /// A file with these bytes, which can only be read.
+    /// Creates a read-only file with these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self::with_access(bytes, Access::Read)
     }
 
-    /// A file with these bytes, which can be written, and grows as long as there is memory.
+    /// Creates a writable file with these bytes, which may grow as long as memory is available.
     pub fn writable(bytes: Vec<u8>) -> Self {
         let limit = isize::MAX.cast_unsigned();
         Self::with_access(bytes, Access::Write { limit })
     }
 
-    /// As [`writable`](Self::writable), on a storage that is full when the file has `limit` bytes:
-    /// what would make it longer fails with [`io::ErrorKind::StorageFull`].
+    /// As [`writable`](Self::writable), on a storage that is full at `limit` bytes: calls that
+    /// would make the file longer fail with [`io::ErrorKind::StorageFull`].
     pub fn writable_up_to(limit: usize, bytes: Vec<u8>) -> Self {
         Self::with_access(bytes, Access::Write { limit })
     }
@@ -68,12 +68,12 @@ impl MemoryBackend {
         }
     }
 
-    /// Changes the bytes behind the back of whoever caches them, as another process could.
+    /// Changes the bytes without notice to a cache, as another process could.
     pub fn modify(&self, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.exclusive());
     }
 
-    /// How many syncs of either kind were asked for so far.
+    /// Number of syncs of either kind so far.
     pub fn nr_syncs(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.nr_syncs.load(Ordering::Relaxed)
@@ -87,7 +87,7 @@ impl MemoryBackend {
         self.bytes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The most bytes that the file may have, if it can be written.
+    /// Maximum size of the file. Fails if the file is read-only.
     fn limit(&self) -> io::Result<usize> {
         match self.access {
             Access::Read => Err(read_only()),
@@ -103,7 +103,7 @@ impl MemoryBackend {
     }
 }
 
-/// Makes `bytes` as many as `len`, which were fewer.
+/// Extends `bytes` with zeros to `len`, which is larger.
 fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
     if len > limit {
         return Err(io::ErrorKind::StorageFull.into());
@@ -116,7 +116,7 @@ fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// `end` as the size of a file.
+/// Converts `end` to the size of a file.
 fn file_size(end: u64) -> io::Result<usize> {
     let end = i64::try_from(end).map_err(|_| too_large())?;
     usize::try_from(end).map_err(|_| too_large())
@@ -125,8 +125,8 @@ fn file_size(end: u64) -> io::Result<usize> {
 impl Backend for MemoryBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let bytes = self.shared();
-        // Under loom a copy to the buffers is a point at which other threads run, and would wait for
-        // this lock for ever.
+        // Under loom other threads run at the copy to the buffers, and would wait for this lock
+        // forever.
         #[cfg(loom)]
         let bytes = {
             let copy = bytes.clone();
@@ -153,7 +153,7 @@ impl Backend for MemoryBackend {
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let limit = self.limit()?;
-        // Before the lock is taken, for the same reason as in a read.
+        // Before the lock is acquired, for the same reason as in a read.
         let new = gather(bufs);
         if new.is_empty() {
             return Ok(());

@@ -180,7 +180,7 @@ fn faults_come_before_any_backend() {
 }
 
 #[test]
-#[should_panic(expected = "cannot have it")]
+#[should_panic(expected = "to which it does not apply")]
 fn a_fault_that_a_call_cannot_have_is_a_bug_of_the_script() {
     let _ = scripted(&[], |_| Fault::EndAfter(0)).sync_data();
 }

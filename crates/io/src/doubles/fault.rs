@@ -1,4 +1,4 @@
-//! A backend whose calls fail, fall short or wait at will.
+//! A backend whose calls fail, fall short or block on request.
 
 use std::fmt;
 use std::io;
@@ -11,22 +11,22 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 use crate::backend::Transfers;
 use crate::backend::{Backend, FileId, total_len};
 
-/// What a backend is asked to do.
+/// Call of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
     /// [`Backend::read_at`] of `len` bytes from `pos` on.
     Read {
-        /// The first byte.
+        /// Position of the first byte.
         pos: u64,
-        /// How many bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// [`Backend::write_at`] of `len` bytes from `pos` on.
     Write {
-        /// The first byte.
+        /// Position of the first byte.
         pos: u64,
-        /// How many bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// [`Backend::size`].
@@ -42,35 +42,34 @@ pub enum Operation {
     SyncAll,
 }
 
-/// What becomes of one call.
-///
-/// A call that is late needs no fault: the script may wait for as long as it likes before it answers.
+/// Outcome of one call. A late call needs no fault: the script may block for any time before it
+/// returns.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The call is done as asked.
+    /// The call is passed on unchanged.
     None,
-    /// The call fails with this error, and the backend behind is not asked: nothing is written, set
-    /// or synced. A read leaves rubbish in the buffers.
+    /// The call fails with this error and is not passed on: nothing is written, set or synced. A
+    /// read leaves arbitrary bytes in the buffers.
     Fail(io::Error),
-    /// The call is done as asked, and then fails with this error all the same. Not for reads, of which
-    /// it would be the same as [`Fail`](Self::Fail).
+    /// The call is performed, and then fails with this error. Not for reads, where it would equal
+    /// [`Fail`](Self::Fail).
     DoneThenFail(io::Error),
     /// The file seems to end this many bytes after the start of the read. Only for reads.
     EndAfter(usize),
-    /// The first `written` bytes are written (all of them, if there are no more), and then the write
+    /// The first `written` bytes are written (all of them, if there are fewer), and then the write
     /// fails with this error. Only for writes.
     ShortThenFail {
-        /// How many bytes are written.
+        /// Number of bytes written.
         written: usize,
-        /// What the write fails with.
+        /// Error of the write.
         error: io::Error,
     },
 }
 
 type Script = dyn Fn(&Operation) -> Fault + Send + Sync;
 
-/// How many calls of each kind there were.
+/// Number of calls of each kind.
 #[derive(Debug, Default)]
 struct Counts {
     reads: AtomicU64,
@@ -94,10 +93,10 @@ impl Counts {
     }
 }
 
-/// Another backend, with a script that decides what becomes of each call.
+/// A backend with a script that determines the outcome of each [`Operation`].
 ///
-/// The script is called before the call is done; it may wait for something, which is how tests hold a
-/// call at a chosen point. It is writable if the backend behind is.
+/// The script runs before the call is performed. It may block, so that a test can hold a call at a
+/// chosen point. The double is writable if the inner backend is.
 pub struct FaultBackend<B> {
     inner: B,
     script: Box<Script>,
@@ -105,8 +104,8 @@ pub struct FaultBackend<B> {
 }
 
 impl<B: Backend> FaultBackend<B> {
-    /// `inner`, with `script` before every read, which is told its position and length; all other
-    /// calls are done as asked.
+    /// Wraps `inner`. `script` receives the position and length of every read; other calls are
+    /// passed on.
     pub fn new(inner: B, script: impl Fn(u64, usize) -> Fault + Send + Sync + 'static) -> Self {
         Self::with_script(inner, move |operation| match *operation {
             Operation::Read { pos, len } => script(pos, len),
@@ -114,11 +113,11 @@ impl<B: Backend> FaultBackend<B> {
         })
     }
 
-    /// `inner`, with `script` before every call.
+    /// Wraps `inner`. `script` receives every [`Operation`].
     ///
     /// # Panics
     ///
-    /// A call panics for which the script has a fault that is not for calls of its kind.
+    /// A call panics if the script returns a fault that does not apply to its kind.
     pub fn with_script(
         inner: B,
         script: impl Fn(&Operation) -> Fault + Send + Sync + 'static,
@@ -130,55 +129,55 @@ impl<B: Backend> FaultBackend<B> {
         }
     }
 
-    /// The backend behind the faults.
+    /// The wrapped backend.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// How many reads were asked for so far.
+    /// Number of reads so far.
     pub fn nr_reads(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.counts.reads.load(Ordering::Relaxed)
     }
 
-    /// How many writes were asked for so far.
+    /// Number of writes so far.
     pub fn nr_writes(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.counts.writes.load(Ordering::Relaxed)
     }
 
-    /// How often the size was asked for so far.
+    /// Number of calls of [`size`](Backend::size) so far.
     pub fn nr_sizes(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.counts.sizes.load(Ordering::Relaxed)
     }
 
-    /// How often the size was to be set so far.
+    /// Number of calls of [`set_size`](Backend::set_size) so far.
     pub fn nr_set_sizes(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.counts.set_sizes.load(Ordering::Relaxed)
     }
 
-    /// How many calls of [`sync_data`](Backend::sync_data) there were so far.
+    /// Number of calls of [`sync_data`](Backend::sync_data) so far.
     pub fn nr_sync_datas(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.counts.sync_datas.load(Ordering::Relaxed)
     }
 
-    /// How many calls of [`sync_all`](Backend::sync_all) there were so far.
+    /// Number of calls of [`sync_all`](Backend::sync_all) so far.
     pub fn nr_sync_alls(&self) -> u64 {
         // ORDERING: Relaxed; a statistic.
         self.counts.sync_alls.load(Ordering::Relaxed)
     }
 
-    /// Counts the call and asks what becomes of it.
+    /// Counts the call and runs the script.
     fn fault(&self, operation: &Operation) -> Fault {
         // ORDERING: Relaxed; a statistic.
         self.counts.of(operation).fetch_add(1, Ordering::Relaxed);
         (self.script)(operation)
     }
 
-    /// A call for which there are only the faults that every call can have.
+    /// Performs a call that can have only the general faults.
     fn simple<T>(
         &self,
         operation: &Operation,
@@ -196,12 +195,12 @@ impl<B: Backend> FaultBackend<B> {
     }
 }
 
-/// The script is wrong, and its author should know.
+/// Reports the wrong script.
 fn unfit(operation: &Operation, fault: &Fault) -> ! {
-    panic!("a script has {fault:?} for {operation:?}, which cannot have it")
+    panic!("the script returned {fault:?} for {operation:?}, to which it does not apply")
 }
 
-/// The first `len` bytes of the buffers, or all, if there are no more.
+/// The first `len` bytes of the buffers, or all if there are fewer.
 fn first_bytes<'a>(bufs: &[RacySource<'a>], len: usize) -> Vec<RacySource<'a>> {
     let mut left = len;
     bufs.iter()

@@ -1,10 +1,10 @@
-//! Backends for tests, which go wrong as storage does.
+//! Test doubles of backends, which fail as storage does.
 //!
-//! - Owns: calls that fail, fall short or wait at will (`fault`); a device that forgets unsynced data at a loss of power
-//!   (`volatile`); random decisions that a seed repeats (`rng`).
-//! - Calls: `backend`; of `file` how what is no whole block is transferred directly.
-//! - Promises: the contract of [`Backend`](crate::Backend), except the faults that a test asks for. A seed determines all
-//!   random choices.
+//! - Owns: calls that fail, fall short or block on request (`fault`); a device that loses unsynced
+//!   data at a loss of power (`volatile`); seeded random numbers (`rng`).
+//! - Calls: `backend`; of `file`, the direct transfer of partial blocks.
+//! - Guarantees: the contract of [`Backend`](crate::Backend), except the faults that a test
+//!   requests. A seed determines all random choices.
 
 mod fault;
 mod rng;

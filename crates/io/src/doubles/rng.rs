@@ -1,4 +1,4 @@
-//! Random decisions that a seed repeats.
+//! Seeded random numbers.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
@@ -17,12 +17,13 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number less than `end`, which is small, so that the bias of the remainder is nothing.
+    /// Returns a number below `end`, which must be small: then the bias of the remainder is
+    /// negligible.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// True in `quarters` of four cases.
+    /// Returns `true` in `quarters` of four cases.
     pub(crate) fn chance(&mut self, quarters: usize) -> bool {
         self.below(4) < quarters
     }

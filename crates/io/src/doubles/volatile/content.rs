@@ -1,39 +1,38 @@
-//! The content of one file that readers see, the durable content, and the changes between.
+//! Cached and durable content of one file, and the changes between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image::{Image, Sector, parts};
 use crate::doubles::rng::Rng;
 
-/// What a device promises of the 512 bytes of a sector of which a write was not synced.
+/// Guarantee of a device for the 512 bytes of a sector with an unsynced write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SectorWrites {
-    /// All survive a crash, or none. So do real devices.
+    /// All survive a crash, or none, as on real devices.
     #[default]
     Whole,
-    /// A first part may survive alone.
+    /// A prefix of the sector may survive alone.
     Torn,
 }
 
-/// The content of a file.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// What readers see.
+    /// Content that readers see.
     cached: Image,
-    /// What survives a loss of power, come what may.
+    /// Content that always survives a loss of power.
     durable: Image,
-    /// What was changed since, in order, and the next sync makes durable.
+    /// Changes since the last sync, in order.
     changes: Vec<Change>,
 }
 
 #[derive(Clone, Debug)]
 enum Change {
     Size(u64),
-    /// The sector of this number, and its bytes since then.
+    /// Number of the sector, and its bytes from then on.
     Sector(u64, Box<Sector>),
 }
 
-/// What a failed sync does to a sector that it should have made durable. It is clean afterwards.
+/// Effect of a failed sync on a sector that it should have made durable. It is clean afterwards.
 #[derive(Clone, Copy)]
 enum Abandoned {
     Written,
@@ -42,7 +41,7 @@ enum Abandoned {
 }
 
 impl Content {
-    /// A file of which everything is durable.
+    /// Creates a file whose content is durable.
     fn settled(image: Image) -> Self {
         Self {
             cached: image.clone(),
@@ -76,7 +75,6 @@ impl Content {
         self.changes.push(Change::Size(size));
     }
 
-    /// Makes all changes durable.
     pub(super) fn sync(&mut self) {
         for change in self.changes.drain(..) {
             match change {
@@ -87,7 +85,7 @@ impl Content {
         self.durable.trim();
     }
 
-    /// Fails to make the changes durable, and forgets all of them but those of the size all the same.
+    /// Fails to make the changes durable. Forgets all of them except changes of the size.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let (mut sizes, mut changed) = (Vec::new(), BTreeSet::new());
         for change in self.changes.drain(..) {
@@ -99,7 +97,8 @@ impl Content {
             }
         }
         self.changes = sizes;
-        // What is read anew from the device: its sectors, but none that the file was cut before.
+        // The content that the system rereads from the device, truncated by each later change of
+        // the size.
         let mut reread = self.durable.clone();
         for change in &self.changes {
             if let Change::Size(size) = change {
@@ -117,10 +116,10 @@ impl Content {
         self.cached.trim();
     }
 
-    /// What a crash at this moment leaves.
+    /// Returns a random result of a crash at this moment.
     pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
-        // Sometimes nothing survives, sometimes all: where every change had the same chance, neither
-        // would ever be seen.
+        // Sometimes nothing survives, sometimes all: with one probability for all changes, neither
+        // would ever happen.
         let quarters = rng.below(5);
         let last = self.last_written(quarters, rng);
         let mut image = self.durable.clone();
@@ -146,7 +145,7 @@ impl Content {
         Self::settled(image)
     }
 
-    /// Of each sector of which any change survives, the place of the last one that does.
+    /// Maps each sector with a surviving change to the index of its last one.
     fn last_written(&self, quarters: usize, rng: &mut Rng) -> BTreeMap<u64, usize> {
         let mut changes = BTreeMap::<u64, Vec<usize>>::new();
         for (at, change) in self.changes.iter().enumerate() {

@@ -7,10 +7,10 @@ use super::file::VolatileFile;
 use super::state::{Shared, State};
 use crate::backend::FileId;
 
-/// A simulated storage device with named files, of which a loss of power leaves only what was synced:
-/// see [`crash`](Self::crash). Clones are the same device.
+/// A simulated storage device with named files. A loss of power leaves only synced data: see
+/// [`crash`](Self::crash). Clones are the same device.
 ///
-/// What it does at random follows from the seed, and from what is asked of it in which order.
+/// Its random choices follow from the seed and the order of the calls.
 ///
 /// ```
 /// use pagewell_io::{Backend, VolatileDevice};
@@ -34,7 +34,7 @@ pub struct VolatileDevice {
 }
 
 impl VolatileDevice {
-    /// A device without files.
+    /// Creates a device without files.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -42,16 +42,17 @@ impl VolatileDevice {
         }
     }
 
-    /// The same device, with sectors that a crash may tear, or not.
+    /// Sets whether a crash may tear sectors.
     #[must_use]
     pub fn with_sector_writes(self, writes: SectorWrites) -> Self {
         self.state.lock().writes = writes;
         self
     }
 
-    /// The same device, whose files are transferred directly from now on: the device takes whole blocks of `alignment` bytes and refuses all else, and the
-    /// code that serves real files does the rest. The tail of a file is written as a whole block, and its size set after that: so a loss of power
-    /// between the two leaves it longer by zeros, up to the end of the block.
+    /// Makes later files use direct transfers. The device accepts whole blocks of `alignment` bytes
+    /// and rejects all else; the code for real files does the rest. The tail of a file is written
+    /// as a whole block, and its size set afterwards: a loss of power between the two leaves the
+    /// file too long, by zeros up to the end of the block.
     ///
     /// # Panics
     ///
@@ -61,14 +62,15 @@ impl VolatileDevice {
     pub fn with_direct_transfers(self, alignment: usize) -> Self {
         assert!(
             alignment.is_power_of_two() && (512..=4096).contains(&alignment),
-            "an alignment of {alignment}"
+            "invalid alignment {alignment}"
         );
         self.state.lock().alignment = Some(alignment);
         self
     }
 
-    /// The same device, whose files that are transferred directly stay as long as their last block, as if their size were set before the block is
-    /// written: on it, every test that claims to look at sizes must fail.
+    /// Makes files with direct transfers keep the length of their last block, as if their size were
+    /// set before the block is written. Every test that claims to check sizes must fail on such a
+    /// device.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
@@ -76,19 +78,19 @@ impl VolatileDevice {
         self
     }
 
-    /// The same device, whose syncs report success and make nothing durable: on it, every test that
-    /// claims to notice a loss must fail.
+    /// Makes syncs report success without making anything durable. Every test that claims to detect
+    /// a loss must fail on such a device.
     #[must_use]
     pub fn with_sync_stubbed_out(self) -> Self {
         self.state.lock().stub_syncs();
         self
     }
 
-    /// Makes a file, which is open for reading and writing.
+    /// Creates a file, open for reading and writing.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is one of this name; and if the power is off.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists; and if the power is off.
     pub fn create(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().create(name)?;
         Ok(self.file(id))
@@ -98,7 +100,7 @@ impl VolatileDevice {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if there is none of this name; and if the power is off.
+    /// [`io::ErrorKind::NotFound`] if the name does not exist; and if the power is off.
     pub fn open(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().find(name)?;
         Ok(self.file(id))
@@ -109,22 +111,21 @@ impl VolatileDevice {
         VolatileFile::new(self.state.clone(), id, alignment)
     }
 
-    /// Gives a file another name; what had it before has none then. Not durable before a sync of the
+    /// Renames a file, and replaces a file with the name `to`. Not durable before a sync of the
     /// directory.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if there is none of this name; and if the power is off.
+    /// [`io::ErrorKind::NotFound`] if `from` does not exist; and if the power is off.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.state.rename(from, to)
     }
 
-    /// Removes a file's name; who has it open can still use it. Not durable before a sync of the
-    /// directory.
+    /// Removes a file's name; open files stay usable. Not durable before a sync of the directory.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if there is none of this name; and if the power is off.
+    /// [`io::ErrorKind::NotFound`] if the name does not exist; and if the power is off.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.state
             .lock()
@@ -140,7 +141,7 @@ impl VolatileDevice {
         self.state.sync_dir()
     }
 
-    /// The names of all files, in order.
+    /// Returns the names of all files, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let state = self.state.lock();
@@ -151,31 +152,32 @@ impl VolatileDevice {
             .collect()
     }
 
-    /// How many syncs of files and of the directory were asked for so far.
+    /// Number of syncs of files and of the directory so far.
     #[must_use]
     pub fn nr_syncs(&self) -> u64 {
         self.state.lock().nr_syncs
     }
 
-    /// Makes the next `nr` syncs, of any file or the directory, fail as they do on Linux: with `EIO`, and
-    /// with the changed sectors of the file marked clean. Some of them were written nevertheless; some
-    /// still read well, but will not be written by the next sync; some are dropped, and read as before
-    /// they were written.
+    /// Makes the next `nr` syncs, of any file or the directory, fail as on Linux: with `EIO`, and
+    /// with the changed sectors of the file marked clean. Some of them were written nevertheless;
+    /// some still read correctly, but the next sync will not write them; some are dropped, and read
+    /// as before the write.
     pub fn fail_next_sync(&self, nr: u64) {
         self.state.lock().failures = nr;
     }
 
-    /// Turns the power off after `nr` more changes and syncs: the next one and every later call fail.
-    /// If that one is a change, it may survive the crash; if it is a sync, it makes nothing durable.
+    /// Turns the power off after `nr` more changes and syncs: the next one and every later call
+    /// fail. If that one is a change, it may survive the crash; if it is a sync, it makes nothing
+    /// durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }
 
-    /// Turns the power off, if it is not, and gives the device as it is when it is on again, with this
-    /// seed: what was synced has survived, and of the rest any part, as the [`SectorWrites`] allow.
-    /// Every call on this device and its files fails from now on.
+    /// Turns the power off, and returns the device as it is after power-on, with this seed: synced
+    /// data survives, and of the rest any part, as [`SectorWrites`] permits. Every later call on
+    /// this device and its files fails.
     ///
-    /// Several crashes of one device show several of the ends that it may have come to.
+    /// Several crashes of one device show several possible outcomes.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let after = self.state.lock().crash(seed);

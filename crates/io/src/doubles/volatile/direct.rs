@@ -1,6 +1,5 @@
-//! Direct transfers of a simulated file: whole blocks by the device, everything else by the code that serves real files.
-//!
-//! In a model there are none.
+//! Direct transfers of a simulated file: whole blocks by the device, everything else by the code
+//! for real files. Not available under loom.
 
 #[cfg(not(loom))]
 mod imp {
@@ -11,7 +10,7 @@ mod imp {
     use crate::backend::{Span, Transfers};
     use crate::file::{Blocks, Gate, are_aligned, read_blocks, write_blocks};
 
-    /// How the blocks of a file are aligned, and who may write parts of them.
+    /// Alignment of a file's blocks, and the lock for writes of partial blocks.
     #[derive(Debug)]
     pub(in crate::doubles::volatile) struct Direct {
         unit: usize,
@@ -51,7 +50,7 @@ mod imp {
             write_blocks(file, &self.gate, bufs, pos, self.unit)
         }
 
-        /// Tells the size, but not while the tail is written.
+        /// Returns the size, but not while the tail is being written.
         pub(in crate::doubles::volatile) fn size(
             &self,
             tell: impl FnOnce() -> io::Result<u64>,
@@ -60,7 +59,7 @@ mod imp {
             tell()
         }
 
-        /// Sets the size while nobody writes a part of a block.
+        /// Sets the size while no thread writes a partial block.
         pub(in crate::doubles::volatile) fn set_size(
             &self,
             set: impl FnOnce() -> io::Result<()>,
@@ -69,7 +68,7 @@ mod imp {
             set()
         }
 
-        /// Refuses, as systems do, what is not of whole blocks.
+        /// Rejects partial blocks, as systems do.
         pub(in crate::doubles::volatile) fn check(
             &self,
             spans: impl Iterator<Item = Span>,

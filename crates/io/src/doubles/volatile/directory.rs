@@ -1,17 +1,17 @@
-//! The names of the files: those that readers see, the durable ones, and the changes between.
+//! Names of the files: the cached ones, the durable ones, and the changes between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use crate::doubles::rng::Rng;
 
-/// The number of a file on the device.
+/// Number of a file on the device.
 pub(super) type Inode = u64;
 
-/// Names that come or go at once, and what they then name.
+/// Names that change atomically, with the files that they then name.
 type Change = Vec<(String, Option<Inode>)>;
 
-/// The one directory of a device.
+/// The only directory of a device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
     cached: BTreeMap<String, Inode>,
@@ -37,7 +37,7 @@ impl Directory {
         Ok(())
     }
 
-    /// What `to` named before has no name then.
+    /// The file that `to` named before loses that name.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let inode = self.find(from)?;
         if from != to {
@@ -57,9 +57,9 @@ impl Directory {
         self.changes.clear();
     }
 
-    /// What a crash at this moment leaves: of the changes since the last sync any, but of those of
-    /// one name only the first ones. If later ones could survive alone, then a file could lose its
-    /// only durable name to another one, which no file system does that keeps a journal.
+    /// Returns a random result of a crash at this moment: any of the changes since the last sync
+    /// survive, but of those of one name only the earliest. Otherwise a file could lose its only
+    /// durable name to another one, which no journaling file system permits.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Self {
         let quarters = rng.below(5);
         let mut changed = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The backend that is a file of a volatile device.
+//! The backend of a file on a volatile device.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::backend::{Span, Transfers};
 #[cfg(not(loom))]
 use crate::file::Blocks;
 
-/// No file has bytes at or beyond this position, as none of the system has.
+/// Maximum file offset: no file has bytes at or beyond it, as on the system.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.
@@ -21,9 +21,10 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 pub struct VolatileFile {
     device: Shared,
     id: FileId,
-    /// What the next sync through this is to make durable. It is locked for as long as a sync takes, and before the device.
+    /// Whether the next sync includes the names. Locked for the duration of a sync, and before the
+    /// device.
     names: Mutex<SyncNames>,
-    /// Of a file that is transferred directly.
+    /// `Some` if transfers are direct.
     direct: Option<Direct>,
 }
 
@@ -49,12 +50,12 @@ impl VolatileFile {
     }
 }
 
-/// What the device does.
+/// Operations of the device.
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // The copy to the buffers comes after the lock: under loom it is a point at which other threads
-        // run, and would wait for it for ever.
+        // Copy to the buffers without the lock: under loom other threads run at the copy, and would
+        // wait for the lock forever.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;
@@ -87,7 +88,7 @@ impl VolatileFile {
     }
 }
 
-/// What the device does of a direct transfer.
+/// Operations of the device on whole blocks.
 #[cfg(not(loom))]
 impl Blocks for VolatileFile {
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, _: usize) -> io::Result<usize> {
@@ -109,7 +110,7 @@ impl Blocks for VolatileFile {
     }
 
     fn set_size_apart(&self, size: u64) -> io::Result<()> {
-        // The lock is for the look alone.
+        // `set_size_now` locks the device again.
         let keeps_padding = self.device.lock().keeps_padding;
         match keeps_padding {
             true => Ok(()),

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes of a sector, which is what a device writes as a whole or not at all.
+/// Bytes of a sector, which a device writes atomically.
 const SECTOR: usize = 512;
 
-/// The bytes of one sector.
 pub(super) type Sector = [u8; SECTOR];
 
 /// A file's bytes.
 ///
 /// # Invariants
 ///
-/// I1: every byte at or past the size is zero, except between [`put`](Self::put) and the next
+/// I1: Every byte at or past the size is zero, except between [`put`](Self::put) and the next
 /// [`trim`](Self::trim).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
@@ -25,7 +24,7 @@ impl Image {
         self.size
     }
 
-    /// The file's bytes from `pos` on, at most `len`.
+    /// Returns the file's bytes from `pos` on, at most `len`.
     pub(super) fn read(&self, pos: u64, len: usize) -> Vec<u8> {
         let rest = self.size.saturating_sub(pos);
         let len = usize::try_from(rest).map_or(len, |rest| rest.min(len));
@@ -39,7 +38,7 @@ impl Image {
         bytes
     }
 
-    /// Writes `bytes` from `pos` on, and makes the file reach to their end.
+    /// Writes `bytes` from `pos` on, and extends the file to their end if necessary.
     pub(super) fn write(&mut self, pos: u64, bytes: &[u8]) {
         for (nr, off, range) in parts(pos, bytes.len()) {
             let sector = self
@@ -52,23 +51,22 @@ impl Image {
         self.size = self.size.max(pos + bytes.len() as u64);
     }
 
-    /// Cuts the file, or makes it grow by zeros.
+    /// Truncates the file, or extends it with zeros.
     pub(super) fn set_size(&mut self, size: u64) {
         self.size = size;
         self.trim();
     }
 
-    /// The bytes of sector `nr`.
     pub(super) fn get(&self, nr: u64) -> Sector {
         self.sectors.get(&nr).map_or([0; SECTOR], |sector| **sector)
     }
 
-    /// Replaces the bytes of sector `nr`, even if the file ends before.
+    /// Replaces the bytes of sector `nr`, even past the end of the file.
     pub(super) fn put(&mut self, nr: u64, sector: Sector) {
         self.sectors.insert(nr, Box::new(sector));
     }
 
-    /// Drops what is past the end of the file.
+    /// Discards bytes past the end of the file.
     pub(super) fn trim(&mut self) {
         let (last, off) = (self.size / SECTOR as u64, self.size % SECTOR as u64);
         self.sectors.split_off(&(last + 1));
@@ -78,8 +76,8 @@ impl Image {
     }
 }
 
-/// The sectors that have the `len` bytes from `pos` on: of each its number, where in it they begin,
-/// and which of the bytes it has.
+/// Iterates over the sectors of the `len` bytes from `pos` on: the sector's number, the offset in
+/// it, and the range of the bytes.
 pub(super) fn parts(
     pos: u64,
     len: usize,

@@ -1,4 +1,4 @@
-//! The state that all users of a device share: the files, failing syncs, the power.
+//! State shared by all users of a device: files, failing syncs, power.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,19 +10,19 @@ use super::directory::{Directory, Inode};
 use crate::backend::FileId;
 use crate::doubles::rng::Rng;
 
-/// The highest of the device numbers of these devices, which go down from here: no device of the
-/// system has them, nor the backends in memory.
+/// Highest device number of these devices. Numbers descend from it, and belong to no device of the
+/// system and to no backend in memory.
 const FIRST_DEVICE: u64 = u64::MAX - 1;
 
-/// A device in the hands of whoever uses it and its files.
+/// A device, shared by the users of it and of its files.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<State>>);
 
-/// What a sync does.
+/// Effect of syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syncs {
     Work,
-    /// It reports success and makes nothing durable.
+    /// They report success and make nothing durable.
     Lie,
 }
 
@@ -34,26 +34,27 @@ enum Power {
     Off,
 }
 
-/// What becomes of a sync.
+/// Outcome of a sync.
 enum Sync {
     Done,
     Stubbed,
     Failed,
 }
 
-/// A device: its files, its power, and what becomes of syncs.
+/// A device: its files, its power, and the effect of syncs.
 #[derive(Debug)]
 pub(super) struct State {
     device: u64,
     pub(super) directory: Directory,
-    /// Of all files; those without a name too, since somebody may have them open.
+    /// All files, including those without a name, which may be open.
     files: BTreeMap<Inode, Content>,
     next_inode: Inode,
     rng: Rng,
     pub(super) writes: SectorWrites,
-    /// How direct transfers are aligned, of files that are opened from now on; none if they are not direct.
+    /// Alignment of direct transfers of files opened later; `None` if their transfers are not
+    /// direct.
     pub(super) alignment: Option<usize>,
-    /// Whether a file that is transferred directly stays as long as its last block.
+    /// Files with direct transfers keep the length of their last block.
     pub(super) keeps_padding: bool,
     syncs: Syncs,
     pub(super) failures: u64,
@@ -61,7 +62,7 @@ pub(super) struct State {
     pub(super) nr_syncs: u64,
 }
 
-/// Whether a sync of a file is one of the names too.
+/// Whether a sync of a file includes the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncNames {
     Not,
@@ -77,7 +78,7 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at a file's content.
+    /// Calls `look` with a file's content.
     pub(super) fn look<T>(&self, inode: Inode, look: impl FnOnce(&Content) -> T) -> io::Result<T> {
         let state = self.lock();
         state.check_power()?;
@@ -92,7 +93,7 @@ impl Shared {
         })
     }
 
-    /// Makes a file durable, and the names.
+    /// Makes a file durable, and the names if requested.
     pub(super) fn sync(&self, inode: Inode, names: SyncNames) -> io::Result<()> {
         let mut state = self.lock();
         match state.begin_sync()? {
@@ -111,7 +112,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a file another name.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.lock().change(|state| state.directory.rename(from, to))
     }
@@ -129,7 +129,6 @@ impl Shared {
 }
 
 impl State {
-    /// A device without files.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             device: next_device(),
@@ -147,7 +146,7 @@ impl State {
         }
     }
 
-    /// Turns the power off, and gives the device as it is when it is on again.
+    /// Turns the power off, and returns the device as it is after power-on.
     pub(super) fn crash(&mut self, seed: u64) -> Self {
         self.power = Power::Off;
         let mut rng = Rng::new(seed);
@@ -173,7 +172,7 @@ impl State {
         }
     }
 
-    /// Has all later syncs report success and make nothing durable.
+    /// Makes all later syncs report success without making anything durable.
     pub(super) fn stub_syncs(&mut self) {
         self.syncs = Syncs::Lie;
     }
@@ -185,7 +184,6 @@ impl State {
         }
     }
 
-    /// Makes a file.
     pub(super) fn create(&mut self, name: &str) -> io::Result<FileId> {
         let inode = self.next_inode;
         self.change(|state| {
@@ -197,7 +195,6 @@ impl State {
         Ok(self.id(inode))
     }
 
-    /// The file of this name.
     pub(super) fn find(&self, name: &str) -> io::Result<FileId> {
         self.check_power()?;
         let inode = self.directory.find(name)?;
@@ -221,8 +218,8 @@ impl State {
         }
     }
 
-    /// Does a change. The last one before the power is off may have been done or not, so it is done,
-    /// as one that was not synced, and fails.
+    /// Performs a change. The last one before the loss of power may or may not survive: it is
+    /// performed, like an unsynced one, and fails.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> io::Result<T>,
@@ -233,7 +230,7 @@ impl State {
         Ok(done)
     }
 
-    /// Counts a sync, and says what is to become of it.
+    /// Counts a sync, and returns its outcome.
     fn begin_sync(&mut self) -> io::Result<Sync> {
         self.check_power()?;
         self.nr_syncs += 1;
@@ -248,7 +245,7 @@ impl State {
         Ok(Sync::Done)
     }
 
-    /// Turns the power off if its time has come.
+    /// Counts a change or sync, and turns the power off when it is due.
     fn pass_time(&mut self) -> io::Result<()> {
         match &mut self.power {
             Power::On => Ok(()),
@@ -265,7 +262,7 @@ impl State {
     }
 }
 
-/// The number of a device that there was none of before.
+/// Returns a device number that was not used before.
 fn next_device() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(FIRST_DEVICE);
     // ORDERING: Relaxed; only the uniqueness of the number matters.

@@ -1,19 +1,21 @@
-//! Which page goes next: the eviction policy, decided with metadata alone.
+//! Eviction policy: chooses the pages to evict from metadata alone.
 //!
-//! The page cache drives this code, and so does the simulator, with pages that do not exist. It knows frames, whether their pages were
-//! used, and how long pages were away that come again. A hit calls nothing here: it writes the page's mark, if that is not set.
-//! Who fills a frame leaves a [note](Notes) for it; who needs frames calls [`Policy::evict`], under a lock of its own.
+//! The page cache drives this code; so does the simulator, with pages that do not exist. The policy
+//! knows frames, whether their pages were accessed, and how long a returning page was absent. A hit
+//! calls nothing here: it sets the page's accessed bit if that is clear. A thread that fills a
+//! frame leaves a [note](Notes) for it. A thread that needs frames calls [`Policy::evict`], under a
+//! lock of its own.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `words` | plain values: ghosts, notes, entries, and the state of a frame |
-//! | `notes` | what those who fill frames say, without a lock |
+//! | `words` | value types: ghosts, notes, entries, and the state of a frame |
+//! | `notes` | lock-free notes from the threads that fill frames |
 //! | `rings` | queues of entries, in chunks |
-//! | `places` | where each frame is, also when its page came from elsewhere |
-//! | `rules` | what becomes of a page: pure decisions |
-//! | `pages` | what a cache tells the policy, and does for it: the trait |
-//! | `run` | the hands: a run, from arrivals to evictions |
-//! | `policy` | what lasts from run to run |
+//! | `places` | queue position of each frame, also after its page has moved |
+//! | `rules` | eviction and admission decisions, without side effects |
+//! | `pages` | the trait that a cache implements |
+//! | `run` | an eviction pass, from new pages to evictions |
+//! | `policy` | state kept from pass to pass |
 
 #![forbid(unsafe_code)]
 

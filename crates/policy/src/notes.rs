@@ -1,46 +1,47 @@
-//! Notes: who fills a frame, or moves a page, says so here, without a lock.
+//! Lock-free notes about fills and page moves, for the policy.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::words::{Ghost, Note};
 
-/// A word for each frame: what has happened in it since the policy looked at it last.
+/// A word for each frame: the last event that the policy has not processed.
 ///
-/// Written by whoever fills a frame, and read by the policy when it next runs. A note that is late or lost costs the page its place,
-/// and nothing else. Notes for frames that do not exist are dropped.
+/// The thread that fills a frame writes it, and the policy reads it in its next pass. A late or
+/// lost note costs the page only its queue position. Notes for frames that do not exist are
+/// dropped.
 #[derive(Debug)]
 pub struct Notes(Box<[AtomicU32]>);
 
 impl Notes {
-    /// The notes of frames `0..nr_frames`.
+    /// Creates the notes of frames `0..nr_frames`.
     #[must_use]
     pub fn new(nr_frames: usize) -> Self {
         Self((0..nr_frames).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// A page was filled into `frame`. `ghost` is what its slot held, if it did.
+    /// Records that a page was filled into `frame`, whose slot held `ghost`.
     ///
-    /// To be called when the page is there: the policy may look for it at once.
+    /// Called once the page is resident, since the policy may look it up at once.
     pub fn arrived(&self, frame: u32, ghost: Option<Ghost>) {
         self.note(frame, Note::Arrived(ghost));
     }
 
-    /// The page in frame `from` is in `to` now, and keeps its place.
+    /// Records that the page in `from` has moved to `to`. It keeps its queue position.
     ///
-    /// To be called before `from` can be filled again.
+    /// Called before `from` can be filled again.
     pub fn moved(&self, from: u32, to: u32) {
         let Some(word) = self.0.get(from as usize) else {
             return;
         };
-        // What the policy has not read yet goes along. With a swap, either it does or the policy has read it.
-        // ORDERING: Relaxed; as in `note`.
+        // An unread note moves with the page: the swap gives it either to this call or to the
+        // policy. ORDERING: Relaxed; as in `note`.
         let unread = match word.load(Ordering::Relaxed) {
             0 => 0,
             _ => word.swap(0, Ordering::Relaxed),
         };
         let note = match Note::from_bits(unread) {
             Note::Nothing => Note::MovedFrom(from),
-            // It is back where the policy knows it.
+            // The page is back in the frame where the policy recorded it.
             Note::MovedFrom(home) if home == to => Note::Nothing,
             unread => unread,
         };
@@ -49,13 +50,13 @@ impl Notes {
 
     fn note(&self, frame: u32, note: Note) {
         if let Some(word) = self.0.get(frame as usize) {
-            // ORDERING: Relaxed; a note publishes nothing. The policy asks the cache about the page before it acts, and a frame whose
-            // note it does not see yet is looked at again.
+            // ORDERING: Relaxed; a note publishes nothing. The policy queries the cache about the
+            // page before it acts, and revisits a frame whose note it does not see yet.
             word.store(note.bits(), Ordering::Relaxed);
         }
     }
 
-    /// Reads the note of a frame, and clears it.
+    /// Takes the note of a frame, and clears it.
     pub(crate) fn take(&self, frame: u32) -> Note {
         let Some(word) = self.0.get(frame as usize) else {
             return Note::Nothing;
@@ -67,7 +68,7 @@ impl Notes {
         }
     }
 
-    /// Gives a note back that was taken, unless there is a newer one.
+    /// Restores a note that was taken, unless there is a newer one.
     pub(crate) fn put_back(&self, frame: u32, note: Note) {
         if let Some(word) = self.0.get(frame as usize) {
             let (old, new) = (0, note.bits());
@@ -76,10 +77,10 @@ impl Notes {
         }
     }
 
-    /// Loads the word of a frame, so that it is near when it is taken.
+    /// Loads the word of a frame into the processor's cache, before it is taken.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         let word = self.0.get(frame as usize);
-        // ORDERING: Relaxed; nothing is done with it.
+        // ORDERING: Relaxed; the value is not used.
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 }

@@ -1,38 +1,40 @@
-//! What a cache tells the policy, and does for it.
+//! Interface between the policy and a cache.
 
 use crate::words::Ghost;
 
-/// A page that cannot be evicted now: it is dirty, being written, pinned, or somebody else works on it.
+/// Error of a page that cannot be evicted now: it is dirty, being written, pinned, or in use by
+/// another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stays;
 
-/// What is in a frame.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Nothing, or a page that is being filled.
     Nothing,
-    /// The first frame of a page; the number of its frames, a power of two.
+    /// First frame of a page; with the page's number of frames, a power of two.
     Page(u32),
-    /// Something that the policy cannot evict: the rest of a larger page, a leaf of the index, a frame of a memory space.
+    /// Not evictable by the policy: the rest of a larger page, a leaf of the index, a frame of a
+    /// memory space.
     Other,
 }
 
-/// The pages of a cache, as far as the policy has to do with them.
+/// Cache whose pages the policy evicts.
 pub trait Pages {
-    /// What is in `frame`, as far as can be said without a claim: a hint.
+    /// Content of `frame`, read without a claim: a hint.
     fn content(&mut self, frame: u32) -> Content;
 
-    /// Takes the referenced mark off the page in `frame`; whether it was on.
+    /// Clears the accessed bit of the page in `frame`, and returns its previous value.
     fn take_mark(&mut self, frame: u32) -> bool;
 
-    /// Evicts the page in `frame`, and leaves the ghost where the page will be looked for.
+    /// Evicts the page in `frame`, and leaves `ghost` where a lookup of the page finds it.
     ///
     /// # Errors
     ///
-    /// When it stays.
+    /// [`Stays`] if the page cannot be evicted now.
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays>;
 
-    /// Begins to load what the next calls for this frame will read. `level` 0 comes first, and is what `frame` leads to at once;
-    /// 1 and 2 are what the one before leads to.
+    /// Prefetches data that the next calls for this frame will read. `level` 0 comes first, and is
+    /// what `frame` refers to directly; levels 1 and 2 are what the previous level refers to.
     fn prefetch(&mut self, frame: u32, level: u8);
 }

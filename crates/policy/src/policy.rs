@@ -1,4 +1,4 @@
-//! The policy of a cache: what lasts from run to run.
+//! Policy of a cache: the state kept from pass to pass.
 
 use crate::notes::Notes;
 use crate::pages::Pages;
@@ -6,7 +6,7 @@ use crate::places::Places;
 use crate::rules::Rules;
 use crate::run::Run;
 
-/// The policy of a cache of so many frames.
+/// Eviction policy of a cache.
 #[derive(Debug)]
 pub struct Policy {
     places: Places,
@@ -14,14 +14,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The most frames that a policy may have.
+    /// Maximum number of frames of a policy.
     pub const MAX_FRAMES: usize = (1 << 30) - 1;
 
-    /// The policy for frames `0..nr_frames`, none of which has a page.
-    ///
-    /// # Panics
-    ///
-    /// When there are more than [`Policy::MAX_FRAMES`].
+    /// Creates the policy for frames `0..nr_frames`, all without a page. Panics if there are more
+    /// than [`Policy::MAX_FRAMES`].
     #[must_use]
     pub fn new(nr_frames: usize) -> Self {
         assert!(nr_frames <= Self::MAX_FRAMES, "too many frames");
@@ -31,13 +28,14 @@ impl Policy {
         }
     }
 
-    /// How much memory the policy takes, with its [`Notes`].
+    /// Memory of the policy and its [`Notes`], in bytes.
     #[must_use]
     pub const fn bytes(nr_frames: usize) -> usize {
         size_of::<Self>() + Places::bytes(nr_frames) + nr_frames * size_of::<u32>()
     }
 
-    /// Evicts pages of up to `nr` frames, or a few more if the last one is large. Returns how many frames.
+    /// Evicts pages of up to `nr` frames, or a few more if the last page is large. Returns the
+    /// number of frames.
     pub fn evict(&mut self, nr: usize, notes: &Notes, pages: &mut impl Pages) -> usize {
         let mut run = Run::new((&mut self.places, &mut self.rules), nr, notes, pages);
         run.sort_in(nr);

@@ -1,49 +1,52 @@
-//! The place of each frame: which queue it is in, and where.
+//! Queue position of each frame.
 //!
 //! Invariants.
-//! - I1: each frame is in exactly one queue, at one place; the one that is in a hand's hand is in none.
-//! - I2: a queue's size is that of the pages in it, in frames; limbo and the others count entries.
+//! - I1: each frame is in exactly one queue, at one position; a frame that a pass has popped is in
+//!   none.
+//! - I2: a queue's size is that of its pages, in frames; `Limbo` and `Others` count entries.
 //! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
 //!
-//! A page that moves to another frame keeps its place. The entry there still names the old frame: finding it would take a search.
-//! So the place is noted as `taken` by the new frame, and the old frame gets another entry, with the other turn. Few pages move,
-//! so there is room for few such notes; without it, the page gets a new place.
+//! A page that moves to another frame keeps its position. The entry there still names the old
+//! frame, because finding it would take a search. So `taken` maps that entry to the new frame, and
+//! the old frame gets another entry, with the other turn. Few pages move, so `taken` is small. If
+//! it is full, the page gets a new position.
 
 use std::collections::HashMap;
 
 use crate::rings::Rings;
 use crate::words::{Entry, Epoch, Queue, Standing};
 
-/// The age of a frame in limbo that had no page when it was looked at.
+/// Age of an unclassified frame that had no page when a pass examined it.
 pub(crate) const IDLE: u8 = 1;
 
-/// Where each frame is.
 #[derive(Debug)]
 pub(crate) struct Places {
     standings: Vec<Standing>,
     rings: Rings,
-    /// Frames from here on were never looked at. They are the first of limbo, and have no entry yet.
+    /// Frames from here on were never examined. They are the first of `Limbo`, and have no entry
+    /// yet.
     fresh: u32,
-    /// By the entry: the frame that it stands for, if that is not the one it names.
+    /// By entry: the frame that it stands for, if it names another.
     taken: HashMap<Entry, u32>,
-    /// By the frame: the entry that stands for it, if it names another.
+    /// By frame: the entry that stands for it, if that names another.
     seats: HashMap<u32, Entry>,
-    /// How many frames of limbo had no page when they were looked at, and were not evicted by us since.
+    /// Unclassified frames that had no page when they were examined, and were not freed by an
+    /// eviction since.
     nr_idle: u32,
-    /// The size of each queue.
     sizes: [u64; Queue::ALL.len()],
-    /// The time.
+    /// Number of evicted frames.
     now: Epoch,
 }
 
-/// How many pages may have another's entry.
+/// Maximum number of taken entries.
 const fn most_taken(nr_frames: usize) -> usize {
     nr_frames / 64 + 16
 }
 
 impl Places {
     pub(crate) const fn bytes(nr_frames: usize) -> usize {
-        // A table of the standard library has at most 2 * 8 / 7 buckets for each item, of the item and a byte.
+        // A table of the standard library has at most 2 * 8 / 7 buckets for each item, of the item
+        // and a byte.
         let item = size_of::<Entry>() + size_of::<u32>() + 1;
         let tables = 2 * (most_taken(nr_frames) * 16 / 7 + 16) * item;
         nr_frames * size_of::<Standing>() + Rings::bytes(nr_frames) + tables
@@ -73,14 +76,14 @@ impl Places {
         self.standings[frame as usize]
     }
 
-    /// Loads what is known of a frame, so that it is near when the frame is popped.
+    /// Loads the standing of a frame into the processor's cache, before the frame is popped.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         self.standings
             .get(frame as usize)
             .map_or(0, |standing| standing.nr_frames())
     }
 
-    /// How many entries a queue has.
+    /// Number of entries of a queue.
     pub(crate) fn len(&self, queue: Queue) -> u32 {
         let fresh = match queue {
             Queue::Limbo => self.standings.len() as u32 - self.fresh,
@@ -89,27 +92,26 @@ impl Places {
         self.rings.len(queue) + fresh
     }
 
-    /// The time: how many frames were evicted.
+    /// The time: the number of evicted frames.
     pub(crate) const fn now(&self) -> Epoch {
         self.now
     }
 
-    /// So many frames were evicted.
     pub(crate) const fn pass(&mut self, nr_frames: u32) {
         self.now = self.now.after(nr_frames);
     }
 
-    /// For how long the first frame of a queue is there, about.
+    /// Approximate time for which the first frame has been in a queue.
     pub(crate) fn waited(&self, queue: Queue) -> u32 {
         self.rings.waited(queue, self.now)
     }
 
-    /// How many frames the pages of a queue have.
+    /// Number of frames of the pages in a queue.
     pub(crate) const fn size(&self, queue: Queue) -> u64 {
         self.sizes[queue as usize]
     }
 
-    /// Takes the first frame out of a queue.
+    /// Removes and returns the first frame of a queue.
     pub(crate) fn pop(&mut self, queue: Queue) -> Option<u32> {
         let is_fresh = queue == Queue::Limbo && (self.fresh as usize) < self.standings.len();
         let frame = if is_fresh {
@@ -126,7 +128,7 @@ impl Places {
         Some(frame)
     }
 
-    /// Counts a frame no more in the queue that it has left.
+    /// Subtracts a frame from the counts of the queue that it has left.
     fn leave(&mut self, frame: u32, queue: Queue) {
         let standing = self.standing(frame);
         self.sizes[queue as usize] -= u64::from(standing.nr_frames());
@@ -135,7 +137,7 @@ impl Places {
         }
     }
 
-    /// Puts a frame that is in no queue at the end of one.
+    /// Appends a frame that is in no queue.
     pub(crate) fn push(&mut self, frame: u32, queue: Queue, age: u8, nr_frames: u32) {
         let standing = self.standing(frame).in_queue(queue, age);
         let standing = standing.of_frames(nr_frames);
@@ -152,7 +154,7 @@ impl Places {
         self.standings[frame as usize] = standing.in_queue(standing.queue(), age);
     }
 
-    /// How many frames of limbo are there for long without a page: at hand in some list, or in other use.
+    /// Number of unclassified frames without a page for long: in a free list, or in other use.
     pub(crate) const fn nr_idle(&self) -> u32 {
         self.nr_idle
     }
@@ -167,9 +169,11 @@ impl Places {
             .push(standing.queue(), Entry::new(frame, turn), self.now);
     }
 
-    /// Gives the place of the page in `from` to `to`, which is in no queue. Then `from` is in none.
+    /// Gives the position of the page in `from` to `to`, which is in no queue; `from` is then in
+    /// none.
     ///
-    /// False, and nothing is done, if `from` has no page as far as is known, or there is no room to note that.
+    /// Returns `false`, and changes nothing, if `from` is `to`, has no known page or does not
+    /// exist, or if there is no room for another taken entry.
     pub(crate) fn hand_over(&mut self, from: u32, to: u32) -> bool {
         if from == to || from as usize >= self.standings.len() {
             return false;
@@ -193,13 +197,13 @@ impl Places {
         self.seats.remove(&from);
         self.taken.insert(seat, to);
         self.seats.insert(to, seat);
-        // The size of the queue stays: it is the same page.
+        // The size of the queue is unchanged: it is the same page.
         let turn = self.standing(to).turn();
         self.standings[to as usize] = standing.with_turn(turn);
         true
     }
 
-    /// The frame that an entry stands for.
+    /// Returns the frame that an entry stands for, and calls `found` if the entry is taken.
     fn stands_for<'s>(&'s mut self, entry: Entry, found: impl FnOnce(&'s mut Self, u32)) -> u32 {
         if self.taken.is_empty() {
             return entry.frame();
@@ -213,8 +217,8 @@ impl Places {
         }
     }
 
-    /// The frames that will be popped next; at most `into.len()`, maybe fewer than there are. Returns
-    /// their number.
+    /// Writes the frames that will be popped next, at most `into.len()` and maybe fewer than there
+    /// are. Returns their number.
     pub(crate) fn ahead(&self, queue: Queue, into: &mut [u32]) -> usize {
         if queue == Queue::Limbo && (self.fresh as usize) < self.standings.len() {
             let nr = into.len().min(self.standings.len() - self.fresh as usize);
@@ -233,7 +237,6 @@ impl Places {
         entries.len()
     }
 
-    /// The frames of a queue, first to last.
     #[cfg(test)]
     pub(crate) fn frames(&self, queue: Queue) -> Vec<u32> {
         let fresh = match queue {
@@ -246,7 +249,6 @@ impl Places {
             .collect()
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         let mut seen = vec![false; self.nr_frames()];

@@ -1,23 +1,23 @@
-//! Queues of frame numbers, first in, first out, in chunks of one store.
+//! FIFO queues of frame numbers, in chunks of one shared array.
 
 use crate::words::{Entry, Epoch, Queue};
 
-/// How many entries a chunk has: a cache line.
+/// Entries in a chunk: a cache line.
 const CHUNK: usize = 16;
 
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
-/// The queues. Together they hold one entry for each frame.
+/// All queues. Together they hold at most one entry for each frame.
 #[derive(Debug)]
 pub(crate) struct Rings {
     entries: Vec<Entry>,
-    /// For each chunk the next one in its ring, or in the list of free chunks.
+    /// For each chunk, the next one in its ring or in the list of free chunks.
     next: Vec<u32>,
-    /// For each chunk, when its first entry was pushed.
+    /// For each chunk, the epoch in which its first entry was pushed.
     since: Vec<Epoch>,
     free: u32,
-    /// The first chunk that was never used.
+    /// First chunk that was never used.
     unused: u32,
     rings: [Ring; Queue::ALL.len()],
 }
@@ -25,10 +25,10 @@ pub(crate) struct Rings {
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     head: u32,
-    /// The first entry, in the first chunk.
+    /// Position of the first entry in the first chunk.
     first: u32,
     tail: u32,
-    /// Behind the last entry, in the last chunk.
+    /// End of the entries in the last chunk.
     end: u32,
     len: u32,
 }
@@ -73,9 +73,7 @@ impl Rings {
         self.rings[ring as usize].len
     }
 
-    /// # Panics
-    ///
-    /// When there are more entries than frames.
+    /// Panics if there are more entries than frames.
     pub(crate) fn push(&mut self, into: Queue, entry: Entry, now: Epoch) {
         let mut ring = self.rings[into as usize];
         if ring.tail == NONE || ring.end as usize == CHUNK {
@@ -117,7 +115,8 @@ impl Rings {
         Some(entry)
     }
 
-    /// For how long the first entry is there, about: between the first entries of two chunks, time is taken to be even.
+    /// Approximate age of the first entry, in evictions: interpolated between the first entries of
+    /// two chunks.
     pub(crate) fn waited(&self, ring: Queue, now: Epoch) -> u32 {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {
@@ -130,11 +129,11 @@ impl Rings {
             self.since[self.next[ring.head as usize] as usize]
         };
         let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
-        // A queue that was passed over for very long may be older than the time says.
+        // Epochs wrap, so a queue that was skipped for very long may be older than the result.
         now.since(since).saturating_sub(span as u32)
     }
 
-    /// Up to `nr` entries that will be popped next. Fewer, if a chunk ends.
+    /// Up to `nr` entries that will be popped next. Fewer if a chunk ends.
     pub(crate) fn ahead(&self, ring: Queue, nr: usize) -> &[Entry] {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {
@@ -165,7 +164,6 @@ impl Rings {
         self.free = chunk;
     }
 
-    /// All entries of a ring, first to last.
     #[cfg(test)]
     pub(crate) fn iter(&self, ring: Queue) -> impl Iterator<Item = Entry> {
         let ring = self.rings[ring as usize];
@@ -190,7 +188,7 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// As many entries as there are frames always have room, however they are spread.
+        /// One entry for each frame always fits, however the entries are distributed.
         #[test]
         fn rings_are_queues(nr_frames in 1..400_usize, is_other: bool, steps in prop::collection::vec((0..4_usize, 0..4_usize, 1..100_u32), 1..60)) {
             let all = Queue::ALL;

@@ -1,24 +1,25 @@
-//! Pure words: ghosts, notes, and what is known of a frame.
+//! Value types: ghosts, notes, entries, and the state of a frame.
 
-/// What stays of a page that was evicted, until it is filled again: when it went, and from where.
+/// Time and queue of a page's eviction, kept until the page is filled again.
 ///
-/// A word of [`Ghost::BITS`] bits. The cache keeps it where the page was found, for as long as that costs nothing; it may be lost
-/// at any time. Time is counted in evictions, modulo a power of two. So a ghost that is very old may look young: its page is then
-/// admitted as if it had been used lately, and has to prove it.
+/// A word of [`Ghost::BITS`] bits. The cache keeps it in the page's slot as long as that costs
+/// nothing; it may be lost at any time. Time is counted in evictions, modulo a power of two, so a
+/// very old ghost may look young. Its page is then admitted as if recently used, and must be used
+/// again to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ghost(u32);
 
 impl Ghost {
-    /// How many bits [`Ghost::bits`] may have.
+    /// Maximum number of bits of [`Ghost::bits`].
     pub const BITS: u32 = 29;
 
-    /// As [`Ghost::bits`]; bits above the lowest [`Ghost::BITS`] are dropped.
+    /// Decodes [`Ghost::bits`]; bits above the lowest [`Ghost::BITS`] are dropped.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << Self::BITS) - 1))
     }
 
-    /// As a word, to be kept.
+    /// Encodes the ghost.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -28,7 +29,7 @@ impl Ghost {
         Self(epoch.0 << 1 | from as u32)
     }
 
-    /// How many evictions there were since, modulo 2^28.
+    /// Number of evicted frames since, modulo 2^28.
     pub(crate) const fn age(self, now: Epoch) -> u32 {
         now.0.wrapping_sub(self.0 >> 1) & Epoch::MASK
     }
@@ -42,14 +43,13 @@ impl Ghost {
     }
 }
 
-/// The queue that a page was evicted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
     Window = 0,
     Main = 1,
 }
 
-/// A count of frames that were evicted, modulo 2^28.
+/// Number of evicted frames, modulo 2^28.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u32);
 
@@ -61,7 +61,7 @@ impl Epoch {
         Self(epoch & Self::MASK)
     }
 
-    /// How many evictions there were since another epoch.
+    /// Number of frames evicted between `then` and this.
     pub(crate) const fn since(self, then: Self) -> u32 {
         self.0.wrapping_sub(then.0) & Self::MASK
     }
@@ -72,14 +72,14 @@ impl Epoch {
     }
 }
 
-/// What has happened in a frame since the policy looked at it last.
+/// Last event in a frame that the policy has not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// Nothing that was noted.
+    /// No recorded event.
     Nothing,
-    /// A page was filled into it.
+    /// A page was filled into the frame.
     Arrived(Option<Ghost>),
-    /// A page came to it out of another frame.
+    /// A page has moved here from another frame.
     MovedFrom(u32),
 }
 
@@ -88,7 +88,7 @@ impl Note {
     const GHOST: u32 = 2 << 30;
     const MOVED: u32 = 3 << 30;
 
-    /// No note is 0, and no other.
+    /// Encodes the note. Only `Nothing` is 0.
     pub(crate) const fn bits(self) -> u32 {
         match self {
             Self::Nothing => 0,
@@ -108,16 +108,15 @@ impl Note {
     }
 }
 
-/// The queue that a frame is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// Free, or filled and not sorted in yet.
+    /// Unclassified: free, or filled and not classified yet.
     Limbo = 0,
-    /// Pages that are on trial.
+    /// Probation queue: pages on trial.
     Window = 1,
-    /// Pages that were used again.
+    /// Protected queue: pages that were accessed again.
     Main = 2,
-    /// No page in it, for a while.
+    /// Frames that had no evictable page when they were examined.
     Others = 3,
 }
 
@@ -125,15 +124,13 @@ impl Queue {
     pub(crate) const ALL: [Self; 4] = [Self::Limbo, Self::Window, Self::Main, Self::Others];
 }
 
-/// The largest age.
 pub(crate) const MAX_AGE: u8 = 3;
 
-/// The largest order of a page that is told apart.
+/// Maximum order of a page that is recorded; larger pages count as this.
 const MAX_ORDER: u8 = 7;
 
-/// What the policy knows of a frame: its queue, its age there, how large its page is, and which of its entries counts.
-///
-/// Bits 0 and 1: the queue. 2 and 3: the age. 4 to 6: the order of the page. 7: the turn.
+/// State of a frame: its queue (bits 0 and 1), its age there (2 and 3), the order of its page (4 to
+/// 6), and the turn of its current entry (7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing(u8);
 
@@ -147,12 +144,12 @@ impl Standing {
         }
     }
 
-    /// Up to [`MAX_AGE`].
+    /// At most [`MAX_AGE`].
     pub(crate) const fn age(self) -> u8 {
         self.0 >> 2 & 3
     }
 
-    /// How many frames count with it: those of its page, or itself.
+    /// Number of frames of its page, or 1.
     pub(crate) const fn nr_frames(self) -> u32 {
         1 << (self.0 >> 4 & 7)
     }
@@ -168,7 +165,6 @@ impl Standing {
         Self(self.0 & 0xF0 | age << 2 | queue as u8)
     }
 
-    /// With a page of so many frames.
     #[must_use]
     pub(crate) const fn of_frames(self, nr_frames: u32) -> Self {
         let order = if nr_frames == 0 {
@@ -186,7 +182,7 @@ impl Standing {
     }
 }
 
-/// Tells two entries of one frame apart, when a page has taken an older one with it.
+/// Distinguishes two entries of one frame, after a moved page has taken the older one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Turn(u8);
 
@@ -197,7 +193,7 @@ impl Turn {
     }
 }
 
-/// The number of a frame, with the turn, as it stands in a queue.
+/// Frame number and turn, as stored in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Entry(u32);
 

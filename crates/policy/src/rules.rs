@@ -1,49 +1,54 @@
-//! What becomes of a page: pure decisions.
+//! Eviction and admission decisions.
 //!
-//! Time is counted in frames that were evicted.
+//! Time is counted in evicted frames. `Window` is the probation queue, `Main` the protected queue.
 //!
-//! - **Begin.** A page begins in the window. While memory fills up, it goes to the main queue, which nobody else needs.
-//! - **Window.** A page goes through it twice. Uses before the first end do not count: they belong to the one for which the page was
-//!   read, as those of a program that reads in small pieces, or what is read ahead (a correlation window, as in 2Q and Clock2Q+). At
-//!   the second end, a page that was used goes on to the main queue; others are evicted, and leave a ghost.
-//! - **Main queue.** The hand takes a page's mark and adds to its age, or takes from its age, until a page has neither: it is evicted.
-//! - **Coming again.** The ghost of a page says how long it was away: its *distance*. It takes the place of the page at the head
-//!   of the main queue, if that one was not used for clearly longer ([`Rules::is_unused_for`]); the loser gets a second trial in the
-//!   window. So a loop that is larger than the cache does not wash it out: its pages were all used within one round. This is the
-//!   rule of LIRS (Jiang and Zhang, SIGMETRICS 2002), with a clock's hand in place of its stack.
-//! - **Sizes.** A page that comes again soon after it left the window says that the window is too small; one that left the main
-//!   queue, that the window is too large. Soon is the same number of evictions from the queue in question, so both say what a few
-//!   frames more would have been worth there (as in ARC, Megiddo and Modha, FAST 2003). If hardly any page of the main queue is
-//!   found used, every return to the window counts.
+//! - **Begin.** A page starts in the probation queue. While memory fills up, pages go on to the
+//!   protected queue, which has room.
+//! - **Probation queue.** A page passes through it twice. Accesses before the end of the first pass
+//!   do not count: they belong to the access that read the page, as in a program that reads in
+//!   small pieces, or to readahead (a correlation window, as in 2Q and Clock2Q+). At the end of the
+//!   second, an accessed page moves to the protected queue. Others are evicted, and leave a ghost.
+//! - **Protected queue.** The clock hand clears a page's accessed bit and increments its age, or
+//!   else decrements its age. A page with a clear bit and age 0 is evicted.
+//! - **Returns.** The ghost of a page gives the time for which it was absent: its *distance*. The
+//!   page replaces the one at the head of the protected queue if that one has been unused for
+//!   clearly longer ([`Rules::is_unused_for`]). The loser gets another trial in the probation
+//!   queue. So a loop larger than the cache does not flush the protected queue, whose pages were
+//!   all used within one cycle. This is the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002), with a
+//!   clock hand in place of its stack.
+//! - **Sizes.** If a page returns soon after it left the probation queue, that queue is too small;
+//!   if it had left the protected queue, too large. "Soon" is the same number of evictions from
+//!   either queue, so both cases indicate the benefit of a few more frames there (as in ARC,
+//!   Megiddo and Modha, FAST 2003). If hardly any page of the protected queue is found accessed,
+//!   every return to the probation queue counts.
 
 use crate::words::{Epoch, From, Ghost, MAX_AGE, Queue};
 
-/// What the hand does with a page.
+/// Decision about an examined page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Verdict {
-    /// It goes.
     Evict,
-    /// To the end of a queue, with an age.
+    /// Moves to the end of a queue, with an age.
     To(Queue, u8),
 }
 
-/// How large the queues are, in frames.
+/// Sizes of the queues, in frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) window: u64,
     pub(crate) main: u64,
-    /// Both, and what was evicted or has come and is not sorted in.
+    /// Both, and the unclassified frames that are not idle.
     pub(crate) all: u64,
 }
 
-/// The age of a page in the window that came from the main queue.
+/// Age of a page in the probation queue that came from the protected queue.
 pub(crate) const DEMOTED: u8 = 1;
 
-/// The age of a page in the window that is past its first half.
+/// Age of a page in the probation queue that has passed through it once.
 pub(crate) const SEEN: u8 = 2;
 
-/// How often something was so lately: a mean in which each time counts 1/256.
+/// Moving average of a condition; each sample has a weight of 1/256.
 #[derive(Clone, Copy, Debug)]
 struct Share(u32);
 
@@ -57,39 +62,40 @@ impl Share {
         }
     }
 
-    /// Of so many, how many.
+    /// This fraction of `nr`.
     const fn of(self, nr: u32) -> u64 {
         (nr as u64 * self.0 as u64) / Self::ONE as u64
     }
 }
 
-/// What the decisions depend on.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// How large the window is to be, in parts of a frame ([`STEPS`]); set when the first page is admitted.
+    /// Target size of the probation queue, in frames times [`STEPS`]; set when the first page
+    /// returns.
     target: Option<u64>,
-    /// Whether the main queue takes pages that nobody has used again.
+    /// Whether the protected queue accepts pages that were not accessed again.
     is_filling: bool,
-    /// Counts the pages that might go there.
+    /// Number of such pages so far.
     nr_offered: u32,
-    /// How many of the evicted pages were the main queue's.
+    /// Fraction of the evicted pages that were from the protected queue.
     from_main: Share,
-    /// How many of the main queue's pages were found used.
+    /// Fraction of the examined pages of the protected queue that were found accessed.
     used: Share,
 }
 
-/// By how many pages coming again soon the window grows or shrinks by a frame.
+/// Number of early returns that change the target by one frame.
 const STEPS: u64 = 4;
 
-/// The size of the window, as a part of all frames: at first, at least, at most, and if the main queue is of no use.
+/// Divisors of the number of all frames: initial, minimum and maximum target. (While the protected
+/// queue is useless, the maximum is 7/8.)
 const FIRST: u64 = 32;
 const LEAST: u64 = 64;
 const MOST: u64 = 2;
 
-/// A page that comes again after evictions of this part of all frames comes soon.
+/// Divisor of the number of all frames: returns within the quotient, in evictions, are early.
 const SOON: u64 = 16;
 
-/// The main queue is of no use if less than this part of its pages are found used.
+/// The protected queue is useless if less than 1 / `HARDLY` of its pages is found accessed.
 const HARDLY: u32 = 32;
 
 impl Rules {
@@ -103,7 +109,7 @@ impl Rules {
         }
     }
 
-    /// How large the window is to be.
+    /// Target size of the probation queue, in frames.
     fn target(&self, sizes: Sizes) -> u64 {
         let target = match self.target {
             Some(parts) => parts / STEPS,
@@ -112,19 +118,20 @@ impl Rules {
         target.clamp(1, sizes.all.max(1))
     }
 
-    /// More pages have come than room was made for: memory was free.
+    /// Starts to fill the protected queue: it is nearly empty, or more pages were filled than
+    /// evicted.
     pub(crate) const fn begin_to_fill(&mut self) {
         self.is_filling = true;
     }
 
-    /// Whether the main queue has next to nothing: what was in it has gone, and not by eviction.
+    /// Whether the protected queue is nearly empty, as after removals other than by eviction.
     pub(crate) const fn is_main_empty(&self, sizes: Sizes) -> bool {
         sizes.main * 16 < sizes.all
     }
 
-    /// Whether the main queue has room for pages that nobody has used again.
+    /// Whether the protected queue is being filled and has room. Filling ends once it has none.
     pub(crate) fn has_room(&mut self, sizes: Sizes) -> bool {
-        // What a run makes free is not missing.
+        // The frames that one pass frees do not count as room.
         let batch = (sizes.all / 64).clamp(1, 64);
         if sizes.main + self.target(sizes) + batch >= sizes.all {
             self.is_filling = false;
@@ -132,7 +139,7 @@ impl Rules {
         self.is_filling
     }
 
-    /// A page comes again: the window grows or shrinks.
+    /// Adapts the target to the return of a page.
     pub(crate) fn learn(&mut self, ghost: Ghost, now: Epoch, sizes: Sizes) {
         let is_main_useless = self.used.0 < Share::ONE / HARDLY;
         let soon = match is_main_useless {
@@ -156,7 +163,7 @@ impl Rules {
         self.target = Some(new.clamp(sizes.all * STEPS / LEAST, sizes.all * STEPS));
     }
 
-    /// For how long a page was not used that comes again, at least.
+    /// Minimum time for which a returning page was unused.
     pub(crate) const fn distance(ghost: Ghost, now: Epoch, sizes: Sizes) -> u64 {
         let in_queue = match ghost.from() {
             From::Window => sizes.window,
@@ -165,15 +172,14 @@ impl Rules {
         ghost.age(now) as u64 + in_queue
     }
 
-    /// Whether a page that has no mark, at the head of its queue for so long, was clearly longer unused than `distance`.
-    ///
-    /// Clearly: rounds of a loop are not of exactly one length in evictions, and pages that are as good as each other need not change
-    /// places.
+    /// Whether a page with a clear accessed bit, at the head of its queue after `waited` evictions,
+    /// has been unused for clearly longer than `distance`. Cycles of a loop differ slightly in
+    /// their number of evictions, and pages of equal value need not trade places.
     pub(crate) const fn is_unused_for(waited: u32, distance: u64) -> bool {
         4 * waited as u64 > 5 * distance
     }
 
-    /// The queue whose first page is looked at next.
+    /// The queue whose first page is examined next.
     pub(crate) fn next(&self, sizes: Sizes) -> Queue {
         if sizes.window >= self.target(sizes) {
             Queue::Window
@@ -204,7 +210,7 @@ impl Rules {
             return Verdict::To(Queue::Main, 0);
         }
         if self.is_filling && self.has_room(sizes) {
-            // Some go, so that a run ends.
+            // Some are evicted, so that a pass ends.
             self.nr_offered = self.nr_offered.wrapping_add(1);
             if !self.nr_offered.is_multiple_of(16) {
                 return Verdict::To(Queue::Main, 0);
@@ -213,12 +219,12 @@ impl Rules {
         Verdict::Evict
     }
 
-    /// The ghost of a page that goes now, out of a queue where it had this age.
+    /// Ghost of a page that is evicted now from `queue`, where it had this age.
     pub(crate) const fn ghost(queue: Queue, age: u8, now: Epoch) -> Ghost {
         Ghost::new(now, Self::from(queue, age))
     }
 
-    /// A page has gone.
+    /// Records the eviction of a page.
     pub(crate) const fn has_gone(&mut self, queue: Queue, age: u8) {
         self.from_main
             .note(matches!(Self::from(queue, age), From::Main));
@@ -242,7 +248,6 @@ mod tests {
         all: 1024,
     };
 
-    /// The rules of a cache whose main queue has no room.
     fn settled() -> Rules {
         let mut rules = Rules::new();
         assert!(!rules.has_room(SIZES));
@@ -295,7 +300,7 @@ mod tests {
         assert_eq!(returns(&mut rules, Queue::Main, 200), 82);
         assert_eq!(returns(&mut rules, Queue::Main, 9999), 16);
         assert_eq!(returns(&mut rules, Queue::Window, 9999), 512);
-        // Late is not soon.
+        // A late return does not change the target.
         let late = then.after(2000);
         rules.learn(Rules::ghost(Queue::Main, 0, then), late, SIZES);
         assert_eq!(rules.target(SIZES), 512);

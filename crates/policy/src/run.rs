@@ -1,13 +1,15 @@
-//! The hands: arrivals are sorted in, and pages are evicted, in runs.
+//! Eviction pass:
+//! 1. Classify frames in `Limbo`, mostly those filled since the last pass.
+//! 2. Examine a few of `Others`: they may have a page by now.
+//! 3. Examine the first pages of the probation and the protected queue, according to the
+//!    [rules](crate::rules), until enough are evicted.
 //!
-//! A run. 1. What has arrived in limbo is sorted in. 2. A few of the others are looked at: they may have a page by now. 3. The hands
-//! look at the first pages of the window and of the main queue, as the [rules](crate::rules) say, until enough have gone.
+//! Bounds. The number of frames to evict bounds the number that a pass examines. It may evict
+//! fewer, if pages cannot be evicted or are in use.
 //!
-//! Bounds. A run looks at a number of frames that depends on how many it shall evict. It may evict
-//! fewer, if pages stay, or are in use.
-//!
-//! Pages that stay. A page that is dirty, pinned or claimed is put back at the end of its queue. The window may have nothing else while a file
-//! is written: a run that has met a few more of them than it shall evict goes on with the other queue.
+//! Unevictable pages. A dirty, pinned or claimed page is moved to the end of its queue. While a
+//! file is being written, the probation queue may have no others. A pass that has met a few more of
+//! them than it must evict continues with the other queue.
 
 use crate::notes::Notes;
 use crate::pages::{Content, Pages};
@@ -15,30 +17,30 @@ use crate::places::{IDLE, Places};
 use crate::rules::{DEMOTED, Rules, Sizes, Verdict};
 use crate::words::{Ghost, Note, Queue};
 
-/// How many levels [`Pages::prefetch`] has.
+/// Number of levels of [`Pages::prefetch`].
 const NR_LEVELS: u8 = 3;
 
-/// How many frames are loaded ahead: at most, and in a run for few.
+/// Frames prefetched together: maximum, and minimum if few frames are to be evicted.
 const AHEAD: usize = 16;
 const FEW: usize = 4;
 
-/// How many moves are followed at once.
+/// Maximum number of page moves that are followed at once.
 const MOST_MOVES: usize = 64;
 
-/// A run that has found more pages of a queue that stay than it shall evict, times this, and some, looks at the other queue.
+/// A pass for `nr` frames that met more than `STAYING * nr + SOME_STAYING` unevictable pages in a
+/// queue turns to the other one.
 const STAYING: u32 = 2;
 const SOME_STAYING: u32 = 16;
 
-/// Which pages go.
+/// Pages that a pass evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// Those that the rules say.
+    /// Those that the rules choose.
     Easy,
-    /// Any.
+    /// Any page.
     Hard,
 }
 
-/// A run, with what it works on.
 pub(crate) struct Run<'r, P> {
     places: &'r mut Places,
     rules: &'r mut Rules,
@@ -46,19 +48,19 @@ pub(crate) struct Run<'r, P> {
     pages: &'r mut P,
     /// Number of frames at the head of each queue that are loaded already.
     loaded: [usize; Queue::ALL.len()],
-    /// How many are loaded at once.
+    /// Number of frames that are prefetched together.
     nr_at_once: usize,
-    /// Whether more pages have come than room was made for.
+    /// Whether more pages were filled than frames were evicted.
     is_backlog: bool,
-    /// How many pages of each queue would have gone and stay, and how many may before the other queue is looked at.
+    /// Number of unevictable pages met in each queue, and the maximum before the other queue is
+    /// examined.
     nr_staying: [u32; Queue::ALL.len()],
     most_staying: u32,
-    /// How many pages of the main queue may be looked at for those that come again.
+    /// Number of pages of the protected queue that may still be examined for returning pages.
     nr_challenges: usize,
 }
 
 impl<'r, P: Pages> Run<'r, P> {
-    /// A run for about `nr` frames.
     pub(crate) fn new(
         (places, rules): (&'r mut Places, &'r mut Rules),
         nr: usize,
@@ -81,7 +83,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Sorts in what is in limbo: what has arrived since the last run, as a rule.
+    /// Classifies frames in `Limbo`.
     pub(crate) fn sort_in(&mut self, nr: usize) {
         let len = self.places.len(Queue::Limbo) as usize;
         let nr_new = len - self.places.nr_idle() as usize;
@@ -92,7 +94,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
         let most = nr.saturating_mul(8).saturating_add(64).min(len);
         for done in 0..most {
-            // The last ones are for the window, out of which they can go.
+            // The last `nr` go to the probation queue, from which they can be evicted.
             self.is_backlog = is_backlog && done + nr < most;
             let Some((frame, note)) = self.pop(Queue::Limbo) else {
                 break;
@@ -107,7 +109,7 @@ impl<'r, P: Pages> Run<'r, P> {
         if others == 0 {
             return;
         }
-        // About as often as the pages are.
+        // About as often as the pages are examined.
         let pages = self.places.size(Queue::Window) + self.places.size(Queue::Main);
         let share = (nr as u64).saturating_mul(others) / (pages + 1) + 1;
         for _ in 0..share.min(others).min(4 * nr as u64 + 1) {
@@ -118,10 +120,11 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Evicts pages.
+    /// Evicts pages of about `nr` frames, and returns their number of frames.
     pub(crate) fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
-        // Half of the looks are for pages that are not in use; then any that can go does.
+        // The first half of the examinations follows the rules; the second evicts any evictable
+        // page.
         let easy = nr.saturating_mul(16).saturating_add(64);
         for look in 0..easy.saturating_mul(2) {
             if nr_evicted >= nr {
@@ -143,14 +146,15 @@ impl<'r, P: Pages> Run<'r, P> {
         nr_evicted
     }
 
-    /// The queue whose first page is looked at next, if there is one.
+    /// The queue whose first page is examined next; `None` if both are empty.
     fn next(&self) -> Option<Queue> {
         let queue = self.rules.next(self.sizes());
         let other = match queue {
             Queue::Window => Queue::Main,
             _ => Queue::Window,
         };
-        // The window may have nothing but pages that were just written: it is not gone round again for each run.
+        // If the probation queue has only newly written pages, do not go through all of them in
+        // each pass.
         let has_staying = |queue: Queue| self.nr_staying[queue as usize] > self.most_staying;
         let (queue, other) = match has_staying(queue) && !has_staying(other) {
             true => (other, queue),
@@ -161,11 +165,11 @@ impl<'r, P: Pages> Run<'r, P> {
             .find(|&queue| self.places.len(queue) != 0)
     }
 
-    /// Looks at a page that was taken out of a queue. Returns how many frames it has freed; they go to
-    /// limbo.
+    /// Examines a frame popped from `queue`. Returns the number of freed frames. The first frame of
+    /// an evicted page goes to `Limbo`.
     fn look(&mut self, queue: Queue, frame: u32, note: Note, effort: Effort) -> usize {
         if note != Note::Nothing {
-            // What was here has gone, and something else has come.
+            // Another page was filled or moved here since.
             let age = self.places.standing(frame).age();
             return match self.settle_but_moved(frame, note) {
                 Some(moved) => {
@@ -202,19 +206,20 @@ impl<'r, P: Pages> Run<'r, P> {
         0
     }
 
-    /// Gives a frame of which nothing is known any more its place.
+    /// Classifies a popped frame whose state is unknown.
     fn settle(&mut self, frame: u32, note: Note) {
         if let Some(moved) = self.settle_but_moved(frame, note) {
-            // Its place was in limbo.
+            // The position of the moved page was in `Limbo`.
             let _ = self.settle_one(moved, Note::Nothing);
         }
     }
 
-    /// As [`Run::settle`]. If the page that was in `frame` is found in another frame, returns that one: the place in the hand is its.
+    /// Like [`Run::settle`]. If the page that was in `frame` is found in another frame, returns
+    /// that frame, which inherits the popped position.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
-        // The frame out of which a page has moved may have got another that has moved, and so on.
+        // The frame that a page has left may have received another moved page, and so on.
         for _ in 0..MOST_MOVES {
             let frame = next?;
             let note = self.notes.take(frame);
@@ -228,7 +233,7 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// As [`Run::settle`]; returns a frame that has lost its place by that.
+    /// Like [`Run::settle`]. Returns the frame that lost its position to `frame`, if one did.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,
@@ -240,7 +245,7 @@ impl<'r, P: Pages> Run<'r, P> {
         let ghost = match note {
             Note::MovedFrom(from) if self.places.hand_over(from, frame) => return Some(from),
             Note::Arrived(ghost) => ghost,
-            // Nobody has said so, or not yet.
+            // There is no note, it is not visible yet, or the position was not handed over.
             Note::MovedFrom(_) | Note::Nothing => None,
         };
         let queue = self.admit(ghost);
@@ -248,7 +253,7 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Gives a frame without a page its place.
+    /// Queues a frame without a page.
     fn put_empty(&mut self, frame: u32, content: Content) {
         match content {
             Content::Other => self.places.push(frame, Queue::Others, 0, 1),
@@ -258,7 +263,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Where a page begins that was filled.
+    /// Chooses the queue of a filled page.
     fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
         let sizes = self.sizes();
         if self.is_backlog && self.rules.has_room(sizes) {
@@ -276,8 +281,9 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Whether a page that comes again after `distance` takes the place of one in the main queue, which
-    /// was not used for longer.
+    /// Demotes a page of the protected queue that has been unused for clearly longer than
+    /// `distance`, and returns whether there was one. A page that returns after `distance` takes
+    /// its place.
     fn takes_a_place(&mut self, distance: u64) -> bool {
         while self.nr_challenges > 0 {
             self.nr_challenges -= 1;
@@ -288,7 +294,7 @@ impl<'r, P: Pages> Run<'r, P> {
                 return false;
             };
             if note != Note::Nothing {
-                // What was here has gone; what has come has its turn.
+                // The frame has changed since; it is classified later.
                 self.notes.put_back(frame, note);
                 self.places.push(frame, Queue::Limbo, 0, 1);
                 continue;
@@ -313,7 +319,7 @@ impl<'r, P: Pages> Run<'r, P> {
         false
     }
 
-    /// Takes the mark off a page, and says what becomes of it.
+    /// Clears a page's accessed bit, and decides about the page.
     fn judge(&mut self, queue: Queue, frame: u32) -> Verdict {
         let age = self.places.standing(frame).age();
         let is_marked = self.pages.take_mark(frame);
@@ -321,10 +327,9 @@ impl<'r, P: Pages> Run<'r, P> {
         self.rules.verdict(queue, age, is_marked, sizes)
     }
 
-    /// The sizes of the queues.
     fn sizes(&self) -> Sizes {
         let [window, main] = [Queue::Window, Queue::Main].map(|queue| self.places.size(queue));
-        // Frames that are free for long do not make room for pages: threads have them at hand.
+        // Frames that were free for long are no room for pages: threads cache them.
         let limbo = self.places.size(Queue::Limbo);
         let all = limbo - u64::from(self.places.nr_idle()) + window + main;
         Sizes { window, main, all }
@@ -340,7 +345,7 @@ impl<'r, P: Pages> Run<'r, P> {
         Some((frame, self.notes.take(frame)))
     }
 
-    /// Begins to load what the first frames of a queue will need; returns how many.
+    /// Prefetches the data of the first frames of a queue, and returns their number.
     fn load(&mut self, queue: Queue) -> usize {
         let mut frames = [0; AHEAD];
         let frames = &mut frames[..self.nr_at_once];
@@ -349,7 +354,7 @@ impl<'r, P: Pages> Run<'r, P> {
         for &frame in frames {
             self.pages.prefetch(frame, 0);
         }
-        // While these are on their way. The loads do not wait for each other.
+        // Overlaps with the prefetches above. The loads do not depend on each other.
         let known = frames
             .iter()
             .map(|&frame| self.notes.touch(frame) | self.places.touch(frame));

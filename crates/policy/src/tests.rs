@@ -1,4 +1,4 @@
-//! Histories of a cache that exists as data only.
+//! Operation sequences on a cache that exists as data only.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::{Ghost, Notes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     Free,
-    /// Page `id` begins here.
+    /// First frame of page `id`.
     Head {
         id: u32,
         nr_frames: u32,
@@ -20,7 +20,7 @@ enum Frame {
         stays: bool,
     },
     Tail,
-    /// In use, for something else.
+    /// In use for something else.
     Leaf,
 }
 
@@ -141,9 +141,9 @@ impl Pages for Cache {
     }
 }
 
-/// How many calls a run may make, but for prefetches.
+/// Maximum number of calls of a pass, other than prefetches.
 fn most_calls(nr: usize) -> usize {
-    // A look at a page takes three calls. Any look may find that a page has come from elsewhere.
+    // Examining a page takes three calls. Any page may prove to have moved from elsewhere.
     67 * (nr * 32 + 128) + 65 * (nr * 4 + 64) + 65 * (nr * 4 + 1)
 }
 
@@ -241,7 +241,7 @@ proptest! {
                 }
             }
         }
-        // Whatever has happened: all pages that can go do, and each run ends.
+        // In any state, all evictable pages are evicted, and each pass ends.
         for frame in &mut cache.frames {
             if let Frame::Head { stays, .. } = frame {
                 *stays = false;
@@ -253,8 +253,8 @@ proptest! {
         prop_assert_eq!(cache.heads(), Vec::<u32>::new());
     }
 
-    /// The order in which unused pages go does not depend on the frames that they are in.
-    /// (There is room for 16 that have moved.)
+    /// The order in which unused pages are evicted does not depend on their frames. (There is room
+    /// for 16 moved pages.)
     #[test]
     fn a_moved_page_keeps_its_place(moves in prop::collection::vec((0..12_usize, any::<bool>()), 0..40)) {
         let order = |moves: &[(usize, bool)]| {
@@ -264,7 +264,7 @@ proptest! {
             for id in 0..24 {
                 cache.fill(id, 1, &notes);
             }
-            // All are sorted in.
+            // All pages are classified.
             evict(&mut policy, &mut cache, &notes, 0);
             for &(nr, runs) in moves {
                 let from = cache.page_of(nr as u32).unwrap();
@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Each of two pages is where the other was, when the hand comes to the place of one.
+/// The clock hand examines one of two pages that have traded places.
 #[test]
 fn two_pages_that_change_places_keep_theirs() {
     let (mut policy, mut cache, notes) = filled(32);
@@ -297,7 +297,7 @@ fn two_pages_that_change_places_keep_theirs() {
     assert_eq!(cache.evicted, (0..24).collect::<Vec<_>>());
 }
 
-/// Fills, as a cache does that takes frames from a list.
+/// Fills pages as a cache does that allocates frames from a list.
 fn filled(nr_frames: u32) -> (Policy, Cache, Notes) {
     let notes = Notes::new(nr_frames as usize);
     let mut cache = Cache::new(nr_frames);
@@ -383,15 +383,15 @@ impl Policy {
         self.places().check();
     }
 
-    /// How many frames are in limbo, how many pages are in the window or the main queue, and how many others there are.
+    /// Number of frames in `Limbo`, of pages in `Window` and `Main`, and of entries in `Others`.
     fn lens(&self) -> [u32; 3] {
         let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places().len(queue));
         [limbo, window + main, others]
     }
 }
 
-/// A file is written from its begin to its end, through a cache a quarter of which may be dirty: what was written last stays until it is
-/// clean, and is all that the window has.
+/// Sequential write of a file through a cache that may be dirty to a quarter. A newly written page
+/// is unevictable until it is clean, and the probation queue has only such pages.
 #[test]
 fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
     const NR: u32 = 1024;
@@ -416,7 +416,7 @@ fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
             }
         }
     }
-    // Three calls for a frame that is looked at, and as many to load it ahead.
+    // Three calls for a frame that is examined, and three to prefetch it.
     let nr_looks = cache.nr_calls / 6 / nr_runs as usize;
     assert!(nr_looks < 8 * batch, "{nr_looks} looks a run");
 }

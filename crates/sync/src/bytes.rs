@@ -18,7 +18,7 @@
 //!     W4  word.store(even, Release)           R4  word.load(Relaxed), the same as in R1?
 //! ```
 //!
-//! - E1: if R1 reads what W4 stored, W3 happens before R2, which gets the bytes of W3 or later
+//! - E1: if R1 reads the store of W4, W3 happens before R2, which gets the bytes of W3 or later
 //!   ones.
 //! - E2: if R2 gets any byte that W3 stored, then the fences W2 and R3 synchronize, so R4 reads
 //!   what W1 stored, or something later, and the reader discards its copy.
@@ -34,8 +34,7 @@
 //! - P2: the loads of R2 are done before R4, and the stores of W3 after W1 and before W4. For the
 //!   portable copy this follows from P1 and the fences; for the assembly, see below.
 //!
-//! The bytes of one copy may come from different writers, in any order (tearing); the word detects
-//! it.
+//! Bytes of one copy may come from different writers, in any order (tearing); the word detects it.
 //!
 //! # Why the assembly keeps P2
 //!
@@ -49,8 +48,7 @@
 //! Architecture Programmer's Manual, volume 2, "Multiprocessor Memory Access Ordering"). This holds
 //! for every width: an access of more than eight bytes, or across a cache line, may be done in
 //! several parts, in any order among themselves, but each part keeps its place among the accesses
-//! of other instructions. So an acquire or release fence emits no instruction, and only restrains
-//! the compiler.
+//! of other instructions. So an acquire or release fence only restrains the compiler.
 //!
 //! *String instructions* (`rep movsb`, one of the [variants](variant)). Their stores may become
 //! visible in any order among themselves. They are not reordered with the stores of other
@@ -68,9 +66,8 @@
 //!   `RacyBytes`, but cannot check E2, since relaxed accesses never race with each other.
 //! - Miri has no assembly, so it gets the portable copy.
 //!
-//! Verified by `tests/bytes.rs`, which tests both implementations against the same expectations,
-//! and has the protocol above as a loom model (`validated_copy_is_never_torn`) with a twin that
-//! lacks W2.
+//! Verified by `tests/bytes.rs`, which tests both implementations alike, and has the protocol as a
+//! loom model (`validated_copy_is_never_torn`) with a twin that lacks W2.
 //!
 //! | module | content |
 //! |---|---|

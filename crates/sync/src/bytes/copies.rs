@@ -22,8 +22,7 @@ impl RacySource<'_> {
     #[must_use]
     #[inline(always)]
     pub fn load<const N: usize>(self, off: usize) -> Option<[u8; N]> {
-        // As in `RacyBytes::has`, but a loop evaluates the first comparison only once for each
-        // width.
+        // As in `RacyBytes::has`, but a loop can hoist the first comparison.
         if N > self.len() || off > self.len() - N {
             return None;
         }
@@ -54,8 +53,7 @@ impl RacyBytes<'_> {
         unsafe { self.copy_to_unchecked(off, dst.as_mut_ptr(), dst.len()) }
     }
 
-    /// Copies `len` bytes from `off` on to `dst` like [`copy_to`](Self::copy_to), without a range
-    /// check.
+    /// Copies `len` bytes from `off` on to `dst`: an unchecked [`copy_to`](Self::copy_to).
     ///
     /// # Safety
     ///
@@ -98,8 +96,7 @@ impl RacyBytes<'_> {
         native::copy_in(dst, src);
     }
 
-    /// Copies all of `src` to the bytes from `off` on, while other threads may be writing to
-    /// either.
+    /// Copies all of `src` to the bytes from `off` on, while other threads may write to either.
     ///
     /// The protocols of both sides validate a racing copy: as a read of `src`, and as a write to
     /// `self`. If the two ranges overlap, the bytes copied are an arbitrary mixture.

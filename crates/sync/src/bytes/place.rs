@@ -169,8 +169,7 @@ impl<'a> RacyBytes<'a> {
         let start = self.ptr.addr().get() % WORD;
         let nr_words = (start + self.len).div_ceil(WORD);
         let first = self.as_ptr().wrapping_sub(start).cast();
-        // SAFETY: these are the words of (a), aligned, and by (b) accessed only as if they were
-        // atomics.
+        // SAFETY: these are the words of (a), aligned, and by (b) accessed as if they were atomics.
         let words = unsafe { std::slice::from_raw_parts(first, nr_words) };
         (words, start)
     }

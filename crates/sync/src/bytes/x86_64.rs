@@ -63,8 +63,7 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     match N {
         1 => {
             let value: u32;
-            // SAFETY: (r), and the memory is valid by the obligations of `RacyBytes::new`. No
-            // write.
+            // SAFETY: (r); memory valid by the obligations of `RacyBytes::new`. Writes nothing.
             unsafe {
                 asm!("movzx {v:e}, byte ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
@@ -120,8 +119,7 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
 #[inline]
 pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
-    // SAFETY: (a) `src` is shared, so no thread writes it; (b) by the obligations of
-    // `RacyBytes::new`.
+    // SAFETY: (a) `src` is shared, so not written; (b) by the obligations of `RacyBytes::new`.
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
@@ -312,8 +310,7 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
 /// Copies more than [`INLINE`] bytes. Safety: as for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; the code depends only on processor features, and publishes no other
-    // memory.
+    // ORDERING: Relaxed; publishes no other memory, and any usable variant is correct.
     let code = choice::CHOSEN.load(Ordering::Relaxed);
     if code == choice::AVX512 {
         // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;

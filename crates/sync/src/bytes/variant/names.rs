@@ -136,16 +136,14 @@ pub enum Reason {
     Forced,
 }
 
-/// Shortest measured time of a 4 KiB copy in the first-level cache, for each variant that can be
-/// used.
+/// Shortest measured time of a 4 KiB copy in the first-level cache, for each usable variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timings {
     nanoseconds: [Option<f64>; Variant::ALL.len()],
 }
 
 impl Timings {
-    /// Time of `variant` in nanoseconds, or `None` if it was not measured because it cannot be
-    /// used.
+    /// Time of `variant` in nanoseconds, or `None` if it was not usable, and so not measured.
     #[must_use]
     pub fn of(&self, variant: Variant) -> Option<f64> {
         self.nanoseconds[variant as usize]

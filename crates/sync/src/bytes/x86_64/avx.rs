@@ -5,13 +5,11 @@
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes. Safety: (a) and (b) as for [`super::copy`], and (d) the processor and
-/// the system have AVX.
+/// Copies more than 64 bytes. Safety: (a), (b) as for [`super::copy`], (d) AVX is usable.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;
-        // (d).
+        // SAFETY: (a), (b), (d) are passed on, here and below, with a length that the callee takes.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.

@@ -6,13 +6,13 @@
 //! # The measurement
 //!
 //! Copies 4 KiB within the first-level cache, by each usable variant in turn: [`ROUNDS`] rounds of
-//! [`COPIES`] copies each; the shortest round counts. A disturbance (an interrupt, another process, a
-//! frequency that has not risen yet, the upper halves of registers not powered yet) only makes a
-//! round longer. To falsify the result it would have to disturb all rounds of one variant
-//! and none of another's. The measurement takes some 50 µs. [`Timings::choice`] decides.
+//! [`COPIES`] copies each; the shortest round counts. A disturbance (an interrupt, another process,
+//! a frequency that has not risen yet, the upper halves of registers not powered yet) only makes a
+//! round longer. To change the result it would have to disturb all rounds of one variant and none
+//! of another's. The measurement takes some 50 µs. [`Timings::choice`] decides.
 //!
-//! The destination begins 2112 bytes after the source modulo 4096. There no variant takes loads to
-//! depend on earlier stores.
+//! The destination begins 2112 bytes after the source modulo 4096. There no variant suffers false
+//! dependencies.
 
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,7 @@ fn default() -> Variant {
 /// Returns the variant for a copy that found none chosen: measures now, or returns the default if
 /// another thread holds [`CHOICE`].
 ///
-/// It never waits, so a child of `fork` is not blocked by a measurement that another thread had
-/// begun.
+/// It never waits, so a measurement by another thread does not block a child of `fork`.
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {
@@ -168,8 +167,7 @@ fn time(variant: Variant, scratch: &mut Scratch) -> f64 {
     let (src, dst) = scratch.0.split_at_mut(TO);
     let start = Instant::now();
     for _ in 0..COPIES {
-        // SAFETY: (a) and (b) both parts hold `LENGTH` bytes, exclusively; (d) is the caller's
-        // obligation.
+        // SAFETY: (a), (b) both parts have `LENGTH` exclusive bytes; (d) by the caller.
         unsafe { copy_long_with(variant, src.as_ptr(), dst.as_mut_ptr(), LENGTH) };
     }
     start.elapsed().as_nanos() as f64 / f64::from(COPIES)

@@ -6,12 +6,10 @@ use super::{avx, avx512, rep_movsb, sse2};
 /// Maximum length of an inlined copy, in bytes.
 pub(super) const INLINE: usize = 64;
 
-/// Copies more than [`INLINE`] bytes by `variant`. Safety: as for [`super::copy`], and (d) the
-/// variant is usable.
+/// Copies more than [`INLINE`] bytes. Safety: as for [`super::copy`], and (d) `variant` is usable.
 pub(super) unsafe fn copy_long_with(variant: Variant, src: *const u8, dst: *mut u8, len: usize) {
     match variant {
-        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;
-        // (d) is passed on.
+        // SAFETY: (a), (b), (d) are passed on, here and below, with a length that the callee takes.
         Variant::Sse2 => unsafe { sse2::copy(src, dst, len) },
         // SAFETY: as above.
         Variant::Avx => unsafe { avx::copy(src, dst, len) },
@@ -23,12 +21,10 @@ pub(super) unsafe fn copy_long_with(variant: Variant, src: *const u8, dst: *mut 
     }
 }
 
-/// Zeros more than [`INLINE`] bytes by `variant`. Safety: (b) as for [`super::copy`], and (d) the
-/// variant is usable.
+/// Zeros more than [`INLINE`] bytes. Safety: (b) as for [`super::copy`], (d) `variant` is usable.
 pub(super) unsafe fn zero_long(variant: Variant, dst: *mut u8, len: usize) {
     match variant {
-        // SAFETY: (b) is passed on, here and below, with a length that the callee accepts; so is
-        // (d).
+        // SAFETY: (b), (d) are passed on, here and below, with a length that the callee takes.
         Variant::Sse2 => unsafe { sse2::zero(dst, len) },
         // SAFETY: as above.
         Variant::Avx => unsafe { avx::zero(dst, len) },

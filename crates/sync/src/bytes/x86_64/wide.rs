@@ -8,14 +8,14 @@
 //! | up to 16 registers | pieces: overlapping loads from both ends, then as many stores |
 //! | more | a loop: four aligned stores per iteration, and overlapping moves at both ends |
 //!
-//! The pieces that run depend only on the length class, so copies of varying lengths cause few
+//! The pieces that run depend only on the length class, so varying lengths cause few
 //! mispredictions.
 //!
 //! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096. When
 //! the processor checks whether a load depends on an older store, it compares only the low address
 //! bits, and so mistakes the latest store for such a store. This is common: pages begin at page
-//! boundaries, and large allocations 16 bytes after one. Such ranges are copied backward, which is
-//! up to a quarter faster.
+//! boundaries, and large allocations 16 bytes after one. Copying backward is then up to a quarter
+//! faster.
 //!
 //! # Clobbers
 //!
@@ -28,11 +28,9 @@
 //! clear before and after, as the ABI requires. Opmask registers and the stack are not changed.
 //!
 //! Verified by `vector_registers_survive_*` of `tests.rs`, which keep values in all vector
-//! registers across each template, also compiled for the native processor (`-C target-cpu=native`,
-//! in `.ci/nightly`).
+//! registers across each template, also compiled with `-C target-cpu=native` (`.ci/nightly`).
 
-/// If the destination is ahead of the source by less than this, modulo 4096, the copy runs
-/// backward.
+/// A destination ahead of the source by less than this, modulo 4096, is copied backward.
 pub(super) const ALIAS_BYTES: usize = 64;
 
 /// Whether a forward copy would suffer false dependencies of loads on earlier stores.
@@ -124,8 +122,8 @@ macro_rules! loops {
         [$r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal,
          $r5:literal, $r6:literal, $r7:literal, $r8:literal]
     ) => {
-        /// Copies from the first byte to the last. Safety: as for [`copy`], and `len` is five times
-        /// the width or more.
+        /// Copies from the first byte to the last. Safety: as for [`copy`], and `len` is at least 5
+        /// widths.
         ///
         /// The first move and the last four are unaligned. Between them, each iteration stores four
         /// times, from a multiple of the width on.
@@ -141,7 +139,7 @@ macro_rules! loops {
                     concat!($move, " ", $r7, ", [{src} + {len} - 2*", $width, "]"),
                     concat!($move, " ", $r8, ", [{src} + {len} - ", $width, "]"),
                     concat!($move, " [{dst}], ", $r4),
-                    // From here on, `len` is the start of the last four, and `src` is relative to
+                    // From here on, `len` is the start of the last four; `src` is relative to
                     // `dst`.
                     concat!("lea {len}, [{dst} + {len} - 4*", $width, "]"),
                     "sub {src}, {dst}",
@@ -172,8 +170,7 @@ macro_rules! loops {
             }
         }
 
-        /// Copies from the last byte to the first, mirroring [`forward`]. Safety: as for
-        /// [`forward`].
+        /// Copies from the last byte to the first. Otherwise, and for safety, like [`forward`].
         #[inline(always)]
         pub(super) unsafe fn backward(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the last move, the first four, and every iteration, since
@@ -186,8 +183,7 @@ macro_rules! loops {
                     concat!($move, " ", $r7, ", [{src} + 2*", $width, "]"),
                     concat!($move, " ", $r8, ", [{src} + 3*", $width, "]"),
                     concat!($move, " [{dst} + {len} - ", $width, "], ", $r4),
-                    // From here on, `len` is the end of the next iteration, and `src` is relative
-                    // to `dst`.
+                    // `len` is now the end of the next iteration, and `src` is relative to `dst`.
                     "lea {len}, [{dst} + {len} - 1]",
                     concat!("and {len}, -", $width),
                     "sub {src}, {dst}",

@@ -59,8 +59,7 @@ impl Fences {
     #[inline]
     pub fn light(self) {
         if self.has_membarrier {
-            // ORDERING: restrains the compiler; `heavy` makes this processor execute a full
-            // barrier.
+            // ORDERING: restrains the compiler; `heavy` executes a full barrier on this processor.
             std::sync::atomic::compiler_fence(Ordering::SeqCst);
         } else {
             // ORDERING: SeqCst; pairs with the fence of `heavy`.
@@ -74,7 +73,7 @@ impl Fences {
     ///
     /// [`Refused`]: nothing is ordered, so the caller must not access the other side's data.
     pub fn heavy(self) -> Result<(), Refused> {
-        // ORDERING: SeqCst; orders this thread's own accesses, and pairs with `light` if that is a
+        // ORDERING: SeqCst; orders this thread's accesses, and pairs with `light` if that is a
         // fence.
         fence(Ordering::SeqCst);
         if self.has_membarrier {

@@ -88,8 +88,7 @@ mod plain {
     impl<T> MutPtr<T> {
         /// # Safety
         ///
-        /// (A) The cell outlives the reference, and no other code uses its value while the
-        /// reference lives.
+        /// (A) The cell outlives the reference; nothing else uses its value while that lives.
         #[allow(clippy::mut_from_ref)] // As loom's.
         #[inline]
         pub(crate) unsafe fn deref(&self) -> &mut T {

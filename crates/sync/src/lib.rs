@@ -23,8 +23,7 @@
 
 #![deny(unsafe_code)]
 
-// Page numbers are 64 bits wide and index arrays. Words of 64 bits are loaded and stored
-// atomically.
+// Page numbers are 64 bits wide and index arrays. 64-bit words are loaded and stored atomically.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("Pagewell needs a 64-bit target");
 

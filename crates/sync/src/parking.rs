@@ -1,5 +1,4 @@
-//! Waiting for a word to change, for as long as I/O takes. A thread sleeps; a task leaves its
-//! waker.
+//! Waiting for a word to change, for as long as I/O takes. Threads sleep; tasks leave a waker.
 //!
 //! ```text
 //! waiter                                        waker
@@ -245,8 +244,7 @@ impl WaitTable {
         let mut guard = lock(&bucket.lock);
         // ORDERING: Relaxed; the fence orders the count before the load of the word.
         bucket.nr_waiters.fetch_add(1, Ordering::Relaxed);
-        // ORDERING: SeqCst fence; pairs with the one in `wake` (store buffering, see the module
-        // text).
+        // ORDERING: SeqCst fence; pairs with the one in `wake` (store buffering).
         fence(Ordering::SeqCst);
         while must_wait(word) {
             guard = bucket
@@ -258,8 +256,7 @@ impl WaitTable {
         bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all threads and tasks that wait for `word`. The caller must have changed the word
-    /// before.
+    /// Wakes all threads and tasks that wait for `word`, which the caller has changed before.
     #[inline]
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `wait_while`.

@@ -3,8 +3,8 @@
 //!
 //! It works as a lock biased to one thread. The owner sets a flag with a plain store and checks
 //! whether a scanner (`visitor` in identifiers) wants the values. A scanner sets its flags, makes
-//! them visible to every owner with one heavy fence ([`crate::asymmetric`]), and waits for the busy
-//! owners.
+//! them visible to all owners with one heavy fence ([`crate::asymmetric`]), and waits for busy
+//! ones.
 //!
 //! Place. The thread caches of the frame pool.
 //!
@@ -28,8 +28,8 @@
 //! # Invariants
 //!
 //! - I1. At any moment a slot has at most one owner: thread numbers of live threads are distinct
-//!   ([`crate::shard::own_number`]), and each use of a number happens before its uses by the next
-//!   thread that has it.
+//!   ([`crate::shard::own_number`]), and uses of a number by one thread happen before those by the
+//!   next.
 //! - I2. Only the owner writes `busy`; only the holder of the mutex writes `wanted`.
 //! - I3. The value is accessed by the owner between its steps 2 and 4, or by the holder of the
 //!   mutex between a scanner's steps 3 and 5, or by an owner that holds the mutex; never by two of
@@ -41,8 +41,7 @@
 //!   the two fences. Either the owner sees `wanted`, or the scanner sees `busy`.
 //! - E2. Owner's step 4 (release) to scanner's step 3 (acquire): the scanner sees the owner's work.
 //! - E3. Scanner's step 5 (release) to a later step 2 of the owner (acquire): the owner sees the
-//!   scanner's work. An owner that loads an older `false` is busy, and the scanner waits for it
-//!   (E1).
+//!   scanner's work. An owner that loads an older `false` is busy: the scanner waits (E1).
 //!
 //! # Progress and failure
 //!
@@ -105,8 +104,8 @@ struct Slot<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the values are lent as `&mut` to one thread at a time (I3), so they must be `Send`. No
-// two threads get a `&T`.
+// SAFETY: the values are lent as `&mut` to one thread at a time (I3), so `T` must be `Send`. No two
+// threads get a `&T`.
 unsafe impl<T: Send> Sync for PerThread<T> {}
 
 impl<T> PerThread<T> {
@@ -130,8 +129,7 @@ impl<T> PerThread<T> {
     /// Runs `work` on this thread's value.
     ///
     /// Returns `None` without running it if the thread has no value (its number is too high, or its
-    /// thread-local variables are being destroyed), or is already using its value further up the
-    /// stack.
+    /// thread-locals are being destroyed), or is already using it further up the stack.
     #[inline]
     pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (slot, at_work, is_wanted) = self.announce()?;
@@ -150,8 +148,8 @@ impl<T> PerThread<T> {
     }
 
     /// Marks this thread as busy until the result is dropped, without access to its value: for work
-    /// that scanners must wait for. Returns `None` where [`with_mine`](Self::with_mine) does, and
-    /// while there is a scanner.
+    /// that scanners must wait for. `None` where [`with_mine`](Self::with_mine) returns it, or if
+    /// there is a scanner.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<AtWork<'_>> {
         let (_, at_work, is_wanted) = self.announce()?;
@@ -181,8 +179,8 @@ impl<T> PerThread<T> {
     #[cold]
     fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let guard = lock(&self.visitor);
-        // Marks this thread as busy to itself: `work` may call this type again. ORDERING: Relaxed;
-        // the mutex excludes scanners.
+        // Marks this thread as busy to itself: `work` may call this type again.
+        // ORDERING: Relaxed; the mutex excludes scanners.
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
         let result = {
@@ -208,12 +206,10 @@ impl<T> PerThread<T> {
     /// Runs `work` on all values that were ever used, while no other thread uses its value.
     ///
     /// With [`Reach::Own`], `work` gets at most this thread's own value if the system refused the
-    /// heavy fence, and none if this thread is already scanning or using its value further up the
-    /// stack.
+    /// heavy fence, and none if this thread is already scanning or using its value.
     ///
     /// Two threads must not nest scans of two `PerThread`s in opposite orders: they would deadlock.
-    /// A child of `fork(2)` must not scan: an owner that was busy in the parent does not exist in
-    /// it.
+    /// A child of `fork(2)` must not scan: it does not have the busy owners of its parent.
     pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
         let own = own_number().filter(|number| *number < self.slots.len());
         let own_busy = own.map(|number| &self.slots[number].0.busy);
@@ -224,8 +220,7 @@ impl<T> PerThread<T> {
         let guard = lock(&self.visitor);
         // Marks this thread as busy to itself: `work` may call this type again.
         let at_work = own_busy.map(|busy| {
-            // ORDERING: Relaxed; the mutex excludes other scanners, and this one does not wait for
-            // itself.
+            // ORDERING: Relaxed; the mutex excludes other scanners; this one skips its own slot.
             busy.store(true, Ordering::Relaxed);
             AtWork::new(busy)
         });
@@ -257,8 +252,8 @@ impl<T> PerThread<T> {
         }
         let result = {
             let values = cells.iter().map(|cell| {
-                // SAFETY: I3: this thread is the scanner. Each owner is this thread, or sees `wanted`
-                // and is not busy. The slots are distinct, and the references end before the scan does.
+                // SAFETY: I3: this thread is the scanner. Each owner is this thread, or not busy
+                // and sees `wanted`. Slots are distinct, and the references end before the scan.
                 unsafe { cell.deref() }
             });
             work(&mut values.collect::<Vec<&mut T>>(), reach)

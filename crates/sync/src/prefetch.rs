@@ -7,8 +7,8 @@
 #[inline(always)]
 pub fn prefetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: every x86-64 has the instruction. It never faults, and accesses no memory as the
-    // language sees it.
+    // SAFETY: every x86-64 has the instruction. It never faults, and to the language it is no
+    // access.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }

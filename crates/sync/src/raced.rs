@@ -8,17 +8,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Value that the first thread to need it initializes.
 ///
-/// If several threads initialize it concurrently, one value stays and the others are dropped. So,
-/// unlike with [`OnceLock`](std::sync::OnceLock), no thread waits for another. Otherwise a child
-/// forked while another thread was initializing the value would wait forever, since that thread is
-/// not in the child.
+/// If several threads initialize it concurrently, one value stays and the others are dropped. So no
+/// thread waits for another, unlike with [`OnceLock`](std::sync::OnceLock): there a child forked
+/// during an initialization waits forever for a thread that it does not have.
 #[derive(Debug)]
 pub struct Raced<T>(AtomicPtr<T>);
 
 // SAFETY: it owns a T, shares it, and may drop it on any thread; `OnceLock` has the same bounds.
 unsafe impl<T: Send> Send for Raced<T> {}
-// SAFETY: as above. A value enters through a shared reference (so Send) and is read through others
-// (so Sync).
+// SAFETY: as above. A value enters through a shared reference (Send) and is read through others
+// (Sync).
 unsafe impl<T: Send + Sync> Sync for Raced<T> {}
 
 impl<T> Raced<T> {
@@ -31,11 +30,9 @@ impl<T> Raced<T> {
     /// Returns the value if it is initialized.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire; pairs with the Release in `publish`: the value was written before its
-        // address.
+        // ORDERING: Acquire; pairs with the Release in `publish`, after the write of the value.
         let value = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or the box that `publish` leaked, which is neither changed nor freed while
-        // `self` is borrowed.
+        // SAFETY: null, or the box that `publish` leaked, not changed or freed during the borrow.
         unsafe { value.as_ref() }
     }
 
@@ -65,8 +62,7 @@ impl<T> Raced<T> {
                 other
             }
         };
-        // SAFETY: not null: this thread's value, or the one that the exchange found. It stays until
-        // `self` is dropped.
+        // SAFETY: not null: this value, or the one found; it stays until `self` is dropped.
         unsafe { &*value }
     }
 }

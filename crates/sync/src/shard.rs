@@ -19,8 +19,7 @@ mod imp {
     use super::Identity;
 
     /// Bitmap of the numbers of live threads. It has no lock, so a child of `fork` never waits for
-    /// a thread that it does not have. (The numbers of its parent's other threads stay allocated in
-    /// it.)
+    /// a thread that it does not have. (Numbers of its parent's other threads stay in use.)
     struct Numbers {
         words: [AtomicU64; Self::WORDS],
         /// The numbers above.
@@ -59,9 +58,8 @@ mod imp {
             let mut taken = word.load(Ordering::Relaxed);
             while taken != u64::MAX {
                 let bit = taken.trailing_ones();
-                // ORDERING: Acquire; pairs with the Release of `give_back` (changes of other bits
-                // in between continue its release sequence): uses of a number by one thread happen
-                // before those by the next.
+                // ORDERING: Acquire; pairs with the Release of `give_back` (through changes of
+                // other bits): uses of a number by one thread happen before those by the next.
                 taken = word.fetch_or(1 << bit, Ordering::Acquire);
                 if taken & 1 << bit == 0 {
                     return Some(bit as usize);
@@ -91,8 +89,7 @@ mod imp {
     static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
 
     fn new_serial() -> Option<u32> {
-        // ORDERING: Relaxed, both; changes of one word are totally ordered, and no other memory is
-        // published.
+        // ORDERING: Relaxed, both; changes of one word are totally ordered.
         let last = LAST_SERIAL.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             last.checked_add(1)
         });
@@ -251,8 +248,7 @@ mod imp {
 
 pub use imp::{own_identity, own_number};
 
-/// A thread's number, unique among live threads, and its serial, unique for the life of the
-/// process.
+/// A thread's number, unique among live threads, and its serial, unique for the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     number: u32,
@@ -331,8 +327,8 @@ impl<T> DerefMut for Padded<T> {
 }
 
 /// Values per processor, to reduce contention: each thread updates its own count, and a reader sums
-/// all. Threads that run at the same time rarely share a value. They can, so a value must support
-/// concurrent updates.
+/// all. Threads that run at once rarely share a value. They can, so a value must support concurrent
+/// updates.
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Padded<T>]>);
 
@@ -459,8 +455,7 @@ mod tests {
 
     #[test]
     fn numbers_of_ended_threads_are_handed_on() {
-        // Other tests run concurrently, so only this is significant: far fewer numbers than
-        // threads.
+        // Other tests run concurrently, so only check that numbers are far fewer than threads.
         let mut highest = 0;
         for _ in 0..1000 {
             let number = std::thread::spawn(own_number).join().unwrap();

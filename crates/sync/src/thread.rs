@@ -10,8 +10,7 @@ pub use std::thread::sleep;
 const SPINS: u32 = 6;
 
 /// Bounded spinning, then yielding, while another thread finishes a step of a few instructions,
-/// such as ending a claim or unfreezing a count. Waits that can take as long as I/O use
-/// [`crate::parking`].
+/// such as ending a claim or unfreezing a count. Longer waits use [`crate::parking`].
 #[derive(Debug, Default)]
 pub struct Backoff {
     rounds: u32,

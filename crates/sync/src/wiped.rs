@@ -25,8 +25,7 @@ impl WipedOnFork {
     pub fn new() -> Option<Self> {
         // SAFETY: sysconf only reads its argument.
         let bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-        // SAFETY: a new private anonymous mapping at an address of the kernel's choice affects no
-        // existing memory.
+        // SAFETY: a new private mapping, placed by the kernel, affects no existing memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -48,8 +47,8 @@ impl WipedOnFork {
         if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
             return None;
         }
-        // Some emulators accept any advice and ignore it. SAFETY: as above; this advice does not
-        // exist.
+        // Some emulators accept any advice and ignore it.
+        // SAFETY: as above; no such advice exists.
         if unsafe { libc::madvise(start, bytes, -1) } == 0 {
             return None;
         }
@@ -60,8 +59,7 @@ impl WipedOnFork {
     #[inline]
     #[must_use]
     pub fn word(&self) -> &Word {
-        // SAFETY: mapped until `self` is dropped, page-aligned, and initialized (zeros or what was
-        // stored).
+        // SAFETY: mapped until `self` is dropped, page-aligned, and initialized.
         unsafe { self.start.as_ref() }
     }
 }

@@ -12,8 +12,7 @@ pub fn fence(order: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
-        /// The atomic of `std`; every operation is a [`point`] at which another thread may be
-        /// scheduled.
+        /// The atomic of `std`; every operation is a scheduling [`point`].
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(std::sync::atomic::$name);

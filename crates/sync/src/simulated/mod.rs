@@ -1,5 +1,4 @@
-//! Deterministic simulation from a seed: locks, waits, atomics, threads and time (feature
-//! `simulated`).
+//! Deterministic simulation: locks, waits, atomics, threads and time (feature `simulated`).
 //!
 //! A simulation ([`run`]) has real threads, but only the holder of the *baton* runs. The holder
 //! passes the baton when it has to wait. Depending on the seed, it also does so at an operation on

@@ -21,8 +21,7 @@ const MOST_SWITCHES: u64 = 1_000_000;
 /// How threads are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Average number of operations on atomics and locks before a switch. `None`: switch only where
-    /// a thread waits.
+    /// Average number of operations on atomics and locks before a switch. `None`: only at waits.
     pub stretch: Option<u32>,
 }
 
@@ -64,14 +63,12 @@ struct World {
 
 static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
 static OVER: std::sync::Condvar = std::sync::Condvar::new();
-/// Operations that the running thread does before the next switch. Only the holder of the baton
-/// uses it.
+/// Operations of the running thread before the next switch. Only the baton's holder uses it.
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
     pub(super) static ME: Cell<usize> = const { Cell::new(NOBODY) };
-    /// Initialized first, so dropped last: the destructors of other variables run with the baton
-    /// held.
+    /// Initialized first, so dropped last: other destructors run with the baton held.
     static LEAVE: Leave = const { Leave };
 }
 
@@ -239,8 +236,7 @@ pub fn point() {
     }
 }
 
-/// A [`point`] before a copy. Returns the bytes to copy before another one in its middle; 0 outside
-/// a simulation.
+/// A [`point`] before a copy. Returns the bytes to copy before another one; 0 outside a simulation.
 pub(crate) fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {
@@ -249,8 +245,7 @@ pub(crate) fn half_of_copy(len: usize) -> usize {
     }
 }
 
-/// Sleeps for a moment in a simulation, so that another thread can run. Returns `false` outside
-/// one.
+/// Lets another thread run, by a short sleep. Returns `false` outside a simulation.
 pub fn give_way() -> bool {
     let me = ME.get();
     if me == NOBODY {

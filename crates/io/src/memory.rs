@@ -2,7 +2,7 @@
 //!
 //! - Owns: the bytes, and the limit on their number.
 //! - Calls: `backend`.
-//! - Guarantees: the contract of [`Backend`]; each [`MemoryBackend`] is a separate file.
+//! - Promises: the contract of [`Backend`]; each [`MemoryBackend`] is a separate file.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,6 @@ pub struct MemoryBackend {
     nr_syncs: AtomicU64,
 }
 
-/// Permitted access through the trait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
@@ -116,7 +115,6 @@ fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Converts `end` to the size of a file.
 fn file_size(end: u64) -> io::Result<usize> {
     let end = i64::try_from(end).map_err(|_| too_large())?;
     usize::try_from(end).map_err(|_| too_large())
@@ -125,8 +123,7 @@ fn file_size(end: u64) -> io::Result<usize> {
 impl Backend for MemoryBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let bytes = self.shared();
-        // Under loom other threads run at the copy to the buffers, and would wait for this lock
-        // forever.
+        // Under loom other threads run at the copy, and would wait for this lock forever.
         #[cfg(loom)]
         let bytes = {
             let copy = bytes.clone();

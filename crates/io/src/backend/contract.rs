@@ -25,41 +25,23 @@ pub struct FileId {
 ///
 /// # Contract
 ///
-/// `read_at`
-/// - Fills `bufs` in order with the bytes from `pos` on, and returns their number. `pos` may be any
-///   position.
-/// - A number smaller than requested means that the file ends there, and nothing else. The rest of
-///   `bufs` is unspecified.
-/// - Continues a transfer that the system cuts short or interrupts.
-/// - A hole reads as zeros.
-/// - After an error, `bufs` may contain any bytes. The caller exposes them to no reader.
-///
-/// `write_at`
-/// - Writes all bytes of `bufs` in order from `pos` on. `pos` may be any position.
-/// - Continues a transfer that the system cuts short or interrupts.
-/// - Past the end of the file: extends the file to the last byte written; the gap reads as zeros.
-/// - With no bytes: changes nothing, not even the size.
-/// - With an end that no file can have: fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge),
-///   with nothing written.
-/// - After an error, any of the bytes may be written, or none, and the file may have grown. The
-///   caller writes all of them again.
-///
-/// `set_size`
-/// - To less than the size: discards the bytes past the new size for good. If the file grows again,
-///   they read as zeros.
-/// - To more than the size: extends the file with zeros.
-/// - After an error, the file has either size.
-///
-/// `sync_data` and `sync_all`
-/// - Success makes durable every write and every size that returned before the call, and the name
-///   of a file that this backend has created. `sync_all` makes the metadata (times, permissions)
-///   durable too.
-/// - An error implies nothing about the bytes written since the last successful sync; see below.
-///
-/// Other calls
+/// - `read_at` fills `bufs` in order with the bytes from any `pos` on, and returns their number. A
+///   smaller number than requested means that the file ends there, and nothing else; the rest of
+///   `bufs` is unspecified. A hole reads as zeros. After an error `bufs` may contain any bytes,
+///   which the caller exposes to no reader.
+/// - `write_at` writes all bytes of `bufs` in order from any `pos` on. Past the end it extends the
+///   file to the last byte written; a gap reads as zeros. Without bytes it changes nothing, not
+///   even the size. If no file can have the end, it fails with
+///   [`FileTooLarge`](io::ErrorKind::FileTooLarge) and writes nothing. After another error any of
+///   the bytes may be written, and the file may have grown: the caller writes all of them again.
+/// - Both continue transfers that the system cuts short or interrupts.
+/// - `set_size` to less than the size discards the bytes past it for good: if the file grows again,
+///   they read as zeros. A larger size extends the file with zeros. After an error the file has
+///   either size.
+/// - `sync_data` makes durable every write and every size that returned before the call, and the
+///   name of a file that this backend has created. `sync_all` adds times and permissions.
 /// - `size` returns the current size in bytes.
-/// - `id` returns the same id for the lifetime of the backend. No other file has it at the same
-///   time.
+/// - `id` returns the same id for the lifetime of the backend. No other file has it at that time.
 /// - `is_writable` returns the same for the lifetime of the backend. If it returns `false`, the
 ///   calls that write, set the size or sync fail with [`Unsupported`](io::ErrorKind::Unsupported)
 ///   and change nothing.
@@ -72,37 +54,31 @@ pub struct FileId {
 /// are read-only ([`RacySource`]): they are the pages themselves, which other threads may have
 /// pinned. The cache ensures that they do not change before the call returns.
 ///
-/// # Consequences of a violation
-///
 /// A backend is safe code, and no unsafe code relies on its results. A backend that violates the
 /// contract returns wrong bytes of its own file or of frames that were in use before, loses writes,
 /// or makes calls fail, hang or panic.
 ///
+/// # Errors
+///
+/// Every call that returns a result may fail with any error of the storage.
+///
 /// # After a failed sync
 ///
-/// A failed sync implies nothing about bytes. The system may have failed to write a page, marked it
-/// clean all the same, and dropped it from memory; or kept it, so that it still reads correctly; or
-/// written it. It reports the failure once. A later sync then has nothing to write and succeeds,
-/// with the bytes lost (Linux does this, whatever the file system). The caller must therefore
-/// **write again everything that was written since the last successful sync**, from its own memory,
-/// since not even a read is guaranteed to return the bytes; and then sync again.
+/// A failed sync or `begin_sync` implies nothing about bytes. The system may have failed to write a
+/// page, marked it clean all the same, and dropped it from memory; or kept it, so that it still
+/// reads correctly; or written it. It reports the failure once. A later sync then has nothing to
+/// write and succeeds, with the bytes lost (Linux does this, whatever the file system). The caller
+/// must therefore **write again everything that was written since the last successful sync**, from
+/// its own memory, since not even a read is guaranteed to return the bytes; and then sync again.
 ///
 /// Sizes and names are not lost in this way: they stay as they were set, and the next successful
-/// sync makes them durable. (They are metadata, and a file system that fails to write metadata
-/// stops, or continues to fail.)
+/// sync makes them durable. (They are metadata, and a file system that cannot write metadata stops
+/// or keeps failing.)
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Reads the file from byte `pos` on into `bufs`, in order. Returns the number of bytes read.
-    ///
-    /// # Errors
-    ///
-    /// Any error of the storage. The contents of `bufs` are then unspecified.
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize>;
 
     /// Returns the current size of the file in bytes.
-    ///
-    /// # Errors
-    ///
-    /// Any error of the storage.
     fn size(&self) -> io::Result<u64>;
 
     /// Returns the identity of the file.
@@ -115,72 +91,44 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Writes all bytes of `bufs`, in order, to the file from byte `pos` on, and extends the file
     /// if it ends before. Every reader sees the bytes; they are not durable before a sync.
-    ///
-    /// # Errors
-    ///
-    /// Any error of the storage; any part may be written then. [`io::ErrorKind::Unsupported`] if
-    /// the backend is not [writable](Self::is_writable).
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let _ = (bufs, pos);
         Err(read_only())
     }
 
     /// Truncates the file, or extends it with zeros, to `size` bytes. Not durable before a sync.
-    ///
-    /// # Errors
-    ///
-    /// Any error of the storage; the file has either size then. [`io::ErrorKind::Unsupported`] if
-    /// the backend is not [writable](Self::is_writable).
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
     }
 
-    /// Starts writeback of the bytes in `range`, which a sync will make durable. Guarantees nothing
-    /// before that sync.
+    /// Starts writeback of the bytes in `range`. Nothing is guaranteed before the next sync.
     ///
     /// Called for one range after the other. A slow storage should block while much of earlier
-    /// ranges is not written, so that neither a call nor the final sync takes long enough to look
-    /// like a hang.
-    ///
-    /// # Errors
-    ///
-    /// An error of the storage that prevents it from accepting the bytes. As [after a failed
-    /// sync](Self#after-a-failed-sync), it implies nothing about them.
+    /// ranges is not written, so that neither a call nor the final sync seems to hang.
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         let _ = range;
         Ok(())
     }
 
     /// Waits until every write, and the size needed to read it, is durable: survives a loss of
-    /// power.
-    ///
-    /// # Errors
-    ///
-    /// Any error of the storage; see [After a failed sync](Self#after-a-failed-sync).
-    /// [`io::ErrorKind::Unsupported`] if the backend is not [writable](Self::is_writable).
+    /// power. See [After a failed sync](Self#after-a-failed-sync).
     fn sync_data(&self) -> io::Result<()> {
         Err(read_only())
     }
 
     /// As [`sync_data`](Self::sync_data), and the file's metadata too.
-    ///
-    /// # Errors
-    ///
-    /// As [`sync_data`](Self::sync_data).
     fn sync_all(&self) -> io::Result<()> {
         Err(read_only())
     }
 
-    /// Returns the alignment of direct transfers, a power of two, which may change. If position,
-    /// lengths and addresses are multiples of it, a transfer needs no copy. All others are done
-    /// through a copy.
+    /// Returns the alignment of direct transfers, a power of two, which may change. A transfer
+    /// needs no copy if its position, lengths and addresses are multiples of it.
     fn alignment(&self) -> usize {
         1
     }
 
-    /// Returns how the bytes of a file of the system, or of its test double, are transferred;
-    /// `None` for any other storage.
+    /// Returns how a file of the system, or its test double, is transferred; `None` otherwise.
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None
@@ -202,7 +150,6 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 }
 
-/// Returns the error of a write to a read-only backend.
 pub(crate) fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "read-only backend")
 }
@@ -215,12 +162,10 @@ pub(crate) fn too_large() -> io::Error {
     )
 }
 
-/// Returns the total length of the buffers in bytes.
 pub(crate) fn total_len<'a>(bufs: &[impl Into<RacySource<'a>> + Copy]) -> usize {
     bufs.iter().map(|buf| (*buf).into().len()).sum()
 }
 
-/// Copies the bytes of the buffers, in order, to one vector.
 pub(crate) fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; total_len(bufs)];
     let mut rest = &mut bytes[..];

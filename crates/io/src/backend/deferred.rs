@@ -6,19 +6,17 @@ use std::os::fd::BorrowedFd;
 
 use super::request::{Kind, Request};
 
-/// A backend that accepts a request and completes it later, for example over a network or by an
-/// async runtime of the program.
+/// A backend that accepts a request and completes it later, for example over a network.
 ///
 /// [`Backend::deferred`](crate::Backend::deferred) returns it. It must satisfy the contract of
 /// [`Backend`](crate::Backend), with [`Request::buffers`] and [`Request::sources`] as the buffers.
-/// Engines submit all their requests to it at once. A thread of the cache that waits for one page
-/// alone calls [`Backend::read_at`](crate::Backend::read_at) instead.
+/// Engines submit any number of concurrent requests to it. A thread of the cache that waits for one
+/// page alone calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
-    /// Accepts `request`, and calls [`Request::complete`] when it is done, from any thread, even
-    /// before this function returns.
+    /// Accepts `request`, and calls [`Request::complete`] when done, on any thread, even before it
+    /// returns.
     ///
-    /// It should not block: its callers have other requests to start. A request that is dropped
-    /// fails.
+    /// It should not block: its callers have more requests. A request that is dropped fails.
     fn start(&self, request: Request);
 }
 
@@ -47,13 +45,13 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Returns the alignment of transfers: they begin and end at multiples of it.
     fn unit(&self) -> u64;
 
-    /// Returns `true` if the file currently ends at or before `pos`; `false` also if the system
-    /// does not report the size.
+    /// Returns `true` if the file currently ends at or before `pos`; `false` if the size is
+    /// unknown.
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// Seals traits to this crate: engines rely on a raw file's descriptor, and the cache on an
-/// engine's submission contexts.
+/// Seals traits: engines rely on a raw file's descriptor, and the cache on an engine's submission
+/// contexts.
 #[expect(
     unnameable_types,
     reason = "that nobody else can name it is what it is for"

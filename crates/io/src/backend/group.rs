@@ -37,7 +37,6 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// Number of completed requests.
     pub(crate) fn nr_done(&self) -> usize {
         self.lock().nr_done
     }
@@ -50,7 +49,6 @@ impl Group {
             .nr_done
     }
 
-    /// Removes the first panic, for the thread that waited.
     pub(crate) fn take_panic(&self) -> Option<Panic> {
         self.lock().panic.take()
     }

@@ -5,7 +5,7 @@
 //!   `group`); the traits of backends that perform them (`deferred`); how the bytes of a file of
 //!   the system are transferred (`transfers`).
 //! - Calls: nothing of this crate.
-//! - Guarantees: the cache relies on the contract of [`Backend`], and on nothing else. A request
+//! - Promises: the cache relies on the contract of [`Backend`], and on nothing else. A request
 //!   completes exactly once.
 
 mod contract;

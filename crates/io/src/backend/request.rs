@@ -2,16 +2,15 @@
 //!
 //! A request owns all that it needs: its [`Completion`] owns the memory's owner. Any thread may
 //! therefore complete it, and no thread has to wait for it. A request cannot be cancelled once an
-//! engine has it. A caller that no longer needs the result lets the completion run, which then
-//! frees what it owns.
+//! engine has it: if the result is no longer needed, the completion still runs and frees what it
+//! owns.
 //!
 //! # Why the memory stays valid while the system writes to it
 //!
 //! - R1: The creator of a request guarantees that its memory is valid until
 //!   [`Completion::complete`] is called, or for good if it never is (the obligations of
 //!   [`Request::read`]).
-//! - R2: Only [`Request::complete`] and the drop of a request call it, and both consume the
-//!   request.
+//! - R2: Only [`Request::complete`] and the drop of a request call it. Both consume the request.
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
 //!   uses the memory: in the ring's slab for io_uring, on the stack for a blocking call. If such an
 //!   owner is leaked (`mem::forget`), the request is too: the completion is never called, and by R1
@@ -36,14 +35,12 @@ use super::spans::{Span, Spans};
 /// Completion callback of a request, and the owner of what the request needs.
 pub trait Completion: Send + 'static {
     /// Runs when the request is done. `result` is the number of bytes read (fewer than requested
-    /// means that the file ends there), the number of bytes written (all of them), or 0 for every
-    /// other kind.
+    /// means that the file ends there), the number of bytes written (all of them), or 0 otherwise.
     ///
     /// Called exactly once, on any thread, with no lock of the engine held. It may submit other
     /// requests to the engine. It should not wait for any: while it waits, it occupies one of the
     /// threads that perform the calls of its backend. A panic is passed to the thread that waits
-    /// for the request ([`Lane::wait`](crate::engine::Lane::wait)), and ends here if there is no
-    /// such thread.
+    /// for the request ([`Lane::wait`](crate::engine::Lane::wait)), or else ends here.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
     /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
@@ -85,7 +82,6 @@ pub struct Request {
     /// File position of the first byte left.
     pos: u64,
     spans: Spans,
-    /// Number of bytes transferred.
     nr_done: usize,
     /// `None` once it was called.
     completion: Option<Box<dyn Completion>>,
@@ -124,8 +120,7 @@ impl Request {
     ///
     /// - (a) From now until `completion` is called, the obligations of [`RacyBytes::new`] hold for
     ///   every span. If `completion` is never called, they hold for good.
-    /// - (b) Until then no code relies on the contents of the memory: the system writes to it at
-    ///   any time.
+    /// - (b) Until then no code relies on the memory's contents: the system may write at any time.
     pub unsafe fn read(pos: u64, spans: impl Into<Spans>, completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::Read, pos, spans.into(), completion)
     }
@@ -144,8 +139,8 @@ impl Request {
         Self::new(Kind::Write, pos, spans.into(), completion)
     }
 
-    /// Creates a sync of all completed writes, and of the size needed to read them. It may or may
-    /// not cover concurrent writes.
+    /// Creates a sync of completed writes, possibly of concurrent ones, and of the size needed to
+    /// read them.
     pub fn sync_data(completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::SyncData, 0, Spans::default(), completion)
     }
@@ -233,7 +228,6 @@ impl Request {
         self.finish(result);
     }
 
-    /// [`Completion::is_prompt`].
     pub(crate) fn is_prompt(&self) -> bool {
         let completion = self.completion.as_ref();
         completion.is_some_and(|completion| completion.is_prompt())
@@ -249,8 +243,7 @@ impl Request {
         self.group = Some(Arc::clone(group));
     }
 
-    /// As [`complete`](Self::complete), but the caller, who receives the panic of the completion,
-    /// notifies the group.
+    /// As [`complete`](Self::complete), but returns the panic, and the caller notifies the group.
     pub(crate) fn complete_quietly(mut self, result: io::Result<usize>) -> Option<Panic> {
         self.call(result)
     }

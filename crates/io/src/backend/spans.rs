@@ -15,8 +15,7 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 #[repr(transparent)]
 pub struct Span(libc::iovec);
 
-// SAFETY: an address and a length. They are dereferenced only under the guarantee of the creator of
-// a request.
+// SAFETY: an address and a length. Dereferenced only under the guarantee of a request.
 unsafe impl Send for Span {}
 // SAFETY: as above.
 unsafe impl Sync for Span {}
@@ -89,7 +88,6 @@ impl Span {
 #[derive(Debug, Default)]
 pub struct Spans {
     list: List,
-    /// Number of bytes left.
     nr_bytes: usize,
 }
 
@@ -133,12 +131,10 @@ impl From<Vec<Span>> for Spans {
 }
 
 impl Spans {
-    /// Number of bytes left.
     pub(crate) fn nr_bytes(&self) -> usize {
         self.nr_bytes
     }
 
-    /// Spans that are left.
     pub(crate) fn left(&self) -> &[Span] {
         match &self.list {
             List::One(span) => std::slice::from_ref(span),

@@ -42,8 +42,7 @@ pub enum Operation {
     SyncAll,
 }
 
-/// Outcome of one call. A late call needs no fault: the script may block for any time before it
-/// returns.
+/// Outcome of one call. A late call needs no fault: the script may block before it returns.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -69,7 +68,6 @@ pub enum Fault {
 
 type Script = dyn Fn(&Operation) -> Fault + Send + Sync;
 
-/// Number of calls of each kind.
 #[derive(Debug, Default)]
 struct Counts {
     reads: AtomicU64,
@@ -104,8 +102,7 @@ pub struct FaultBackend<B> {
 }
 
 impl<B: Backend> FaultBackend<B> {
-    /// Wraps `inner`. `script` receives the position and length of every read; other calls are
-    /// passed on.
+    /// Wraps `inner`. `script` receives the position and length of every read; other calls pass.
     pub fn new(inner: B, script: impl Fn(u64, usize) -> Fault + Send + Sync + 'static) -> Self {
         Self::with_script(inner, move |operation| match *operation {
             Operation::Read { pos, len } => script(pos, len),
@@ -170,7 +167,6 @@ impl<B: Backend> FaultBackend<B> {
         self.counts.sync_alls.load(Ordering::Relaxed)
     }
 
-    /// Counts the call and runs the script.
     fn fault(&self, operation: &Operation) -> Fault {
         // ORDERING: Relaxed; a statistic.
         self.counts.of(operation).fetch_add(1, Ordering::Relaxed);
@@ -195,7 +191,6 @@ impl<B: Backend> FaultBackend<B> {
     }
 }
 
-/// Reports the wrong script.
 fn unfit(operation: &Operation, fault: &Fault) -> ! {
     panic!("the script returned {fault:?} for {operation:?}, to which it does not apply")
 }

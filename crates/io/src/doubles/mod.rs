@@ -3,7 +3,7 @@
 //! - Owns: calls that fail, fall short or block on request (`fault`); a device that loses unsynced
 //!   data at a loss of power (`volatile`); seeded random numbers (`rng`).
 //! - Calls: `backend`; of `file`, the direct transfer of partial blocks.
-//! - Guarantees: the contract of [`Backend`](crate::Backend), except the faults that a test
+//! - Promises: the contract of [`Backend`](crate::Backend), except the faults that a test
 //!   requests. A seed determines all random choices.
 
 mod fault;

@@ -17,8 +17,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`, which must be small: then the bias of the remainder is
-    /// negligible.
+    /// Returns a number below `end`, which must be small, so that the bias is negligible.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

@@ -85,11 +85,7 @@ impl fmt::Display for Reason {
 }
 
 impl Chosen {
-    /// Creates an engine.
-    ///
-    /// # Errors
-    ///
-    /// The reason why io_uring is unavailable, if [`Choice::Uring`] was requested.
+    /// Creates an engine. Fails if [`Choice::Uring`] is requested and unavailable.
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
         match settings.choice {
             Choice::Uring => Ok(Self {
@@ -100,8 +96,7 @@ impl Chosen {
         }
     }
 
-    /// Creates an engine. Where io_uring is unavailable, falls back to threads, even for
-    /// [`Choice::Uring`].
+    /// Creates an engine. Without io_uring, falls back to threads, even for [`Choice::Uring`].
     #[must_use]
     pub fn or_threads(settings: Settings) -> Self {
         let (engine, reason): (Arc<dyn Engine>, _) = match settings.choice {

@@ -8,7 +8,6 @@ use super::job::Job;
 use crate::backend::{Group, Sealed};
 use crate::file::Owner;
 
-/// Submission context that counts completions.
 #[derive(Debug)]
 pub(super) struct GroupLane<'e> {
     engine: &'e dyn Engine,
@@ -39,7 +38,7 @@ impl<'e> GroupLane<'e> {
 impl GroupLane<'_> {
     /// In a child forked while requests were in flight: those are the parent's, and never complete
     /// here. Fails the job that was not submitted. Returns `None` in the parent, otherwise the
-    /// number of jobs that failed.
+    /// number of failed jobs.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());

@@ -21,9 +21,8 @@ use crate::backend::Sealed;
 ///
 /// - E1: A request completes exactly once, even if it fails, if a child of `fork` submitted it, if
 ///   the engine is dropped before, or if the backend panics.
-/// - E2: Requests may complete in any order. For a fixed order, the caller submits the second
-///   request when the first has completed. A sync covers the requests that completed before it was
-///   submitted.
+/// - E2: Requests may complete in any order. For an order, submit the second request after the
+///   first has completed. A sync covers the requests that completed before it was submitted.
 /// - E3: No lock of the engine is held while a completion runs.
 /// - E4: The engine has released the backend when it calls the completion. If that was the last
 ///   `Arc` of the backend, the backend is dropped.
@@ -44,7 +43,7 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// is not bounded: those that exceed the limits wait, in an order that is fair to backends.
     fn submit(&self, job: Job);
 
-    /// Submits all of `jobs`, as [`submit`](Self::submit) does, and empties the vector. Costs less
+    /// Submits all of `jobs`, as [`submit`](Self::submit) does, and empties the vector. Cheaper
     /// than separate calls.
     fn submit_all(&self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
@@ -85,11 +84,10 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 ///
 /// While it has writes in flight, its thread must not call the same backend directly or through
 /// another submission context. A call that needs exclusive access to the file (a change of its
-/// size, a direct write of a partial block) waits for the writes, and only this thread reaps their
-/// completion.
+/// size, a direct write of a partial block) waits for the writes, which only this thread reaps.
 ///
-/// In a child forked while requests were in flight, those are the parent's; requests that were not
-/// started fail.
+/// In a child forked later, requests in flight are the parent's; requests that were not started
+/// fail.
 pub trait Lane: Sealed {
     /// Submits a request. It may start only when the thread waits.
     fn submit(&mut self, job: Job);

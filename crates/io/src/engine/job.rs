@@ -9,8 +9,7 @@ use std::sync::Arc;
 use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
-/// A backend, and its properties that engines use. They are queried once; later answers of the
-/// backend have no effect.
+/// A backend, and its properties, queried once: later answers have no effect.
 #[derive(Clone)]
 pub struct Target(Arc<Answers>);
 
@@ -22,11 +21,7 @@ struct Answers {
 }
 
 impl Target {
-    /// Queries `file` for its raw file, and whether its calls complete later.
-    ///
-    /// # Errors
-    ///
-    /// An error if the backend panics.
+    /// Queries `file` for its raw file, and whether its calls complete later. Fails if it panics.
     pub fn new(file: Arc<dyn Backend>) -> io::Result<Self> {
         let (raw, is_deferred) = caught(|| {
             let raw = Arc::clone(&file).raw_file();
@@ -58,7 +53,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A request, and the backend that performs it. Keeps the backend until then.
+/// A request, and the backend that performs it. Keeps the backend until it is done.
 #[must_use = "a job that is dropped fails"]
 pub struct Job {
     target: Target,
@@ -72,8 +67,7 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Creates a job for a backend, whose properties are queried now. If it panics, its blocking
-    /// calls are used.
+    /// Creates a job, and queries the backend. If it panics, its blocking calls are used.
     pub fn new(file: Arc<dyn Backend>, request: Request) -> Self {
         let target = Target::new(Arc::clone(&file)).unwrap_or_else(|_| {
             Target(Arc::new(Answers {
@@ -111,22 +105,19 @@ impl Job {
         self.target.0.raw.as_deref()
     }
 
-    /// Completes the request. Releases the backend first: the completion may notify a thread that
-    /// is about to close it.
+    /// Completes the request. Releases the backend first: a notified thread may close it.
     pub(super) fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
     }
 
-    /// As [`complete`](Self::complete), for a caller that counts itself. Returns the panic of the
-    /// completion.
+    /// As [`complete`](Self::complete), for a caller that counts. Returns the completion's panic.
     pub(super) fn complete_quietly(self, result: io::Result<usize>) -> Option<Panic> {
         let_go(self.target);
         self.request.complete_quietly(result)
     }
 
-    /// Submits the request to a backend that completes it later. Returns the job if the backend
-    /// does not.
+    /// Submits the request to a backend that completes it later. Otherwise returns the job.
     pub(super) fn defer(self) -> Option<Self> {
         if !self.target.0.is_deferred {
             return Some(self);
@@ -160,11 +151,7 @@ impl Job {
     }
 
     /// As [`perform`](Self::perform), for a thread that waits for it. Returns the panic of the
-    /// completion.
-    ///
-    /// # Errors
-    ///
-    /// Returns the job if the backend completes it later.
+    /// completion, or the job as an error if the backend completes it later.
     pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
         if self.target.0.is_deferred {
             return Err(self);

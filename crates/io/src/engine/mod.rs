@@ -1,9 +1,8 @@
 //! I/O engines: concurrent requests to backends.
 //!
-//! - Owns: the interface of submission and completion (`interface`, `job`); the engines; the choice
-//!   between them.
+//! - Owns: the interface (`interface`, `job`), the engines, and the choice between them.
 //! - Calls: `backend`, `file`, and the random numbers of `doubles`.
-//! - Guarantees: the contract of [`Engine`]; `README.md` beside this file explains how.
+//! - Promises: the contract of [`Engine`]; `README.md` beside this file explains how.
 //!
 //! | module | contents |
 //! |---|---|

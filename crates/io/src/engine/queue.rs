@@ -1,12 +1,9 @@
-//! Jobs that wait to be started: backends take turns, each with a bounded number of jobs in
-//! progress.
+//! Jobs that wait to be started: backends take turns, each with bounded jobs in progress.
 
 use std::collections::{HashMap, VecDeque};
 
-/// An entry of the queue.
 pub(super) trait OfStorage {
-    /// Key of the backend: equal for all entries of one backend, and unique while any of them
-    /// exists.
+    /// Key of the backend: equal for all entries of one backend, and unique while any exists.
     fn key(&self) -> usize;
 }
 
@@ -56,7 +53,6 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    /// Number of jobs that may be started now.
     pub(super) fn nr_ready(&self) -> usize {
         self.nr_ready
     }

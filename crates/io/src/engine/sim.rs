@@ -1,19 +1,12 @@
-//! Simulator: requests complete in an order that a seed determines, late, in parts, and with faults
-//! on request.
+//! Simulator: requests complete in an order given by a seed, late, in parts, and with faults.
 //!
-//! A request advances only in steps: when a caller of [`SimEngine::step`] asks for one, or waits by
-//! [`Engine::run`] or a [`Lane`]. Each step selects one request in flight at random, and performs a
-//! part of it by the backend's own calls, on the calling thread. If one thread submits the requests
-//! and makes the steps, the same seed and the same requests yield the same [`History`], so that a
-//! failure can be replayed. (With several threads it is correct, and not repeatable.)
+//! A request advances only in steps: calls of [`SimEngine::step`], and waits by [`Engine::run`] or
+//! a [`Lane`]. Each step selects one request in flight at random, and performs a part of it by the
+//! backend's own calls, on the calling thread. If one thread submits the requests and makes the
+//! steps, the same seed and the same requests yield the same [`History`], so that a failure can be
+//! replayed. (With several threads it is correct, and not repeatable.)
 //!
-//! Faults, at the rates of [`Faults`]:
-//! - *short*: a transfer is done in parts, with other requests in between
-//! - *interrupted*: a step does nothing
-//! - *delayed*: a request makes no step for some steps
-//! - *failed*: a request fails, after any part of it
-//! - *misdirected*: a transfer succeeds at another position
-//! - *torn*: on a loss of power, any sectors of each write in flight are written
+//! [`Faults`] has the fault rates. A loss of power writes any sectors of each write in flight.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -46,8 +39,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Partial, interrupted and delayed transfers, which every correct program must tolerate
-    /// unnoticed.
+    /// Partial, interrupted and delayed transfers, which a correct program tolerates unnoticed.
     #[must_use]
     pub fn harmless() -> Self {
         Self {
@@ -74,7 +66,7 @@ pub struct Event {
 pub enum What {
     /// This many bytes of the rest were transferred; the request stays in flight.
     Part(usize),
-    /// None; the request stays in flight.
+    /// No effect; the request stays in flight.
     Interrupted,
     /// The request stays in flight, and makes no step for this many steps.
     Delayed(u64),
@@ -441,8 +433,7 @@ impl Engine for SimEngine {
         }
     }
 
-    /// Submits a request, which then waits for steps. A backend that completes later receives it at
-    /// once.
+    /// Submits a request, which waits for steps. A deferred backend receives it at once.
     fn submit(&self, job: Job) {
         let Some(job) = job.defer() else {
             return;
@@ -478,14 +469,12 @@ impl Engine for SimEngine {
 }
 
 impl Drop for SimEngine {
-    /// Performs the requests left.
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-/// Submission context whose thread makes steps, with any requests, until enough of its own are
-/// completed.
+/// Submission context whose thread makes steps, of any requests, until enough of its own complete.
 struct SimLane<'e> {
     engine: &'e SimEngine,
     group: Arc<Group>,

@@ -24,8 +24,7 @@ impl SyncEngine {
 }
 
 thread_local! {
-    /// Jobs that completions submitted while a request of this thread completes; `None` if none
-    /// completes.
+    /// Jobs submitted by completions; `None` unless a request of this thread is in progress.
     static LATER: RefCell<Option<VecDeque<Job>>> = const { RefCell::new(None) };
 }
 
@@ -58,8 +57,7 @@ impl Engine for SyncEngine {
         });
         let mut next = first;
         while let Some(job) = next {
-            // Never unwinds: panics of backends are errors, and those of completions stay in the
-            // request.
+            // Never unwinds: backend panics are errors, those of completions stay in the request.
             job.perform();
             next = LATER.with_borrow_mut(|later| {
                 let job = later.as_mut().and_then(VecDeque::pop_front);
@@ -76,8 +74,7 @@ impl Engine for SyncEngine {
     }
 }
 
-/// As [`SyncEngine`], but immediate even while another request completes: the waiting thread needs
-/// the result now.
+/// As [`SyncEngine`], but immediate even within a completion: the waiting thread needs the result.
 #[derive(Debug)]
 struct Now;
 

@@ -8,16 +8,15 @@
 //! Wakers wait in one queue. At most one thread has the *turn*: it calls them in order until the
 //! queue is empty. While wakers wait behind a call, a second thread is the *watcher*. Every
 //! [`TICK`] it checks whether a waker of the previous tick still waits. If so, it revokes the turn
-//! and calls wakers itself; the thread that lost the turn finishes its call and removes no other
-//! waker.
+//! and calls wakers itself; the thread that lost it finishes its call and removes no other waker.
 //!
 //! - A waker therefore waits for at most two ticks for each waker before it that blocks or runs for
 //!   long, as long as there are fewer than [`MAX_THREADS`] such wakers. Executors that run tasks
 //!   within their wakers run them one after the other.
 //! - A push notifies a thread only if none has the turn, or if a watcher is missing. Under load
 //!   neither applies, and a push costs a lock and a list operation.
-//! - A watcher that saw no waker removed for [`QUIET_TICKS`] ends its watch. A cache with idle
-//!   tasks has no timer.
+//! - A watcher that saw no waker removed for [`QUIET_TICKS`] ends its watch. An idle cache has no
+//!   timer.
 //!
 //! [`Roles`] has the transitions; its test explores every order of them.
 //!
@@ -74,7 +73,6 @@ struct State {
 /// Number of a turn, never reused.
 type Turn = u64;
 
-/// Next task of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Role {
     /// Calls wakers while it has this turn.
@@ -83,7 +81,6 @@ enum Role {
     Watcher,
 }
 
-/// The queue, and the roles in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Roles<W> {
     queue: VecDeque<W>,
@@ -250,8 +247,7 @@ impl Shared {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
                 state.roles.no_thread();
-                // A watcher checks the queue. Without one, all other threads may be in calls that
-                // never return.
+                // A watcher checks the queue. Without one, all threads may be blocked forever.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);
@@ -261,7 +257,6 @@ impl Shared {
         }
     }
 
-    /// Main loop of a thread.
     fn work(self: Arc<Self>) {
         let mut state = lock(&self.state);
         state.roles.no_thread();
@@ -318,7 +313,6 @@ mod tests {
 
     use super::*;
 
-    /// State of a thread.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     enum At {
         /// Not started, or ended.

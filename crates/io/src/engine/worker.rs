@@ -5,8 +5,8 @@
 //!
 //! # Fork
 //!
-//! A child has none of the threads, and the lock may be held forever. The process is therefore
-//! checked before anything is locked.
+//! A child has none of the threads, and the lock may be held forever. The process is checked before
+//! the lock is acquired, except in `nr_threads`.
 
 use std::fmt;
 use std::mem;
@@ -69,13 +69,11 @@ struct State {
     is_closed: bool,
 }
 
-/// Next action of a thread.
 enum Next {
     Perform(Task),
     End,
 }
 
-/// Work for a thread.
 enum Task {
     Job(Job),
     /// A call that may block, with its key.
@@ -146,8 +144,8 @@ impl WorkerEngine {
     /// of one backend: at most [`per_storage`](WorkerSettings::per_storage) run at once. A key is
     /// the address of an object that the call owns.
     ///
-    /// If there is no thread and none can be started, this thread makes the call. In a child made
-    /// by `fork` the call is dropped.
+    /// If there is no thread and none can be started, this thread makes the call. A forked child
+    /// drops the call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));
@@ -187,7 +185,6 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Main loop of a thread.
     fn work(&self) {
         while let Next::Perform(job) = self.next() {
             self.perform(job);
@@ -199,8 +196,7 @@ impl Shared {
         job.perform();
         let mut state = self.lock();
         state.queue.done(key);
-        // This thread takes one more. If the backend's bound now admits several, another thread
-        // must be woken.
+        // This thread takes one more. If the bound now admits more, wake another thread.
         let wakes = state.queue.nr_ready() > 1 && state.nr_idle != 0;
         drop(state);
         if wakes {
@@ -267,8 +263,7 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed. The drop does not wait for them, since this may be
-    /// one of the threads.
+    /// Submitted requests are still performed, without a wait: this may be one of the threads.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

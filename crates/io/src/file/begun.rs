@@ -2,18 +2,15 @@
 //!
 //! The system accepts any number of them at once, and a sync then waits for all in one call: on a
 //! slow device, as long as the whole file needs. The number is therefore limited. A thread that
-//! starts another range waits for the oldest: many short calls while the device works, and little
-//! left for the sync.
+//! starts another range waits for the oldest: many short calls, and little left for the sync.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Maximum number of bytes in flight: as many as a device with 1 GB/s writes in the 4 ms of one
-/// request.
+/// Maximum number of bytes in flight: 4 ms, the latency of one request, at 1 GB/s.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Maximum number of ranges in flight: enough for a device to choose an order, and to work on
-/// several at once.
+/// Maximum number of ranges in flight: a device can reorder and overlap them.
 const MOST_RANGES: usize = 64;
 
 /// Ranges in flight, in the order in which they were started.
@@ -30,8 +27,7 @@ impl Begun {
         self.ranges.push_back(range);
     }
 
-    /// Removes the oldest range, for which the caller waits, if the limits are exceeded. Never
-    /// removes the only range.
+    /// Removes the oldest range, for the caller to wait for, if the limits are exceeded. Keeps one.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
         if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {

@@ -15,14 +15,13 @@ use crate::backend::{Span, too_large, total_len};
 /// Number of bytes copied at a time; a multiple of every alignment.
 const CHUNK: usize = 256 << 10;
 
-/// Transfer of whole blocks: a file of the system that is open for direct transfers, or a simulated
-/// one.
+/// Transfer of whole blocks, by a file open for direct transfers or a simulated one.
 pub(crate) trait Blocks {
     /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May end early
     /// once the number of bytes read is no multiple of `unit`.
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize>;
 
-    /// Writes all of the whole blocks. The file then reaches at least to their end.
+    /// Writes all the blocks. The file then reaches at least to their end.
     fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()>;
 
     /// Returns the current size, or `None` if it cannot change.
@@ -69,8 +68,7 @@ impl Aligned {
 
     fn bytes(&self) -> RacyBytes<'_> {
         let all = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: (a) the words are valid atomics for the whole borrow; (b) only this copy and the
-        // system use them.
+        // SAFETY: (a) valid atomics for the borrow; (b) only this copy and the system use them.
         let all = unsafe { RacyBytes::new(all, self.words.len() * 8) };
         all.slice(self.start, self.len)
     }
@@ -92,8 +90,7 @@ pub(crate) fn read(
         if at == end || (at - pos).is_multiple_of(unit as u64) {
             return Ok((at - pos) as usize);
         }
-        // Short within a block: normally the end of the file. Otherwise the rest is read as a
-        // partial block.
+        // Short within a block: normally the end of the file. If not, read the rest in parts.
     }
     if at == end || file.ends_at(at) {
         return Ok((at - pos) as usize);
@@ -221,12 +218,10 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         }
     }
 
-    /// Skips `len` bytes.
     fn skip(&mut self, len: usize) {
         self.each(len, |_, _, _, _| ());
     }
 
-    /// Copies from the buffers to all of `to`.
     fn drain(&mut self, to: RacyBytes<'_>) {
         self.each(to.len(), |buf, off, nr, before| {
             to.copy_from_racy(before, buf.into().slice(off, nr));
@@ -235,7 +230,6 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
 }
 
 impl Cursor<'_, RacyBytes<'_>> {
-    /// Copies all of `from` to the buffers.
     fn fill(&mut self, from: RacyBytes<'_>) {
         self.each(from.len(), |buf, off, nr, before| {
             buf.copy_from_racy(off, from.slice(before, nr));

@@ -1,8 +1,7 @@
 //! Direct I/O (`O_DIRECT`): whether a file's transfers bypass the kernel's page cache, and why not.
 //!
 //! `O_DIRECT` is set on the open file after the system has reported an alignment, and cleared if
-//! the system rejects a transfer all the same. This needs no second open, which could open another
-//! file by the same name.
+//! the system rejects a transfer all the same. A second open could open another file by that name.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -17,8 +16,8 @@ use crate::backend::{Buffered, Transfers};
 /// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Direct where the file system reports an alignment and accepts the transfers; otherwise
-    /// through the kernel's page cache.
+    /// Direct if the file system reports an alignment and accepts the transfers; otherwise as
+    /// `Never`.
     Auto,
     /// Always direct. If the file system reports no alignment, transfers are aligned to a page
     /// (4096). If it rejects direct I/O, opening the file or the transfer fails.
@@ -41,11 +40,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Sets the flag on `file`, if possible.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::Unsupported`] if `Always` was requested and direct I/O is unavailable.
+    /// Sets the flag on `file`, if possible. Fails with [`io::ErrorKind::Unsupported`] if `Always`
+    /// was requested and direct I/O is unavailable.
     pub(super) fn new(file: &File, asked: Direct) -> io::Result<Self> {
         Self::with_alignment(file, asked, || told(file))
     }
@@ -78,8 +74,7 @@ impl State {
     }
 
     pub(super) fn transfers(&self) -> Transfers {
-        // ORDERING: Relaxed; a transfer that uses an outdated value is rejected, or succeeds all
-        // the same.
+        // ORDERING: Relaxed; a transfer by an old value is rejected, or succeeds all the same.
         unpack(self.word.load(Ordering::Relaxed))
     }
 
@@ -91,18 +86,14 @@ impl State {
         }
     }
 
-    /// Returns `true` if direct transfers were requested.
     pub(super) fn is_asked(&self) -> bool {
         self.asked != Direct::Never
     }
 
     /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
     /// direct transfers with this error, the caller retries by the next way: aligned to a page,
-    /// then through the kernel's page cache.
-    ///
-    /// # Errors
-    ///
-    /// `error`, if it is a different one, or no other way is left.
+    /// then through the kernel's page cache. Returns `error` if it is another one or no way is
+    /// left.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {
             Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,
@@ -177,16 +168,14 @@ fn unpack(word: u64) -> Transfers {
     })
 }
 
-/// Returns the alignment that direct transfers of `file` require of positions and memory; 0 if the
-/// system reports none.
+/// Alignment of positions and memory for direct I/O on `file`; 0 if the system reports none.
 #[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
 
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the descriptor is open, the path is empty and NUL-terminated, and the result has
-    // room.
+    // SAFETY: the descriptor is open, the path is NUL-terminated, and the result has room.
     let result = unsafe {
         libc::statx(
             file.as_raw_fd(),

@@ -38,8 +38,7 @@ pub struct FileBackend {
     /// Writes in flight to the device since the last sync.
     begun: Mutex<Begun>,
     direct: direct::State,
-    /// Excludes writes of partial blocks from writes of whole blocks. Used only if direct transfers
-    /// were requested.
+    /// Excludes writes of partial blocks from writes of whole blocks. For direct transfers only.
     gate: Gate,
 }
 
@@ -71,28 +70,21 @@ impl FileBackend {
         Self::open_for_reading(path, Direct::Never)
     }
 
-    /// As [`open`](Self::open), with the given policy for direct I/O.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open); [`io::ErrorKind::Unsupported`] if [`Direct::Always`] cannot be
-    /// satisfied.
+    /// As [`open`](Self::open), with the given policy for direct I/O. Fails with
+    /// [`io::ErrorKind::Unsupported`] if [`Direct::Always`] cannot be satisfied.
     pub fn open_for_reading(path: &Path, direct: Direct) -> io::Result<Self> {
         let file = open::at_path(path, libc::O_RDONLY, 0).map_err(refine)?;
         Self::new(file, Access::Read, direct)
     }
 
     /// Creates a backend from an open, readable file. Never writes it, even if it is writable.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub fn from_file(file: File) -> io::Result<Self> {
         Self::new(file, Access::Read, Direct::Never)
     }
 
-    /// Opens the file at `path` for reading and writing, and locks it against other writers.
-    /// Follows symbolic links.
+    /// Opens the file at `path` for reading and writing, locked against other writers. Follows
+    /// symbolic links.
     ///
     /// # Errors
     ///
@@ -164,8 +156,7 @@ impl FileBackend {
         self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
     }
 
-    /// Repeats `transfer` until it succeeds or no other way is left. Passes the alignment if the
-    /// transfer is to be direct.
+    /// Repeats `transfer` until it succeeds or no way is left. Passes the alignment if direct.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -176,8 +167,7 @@ impl FileBackend {
         }
     }
 
-    /// Size that the system reports. Too large for a moment while the partial tail block of a file
-    /// is written directly.
+    /// Size that the system reports: too large while a partial tail block is written directly.
     fn size_now(&self) -> io::Result<u64> {
         match self.kind {
             Kind::Regular => Ok(self.file.metadata()?.len()),
@@ -189,7 +179,6 @@ impl FileBackend {
         }
     }
 
-    /// Place of a file that is open for writing.
     pub(super) fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
         match &self.access {
             Access::Read => Err(read_only()),
@@ -213,7 +202,6 @@ impl FileBackend {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails unless this process may write the file.
     fn check_writable(&self) -> io::Result<()> {
         self.owner.check()?;
         match self.access {
@@ -239,8 +227,7 @@ impl UnlockedFile {
     }
 
     /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path leads
-    /// to another file since the open: no reader would ever see bytes written to this one, so the
-    /// caller opens the path again.
+    /// to another file since the open: bytes written to this one would be lost. The caller retries.
     ///
     /// # Errors
     ///
@@ -252,13 +239,9 @@ impl UnlockedFile {
         self.lock_or_keep().map_err(|(_, error)| error)
     }
 
-    /// As [`lock`](Self::lock), but returns a file that could not be locked, still open. Closing a
-    /// descriptor of a file releases all `F_SETLK` locks that other code of this process holds on
-    /// it, as SQLite does. A program with such code keeps the file instead, and may retry.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), with the file.
+    /// As [`lock`](Self::lock), but an error comes with the file, still open. Closing a descriptor
+    /// of a file releases all `F_SETLK` locks that other code of this process holds on it, as
+    /// SQLite does. A program with such code keeps the file instead, and may retry.
     #[allow(clippy::result_large_err)] // The file itself; opens are rare.
     pub fn lock_or_keep(self) -> Result<Option<FileBackend>, (Self, io::Error)> {
         if let Err(error) = lock::take(&self.backend.file) {
@@ -308,9 +291,8 @@ fn not_a_file() -> io::Error {
 
 impl Drop for FileBackend {
     fn drop(&mut self) {
-        // A child forked since the open shares the open file description. Closing the file here
-        // would leave it locked for the lifetime of the child; unlocking it in the child would
-        // unlock it for this process.
+        // A child forked since the open shares the open file description. A close would leave it
+        // locked while the child lives; an unlock in the child would unlock it for this process.
         if self.is_writable() && self.owner.check().is_ok() {
             lock::release(&self.file);
         }
@@ -345,8 +327,7 @@ impl Backend for FileBackend {
         self.by_any_way(|unit| match unit {
             Some(unit) => blocks::write(self, &self.gate, bufs, pos, unit),
             None => {
-                // Transfers may have been direct a moment ago, and another thread may still be in
-                // one.
+                // Transfers may just have been direct, and another thread may still be in one.
                 let _shared = self.direct.is_asked().then(|| self.gate.share());
                 transfer::write(&self.file, bufs, pos)
             }
@@ -408,7 +389,6 @@ impl Backend for FileBackend {
     }
 }
 
-/// Its blocks, past the kernel's page cache.
 impl Blocks for FileBackend {
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize> {
         transfer::read(&self.file, bufs, pos, unit)

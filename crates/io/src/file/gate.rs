@@ -21,8 +21,7 @@ pub(crate) struct Gate {
 struct State {
     nr_shared: usize,
     is_alone: bool,
-    /// No new shared hold is granted while a thread waits for exclusive access, so that the wait is
-    /// bounded by the holds that exist.
+    /// While a thread waits for exclusive access, no new shared hold is granted: no starvation.
     nr_waiting: usize,
 }
 
@@ -47,8 +46,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a shared hold without blocking; [`unshare`](Self::unshare) releases it. Returns
-    /// `false` if that would block.
+    /// Acquires a shared hold, for [`unshare`](Self::unshare). Returns `false` if it would block.
     #[must_use]
     pub(super) fn try_share(&self) -> bool {
         let mut state = self.lock();
@@ -57,7 +55,6 @@ impl Gate {
         may
     }
 
-    /// Releases a shared hold.
     pub(super) fn unshare(&self) {
         let mut state = self.lock();
         state.nr_shared -= 1;

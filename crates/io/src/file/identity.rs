@@ -11,7 +11,7 @@
 //! | comparison-only handle (`AT_HANDLE_FID`) | different files | no proof: may be of the inode |
 //! | birth time | different files | no proof: clones share it |
 //! | size, modification time | different files, unless concurrently changed | no proof |
-//! | lock of the open file, by the other descriptor | different files | no proof: may be another's |
+//! | lock of the open file, via other descriptor | different files | no proof: may be another's |
 //!
 //! The mount ID is not evidence: bind mounts expose one file through several mounts.
 
@@ -82,11 +82,7 @@ const MIN_DIFFERENCES: usize = 3;
 const TICK: Duration = Duration::from_millis(11);
 
 /// Compares `new` with `open`, which have the same device and inode number. Descriptors opened with
-/// `O_PATH` are allowed.
-///
-/// # Errors
-///
-/// Errors of `statx(2)`.
+/// `O_PATH` are allowed. Fails with the errors of `statx(2)`.
 pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparison> {
     if open.as_raw_fd() == new.as_raw_fd() {
         return Ok(Comparison::Same);
@@ -125,8 +121,7 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     Ok(Comparison::Unproven)
 }
 
-/// Returns `true` if another open file description holds a lock on the file `new`, and `None` if
-/// the query fails.
+/// Returns `true` if another open file description has a lock on `new`; `None` on an error.
 ///
 /// The lock of a writable [`FileBackend`](crate::FileBackend) is visible through every descriptor
 /// of its file, and through no descriptor of another file.
@@ -138,11 +133,8 @@ pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
 }
 
 /// Resolves `path` to a descriptor for comparisons only (`O_PATH`): requires no read permission,
-/// breaks no lease, and does not release POSIX locks when it is closed.
-///
-/// # Errors
-///
-/// Errors of `open(2)`.
+/// breaks no lease, and does not release POSIX locks when it is closed. Fails with the errors of
+/// `open(2)`.
 pub fn named(path: &Path) -> io::Result<File> {
     open::open(
         None,
@@ -152,20 +144,13 @@ pub fn named(path: &Path) -> io::Result<File> {
     )
 }
 
-/// Device and inode number of an open file.
-///
-/// # Errors
-///
-/// Errors of `fstat(2)`.
+/// Device and inode number of an open file. Fails with the errors of `fstat(2)`.
 pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
     id_and_mode(file).map(|(id, _)| id)
 }
 
-/// Device and inode number of the file at `path`; symbolic links are followed.
-///
-/// # Errors
-///
-/// Errors of `stat(2)`.
+/// Device and inode number of the file at `path`; symbolic links are followed. Fails with the
+/// errors of `stat(2)`.
 pub fn id_at(path: &Path) -> io::Result<FileId> {
     let metadata = fs::metadata(path)?;
     Ok(FileId {

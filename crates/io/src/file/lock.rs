@@ -1,8 +1,7 @@
 //! Write lock that excludes a second writer.
 //!
 //! The lock belongs to the open file description, not to the process. A process-owned lock is
-//! released when the process closes any descriptor of the file, and does not exclude a second
-//! writer in the same process.
+//! released when the process closes any descriptor of the file, and does not exclude that process.
 
 #![allow(unsafe_code)] // One system call.
 
@@ -13,11 +12,8 @@ use std::os::fd::AsRawFd;
 use super::open::again;
 use super::step::FailedStep;
 
-/// Locks the whole of `file`, including bytes appended later.
-///
-/// # Errors
-///
-/// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock;
+/// Locks the whole of `file`, including bytes appended later. Fails with
+/// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock, and with
 /// [`io::ErrorKind::Unsupported`] if the file system does not support such locks.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
@@ -48,7 +44,6 @@ fn set(file: &File, kind: libc::c_int) -> io::Result<()> {
     again(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) }).map(drop)
 }
 
-/// Describes a lock of a whole file.
 pub(super) fn whole(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,

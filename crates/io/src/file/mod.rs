@@ -1,9 +1,8 @@
 //! A file, through the kernel's page cache or past it.
 //!
-//! - Owns: the open file, its lock, its place in a directory, and which of their changes are not
-//!   durable yet.
+//! - Owns: the open file, its lock, its place in a directory, and its changes not yet durable.
 //! - Calls: `backend`.
-//! - Guarantees: the contract of [`Backend`](crate::Backend), for a regular file or a block device.
+//! - Promises: the contract of [`Backend`](crate::Backend), for a regular file or a block device.
 //!
 //! | module | contents |
 //! |---|---|
@@ -26,8 +25,8 @@
 //!
 //! A writer holds a write lock on the whole file, which belongs to the open file description. A
 //! second writer is refused, in this or another process, however often other descriptions of the
-//! same file are closed. The lock is acquired before the file is changed in any way, including
-//! truncation. Readers take no lock.
+//! same file are closed. The lock is acquired before any change of the file, including truncation.
+//! Readers take no lock.
 //!
 //! # Durable name
 //!
@@ -43,11 +42,11 @@
 //! bytes out of the surrounding blocks. A write reads the block, changes it, writes it, and then
 //! sets the size if the block reaches past the end of the file. Until then the file is too long, by
 //! zeros. [`Backend::size`](crate::Backend::size) waits for that; another process may see it, and
-//! so may a process after a loss of power: the file then ends at the end of its last block, at
-//! most [`alignment`](crate::Backend::alignment) bytes late.
+//! so may a process after a loss of power: the file then ends at the end of its last block, at most
+//! [`alignment`](crate::Backend::alignment) bytes late.
 //!
-//! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`, and `file/tests.rs` for the
-//! directories.
+//! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`; directories by
+//! `file/tests.rs`.
 
 mod begun;
 mod blocks;

@@ -14,8 +14,7 @@ use std::path::Path;
 ///
 /// `O_NONBLOCK` keeps the open of a pipe from blocking. The flag is cleared afterwards, since FUSE
 /// passes it on with every read. With it, a file under a lease of another process cannot be opened:
-/// the open is repeated without the flag and blocks until the lease is released (`fcntl(2)`,
-/// section "Leases").
+/// the open is repeated without it and blocks until the lease is released (`fcntl(2)`, "Leases").
 pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
     let name = c_string(path.as_os_str().as_bytes())?;
     in_directory(None, &name, path, flags, mode)
@@ -56,11 +55,7 @@ pub(super) fn open(
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Converts a path for a system call.
-///
-/// # Errors
-///
-/// [`io::ErrorKind::InvalidFilename`] if the path contains a NUL byte.
+/// Converts a path. Fails with [`io::ErrorKind::InvalidFilename`] if it contains a NUL byte.
 pub(super) fn c_string(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| {
         io::Error::new(

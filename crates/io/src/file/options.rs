@@ -27,7 +27,6 @@ enum Missing {
     Require,
 }
 
-/// Treatment of the bytes of an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Content {
     #[default]
@@ -58,8 +57,7 @@ impl FileOptions {
         self
     }
 
-    /// Truncates an existing file to zero bytes, but only once it is locked, so never another
-    /// writer's.
+    /// Truncates an existing file to zero bytes, once it is locked: never another writer's.
     pub const fn truncate(mut self) -> Self {
         self.content = Content::Truncate;
         self
@@ -78,12 +76,10 @@ impl FileOptions {
         self
     }
 
-    /// Permissions of a created file, before the umask.
     pub(super) fn permissions(self) -> libc::c_uint {
         self.mode.unwrap_or(MODE)
     }
 
-    /// Requested policy for direct I/O.
     pub(super) const fn asked(self) -> Direct {
         self.direct
     }

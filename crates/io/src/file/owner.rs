@@ -21,8 +21,7 @@ pub(crate) struct Owner {
     name: Option<u64>,
 }
 
-/// The word. Created once, and inherited by children, where it is zero until they open a file
-/// themselves.
+/// The word. Created once; zero in children until they open a file themselves.
 static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {
@@ -61,8 +60,7 @@ static LAST: Word = Word::new(0);
 
 /// Returns the name in the word; gives a new one if there is none.
 fn name_in(word: &Word) -> u64 {
-    // ORDERING: Relaxed, all three; a name is a number, and only the word is shared. In a child,
-    // the fork orders them.
+    // ORDERING: Relaxed, all three; only the number is shared. In a child, the fork orders them.
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,
@@ -72,8 +70,7 @@ fn name_in(word: &Word) -> u64 {
 
 /// Use of a file by a process other than the one that opened it: a child made by `fork`.
 ///
-/// Every call then fails with an [`io::Error`] that contains this error (see
-/// [`io::Error::get_ref`]).
+/// Every call then fails with an [`io::Error`] that wraps it (see [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forked {

@@ -28,14 +28,12 @@ const MAX_LINKS: usize = 40;
 /// Directory entry of a file, and the directories that may not be durable.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` if the file was opened by a magic link of procfs, such as `/proc/self/fd/3`, and has
-    /// no name.
+    /// `None` if opened by a magic link of procfs, such as `/proc/self/fd/3`, without a name.
     entry: Option<Entry>,
     /// The directories to be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
 }
 
-/// Directory, and a name in it.
 #[derive(Debug)]
 struct Entry {
     directory: Arc<File>,
@@ -59,8 +57,7 @@ impl From<io::Error> for NoEntry {
 }
 
 impl Place {
-    /// Opens the file at `path` for reading and writing, or creates it, by `options`. Returns it
-    /// with its directory entry.
+    /// Opens or creates the file at `path` for reading and writing. Returns its place too.
     pub(super) fn open(path: &Path, options: &FileOptions) -> io::Result<(Self, File)> {
         let (flags, mode) = (libc::O_RDWR | options.flags(), options.permissions());
         if let Ok((parent, name)) = split(path)
@@ -80,8 +77,7 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// As [`open`](Self::open), for a path that ends in a symbolic link, or whose directory cannot
-    /// be opened.
+    /// As [`open`](Self::open), for a final symbolic link, or a directory that cannot be opened.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,
@@ -115,8 +111,7 @@ impl Place {
         Self { entry, unsynced }
     }
 
-    /// Returns `true` if the entry still refers to the file `id`; `true` also for a file without a
-    /// name.
+    /// Returns `true` if the entry still refers to the file `id`, or the file has no name.
     pub(super) fn leads_to(&self, id: FileId) -> io::Result<bool> {
         match &self.entry {
             Some(entry) => entry.leads_to(id),
@@ -140,7 +135,6 @@ impl Place {
 }
 
 impl Entry {
-    /// Returns `true` if the entry refers to the file `id`.
     fn leads_to(&self, id: FileId) -> io::Result<bool> {
         match id_in(&self.directory, &self.name) {
             Ok(found) => Ok(found == id),
@@ -221,7 +215,6 @@ fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option
     }
 }
 
-/// Reads the symbolic link `name` in `directory`.
 fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
     // SAFETY: the directory is open, the name is NUL-terminated, and the text has the stated room.
@@ -233,7 +226,6 @@ fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(text).into())
 }
 
-/// Returns `true` if the directory is in procfs.
 fn is_procfs(directory: &File) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the directory is open, and the answer has room.

@@ -11,7 +11,6 @@ pub(super) struct FailedStep {
 }
 
 impl FailedStep {
-    /// Creates an error of this kind.
     pub(super) fn error(kind: io::ErrorKind, step: &'static str, source: io::Error) -> io::Error {
         io::Error::new(kind, Self { step, source })
     }

@@ -12,12 +12,11 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// Starts writeback of the bytes in `range` to the device, without waiting for it. Returns `false`
-/// if the call is unavailable: not every file system and not every sandbox has it, and the sync
-/// works without it.
+/// if the call is unavailable: some file systems and sandboxes lack it, and the sync works without
+/// it.
 ///
 /// Does not consume a recorded writeback error of the file: [`await_begun`] or the next sync
-/// reports that. An error of the call itself is an error, since the system may have dropped pages
-/// that it could not write.
+/// reports that. An error of the call itself is an error, since the system may have dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
@@ -29,8 +28,7 @@ pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Waits until the device has accepted the started writes of the bytes in `range`. They are not
-/// durable then.
+/// Waits until the device has the started writes in `range`. They are not durable then.
 ///
 /// An error is that of any writeback of the file since an error was last reported, with any error
 /// number. The next sync does not report it again.
@@ -42,8 +40,7 @@ pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
 }
 
 /// Returns `true` if the error of the call that starts writeback means that the call is
-/// unavailable. The call that waits may report device errors by the same numbers: there each is an
-/// error.
+/// unavailable. Not for the call that waits, which may report device errors by the same numbers.
 #[cfg(target_os = "linux")]
 fn is_no_such_call(error: &io::Error) -> bool {
     matches!(
@@ -87,8 +84,7 @@ fn result(answer: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The wait consumes the error, so no sync reports it again: an error mistaken for "no such
-    /// call" would be lost.
+    /// The wait consumes the error: taken for "no such call" it would be lost.
     #[test]
     fn a_wait_passes_every_error_on_and_a_beginning_knows_that_there_is_no_call() {
         let (reader, _writer) = io::pipe().unwrap();

@@ -43,8 +43,7 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let permissions = || path.metadata().unwrap().mode() & 0o777;
-    // The umask is not changed, since other tests run concurrently. These modes do not depend on
-    // it.
+    // Other tests run, so the umask is not changed. These modes do not depend on it.
     for (new, mode) in [(true, 0o600), (false, 0o400)] {
         let options = FileOptions::new().create().mode(mode);
         FileBackend::open_writable(&path, &options).unwrap();

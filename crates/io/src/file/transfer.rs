@@ -11,8 +11,7 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{too_large, total_len};
 
-/// Maximum number of buffers per system call; a longer list takes several calls. 1 MiB of the
-/// smallest pages.
+/// Maximum number of buffers per system call; 1 MiB of the smallest pages.
 const MOST_BUFFERS: usize = 256;
 
 /// Maximum file offset of the system. No file has bytes at or beyond it.
@@ -44,8 +43,7 @@ pub(super) fn read(
     Ok(done)
 }
 
-/// Writes all of the buffers from `pos` on. An error after a partial write is an error of the whole
-/// write.
+/// Writes all of the buffers from `pos` on. An error after a part fails the whole.
 pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
     let total = total_len(bufs);
     if total == 0 {
@@ -125,8 +123,7 @@ fn read_some(
     }
     let Vectors { list, nr } = Vectors::new(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
-    // A write by the kernel is not an access of the memory model, so optimistic readers do not race
-    // with it.
+    // A write by the kernel is not an access of the memory model, so readers do not race with it.
     let n = unsafe { libc::preadv(file.as_raw_fd(), list.as_ptr(), nr, pos) };
     nr_bytes(n)
 }
@@ -155,7 +152,6 @@ fn offset(pos: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(pos).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Converts the result of a system call that transfers bytes.
 fn nr_bytes(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }

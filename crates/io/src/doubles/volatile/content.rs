@@ -97,8 +97,7 @@ impl Content {
             }
         }
         self.changes = sizes;
-        // The content that the system rereads from the device, truncated by each later change of
-        // the size.
+        // The content that the system rereads from the device, truncated by later size changes.
         let mut reread = self.durable.clone();
         for change in &self.changes {
             if let Change::Size(size) = change {
@@ -118,8 +117,7 @@ impl Content {
 
     /// Returns a random result of a crash at this moment.
     pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
-        // Sometimes nothing survives, sometimes all: with one probability for all changes, neither
-        // would ever happen.
+        // Sometimes nothing survives, sometimes all: with a fixed probability neither would happen.
         let quarters = rng.below(5);
         let last = self.last_written(quarters, rng);
         let mut image = self.durable.clone();

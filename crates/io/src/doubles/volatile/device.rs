@@ -69,8 +69,7 @@ impl VolatileDevice {
     }
 
     /// Makes files with direct transfers keep the length of their last block, as if their size were
-    /// set before the block is written. Every test that claims to check sizes must fail on such a
-    /// device.
+    /// set before the block is written. Tests that claim to check sizes must fail on it.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
@@ -78,29 +77,23 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes syncs report success without making anything durable. Every test that claims to detect
-    /// a loss must fail on such a device.
+    /// Makes syncs report success without making anything durable. Tests that claim to detect a
+    /// loss must fail on it.
     #[must_use]
     pub fn with_sync_stubbed_out(self) -> Self {
         self.state.lock().stub_syncs();
         self
     }
 
-    /// Creates a file, open for reading and writing.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::AlreadyExists`] if the name exists; and if the power is off.
+    /// Creates a file, open for reading and writing. Fails with [`io::ErrorKind::AlreadyExists`] if
+    /// the name exists, and if the power is off.
     pub fn create(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().create(name)?;
         Ok(self.file(id))
     }
 
-    /// Opens a file for reading and writing.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::NotFound`] if the name does not exist; and if the power is off.
+    /// Opens a file for reading and writing. Fails with [`io::ErrorKind::NotFound`] if the name
+    /// does not exist, and if the power is off.
     pub fn open(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().find(name)?;
         Ok(self.file(id))
@@ -112,31 +105,20 @@ impl VolatileDevice {
     }
 
     /// Renames a file, and replaces a file with the name `to`. Not durable before a sync of the
-    /// directory.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::NotFound`] if `from` does not exist; and if the power is off.
+    /// directory. Fails as [`open`](Self::open) does.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.state.rename(from, to)
     }
 
     /// Removes a file's name; open files stay usable. Not durable before a sync of the directory.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::NotFound`] if the name does not exist; and if the power is off.
+    /// Fails as [`open`](Self::open) does.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.state
             .lock()
             .change(|state| state.directory.remove(name))
     }
 
-    /// Makes the names durable.
-    ///
-    /// # Errors
-    ///
-    /// If the sync is to fail, and if the power is off.
+    /// Makes the names durable. Fails if the sync is to fail, and if the power is off.
     pub fn sync_dir(&self) -> io::Result<()> {
         self.state.sync_dir()
     }
@@ -167,8 +149,7 @@ impl VolatileDevice {
     }
 
     /// Turns the power off after `nr` more changes and syncs: the next one and every later call
-    /// fail. If that one is a change, it may survive the crash; if it is a sync, it makes nothing
-    /// durable.
+    /// fail. If that one is a change, it may survive the crash; a sync makes nothing durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }

@@ -10,7 +10,6 @@ mod imp {
     use crate::backend::{Span, Transfers};
     use crate::file::{Blocks, Gate, are_aligned, read_blocks, write_blocks};
 
-    /// Alignment of a file's blocks, and the lock for writes of partial blocks.
     #[derive(Debug)]
     pub(in crate::doubles::volatile) struct Direct {
         unit: usize,

@@ -5,7 +5,6 @@ use std::io;
 
 use crate::doubles::rng::Rng;
 
-/// Number of a file on the device.
 pub(super) type Inode = u64;
 
 /// Names that change atomically, with the files that they then name.

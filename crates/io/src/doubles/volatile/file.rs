@@ -21,8 +21,7 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 pub struct VolatileFile {
     device: Shared,
     id: FileId,
-    /// Whether the next sync includes the names. Locked for the duration of a sync, and before the
-    /// device.
+    /// Whether the next sync includes the names. Locked during a sync, and before the device.
     names: Mutex<SyncNames>,
     /// `Some` if transfers are direct.
     direct: Option<Direct>,
@@ -50,12 +49,10 @@ impl VolatileFile {
     }
 }
 
-/// Operations of the device.
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // Copy to the buffers without the lock: under loom other threads run at the copy, and would
-        // wait for the lock forever.
+        // Copy unlocked: under loom other threads run here, and would wait for the lock forever.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;
@@ -88,7 +85,6 @@ impl VolatileFile {
     }
 }
 
-/// Operations of the device on whole blocks.
 #[cfg(not(loom))]
 impl Blocks for VolatileFile {
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, _: usize) -> io::Result<usize> {

@@ -11,7 +11,7 @@ pub(super) type Sector = [u8; SECTOR];
 ///
 /// # Invariants
 ///
-/// I1: Every byte at or past the size is zero, except between [`put`](Self::put) and the next
+/// I1: Every byte at or past the size is zero, except from [`put`](Self::put) to
 /// [`trim`](Self::trim).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
@@ -51,7 +51,6 @@ impl Image {
         self.size = self.size.max(pos + bytes.len() as u64);
     }
 
-    /// Truncates the file, or extends it with zeros.
     pub(super) fn set_size(&mut self, size: u64) {
         self.size = size;
         self.trim();

@@ -27,8 +27,7 @@
 //!   change: that of a padded tail may survive without its correction.
 //! - **A failed sync** behaves as on Linux: every changed sector is marked clean. Either its bytes
 //!   were written nevertheless; or readers see them until a crash; or they are dropped, and readers
-//!   see the durable ones. Changes of the size and of names remain to be synced. Later syncs
-//!   succeed.
+//!   see the durable ones. Changes of size and names remain to be synced. Later syncs succeed.
 //!
 //! Tested by `tests/volatile.rs`, against a model of single bytes.
 

@@ -18,7 +18,6 @@ const FIRST_DEVICE: u64 = u64::MAX - 1;
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<State>>);
 
-/// Effect of syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syncs {
     Work,
@@ -34,7 +33,6 @@ enum Power {
     Off,
 }
 
-/// Outcome of a sync.
 enum Sync {
     Done,
     Stubbed,
@@ -51,8 +49,7 @@ pub(super) struct State {
     next_inode: Inode,
     rng: Rng,
     pub(super) writes: SectorWrites,
-    /// Alignment of direct transfers of files opened later; `None` if their transfers are not
-    /// direct.
+    /// Alignment of direct transfers of files opened later; `None` if not direct.
     pub(super) alignment: Option<usize>,
     /// Files with direct transfers keep the length of their last block.
     pub(super) keeps_padding: bool,
@@ -78,14 +75,12 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `look` with a file's content.
     pub(super) fn look<T>(&self, inode: Inode, look: impl FnOnce(&Content) -> T) -> io::Result<T> {
         let state = self.lock();
         state.check_power()?;
         Ok(look(&state.files[&inode]))
     }
 
-    /// Changes a file's content.
     pub(super) fn change(&self, inode: Inode, change: impl FnOnce(&mut Content)) -> io::Result<()> {
         self.lock().change(|state| {
             change(state.file(inode));
@@ -116,7 +111,6 @@ impl Shared {
         self.lock().change(|state| state.directory.rename(from, to))
     }
 
-    /// Makes the names durable.
     pub(super) fn sync_dir(&self) -> io::Result<()> {
         let mut state = self.lock();
         match state.begin_sync()? {
@@ -146,7 +140,6 @@ impl State {
         }
     }
 
-    /// Turns the power off, and returns the device as it is after power-on.
     pub(super) fn crash(&mut self, seed: u64) -> Self {
         self.power = Power::Off;
         let mut rng = Rng::new(seed);
@@ -172,12 +165,10 @@ impl State {
         }
     }
 
-    /// Makes all later syncs report success without making anything durable.
     pub(super) fn stub_syncs(&mut self) {
         self.syncs = Syncs::Lie;
     }
 
-    /// Turns the power off after `nr` more changes and syncs, unless it is off.
     pub(super) fn power_off_after(&mut self, nr: u64) {
         if self.power != Power::Off {
             self.power = Power::OffAfter(nr);

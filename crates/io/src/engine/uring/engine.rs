@@ -122,8 +122,7 @@ impl Engine for UringEngine {
 impl Drop for UringEngine {
     /// Waits for the requests of the thread with the ring, at most
     /// [`UringSettings::close_timeout`], and then for its end, unless that thread itself drops the
-    /// engine. Requests left are still performed. Completions of the program may still run after
-    /// the drop.
+    /// engine. Requests left are still performed. The program's completions may run after the drop.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();

@@ -21,7 +21,6 @@ pub(super) struct UringLane<'p> {
     pool: &'p Pool,
     /// Created by the first wait that needs it.
     ring: Option<Ring>,
-    /// Jobs submitted and not started.
     staged: VecDeque<Job>,
     /// Counts the jobs passed to threads.
     group: Arc<Group>,
@@ -71,8 +70,7 @@ impl<'p> UringLane<'p> {
             .sum()
     }
 
-    /// Performs a job that is alone by a blocking call. Returns `None` if it is not alone, or if
-    /// its backend completes it later.
+    /// Performs a job that is alone by a blocking call. Returns `None` if not alone or deferred.
     fn perform_alone(&mut self) -> Option<usize> {
         if self.staged.len() != 1 || self.nr_in_flight() != 1 {
             return None;
@@ -125,8 +123,7 @@ impl<'p> UringLane<'p> {
         nr_done
     }
 
-    /// Enters the ring to wait for `nr` completions, and reaps all available. Returns the number of
-    /// completed jobs.
+    /// Waits in the ring for `nr` completions, and reaps. Returns the number of completed jobs.
     fn enter(&mut self, nr: usize) -> usize {
         let Some(ring) = &mut self.ring else {
             return 0;

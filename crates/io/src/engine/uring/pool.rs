@@ -36,8 +36,7 @@ impl Pool {
         }
     }
 
-    /// Returns a ring for a submission context, or `None` if the system has no descriptors or
-    /// memory for one.
+    /// Returns a ring, or `None` if the system lacks descriptors or memory for one.
     pub(super) fn ring(&self) -> Option<Ring> {
         let kept = self
             .rings

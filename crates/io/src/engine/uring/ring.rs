@@ -1,5 +1,4 @@
-//! One io_uring ring, used by one thread at a time. Jobs leave it when the kernel no longer uses
-//! them.
+//! One io_uring ring, used by one thread at a time, and the jobs that the kernel has.
 //!
 //! # Why the kernel never uses freed memory
 //!
@@ -42,7 +41,6 @@ const AT_ONCE: usize = 8;
 /// User data of an entry that is no job.
 const NOT_A_JOB: u64 = u64::MAX;
 
-/// Outcome of a job.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The job is done, with this result.
@@ -64,7 +62,6 @@ pub(super) enum Use {
     Any,
 }
 
-/// A ring, and the jobs in it.
 pub(super) struct Ring {
     uring: mem::ManuallyDrop<IoUring>,
     /// U1: the jobs that the kernel has, by the number in their entries.
@@ -124,8 +121,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes the kernel perform a no-op: a sandbox may permit to create rings, and not to enter
-    /// them.
+    /// Makes the kernel perform a no-op: a sandbox may forbid only to enter rings.
     fn try_out(&mut self) -> Result<(), Refusal> {
         let nothing = opcode::Nop::new().build().user_data(NOT_A_JOB);
         // SAFETY: an entry without memory.
@@ -142,7 +138,6 @@ impl Ring {
         }
     }
 
-    /// Number of jobs in the ring.
     pub(super) fn nr_in_flight(&self) -> usize {
         self.nr_in_flight
     }
@@ -153,8 +148,7 @@ impl Ring {
             return 0;
         }
         let entries = self.room_for_entries();
-        // The rest of short transfers has priority, and one entry is reserved for the one that is
-        // no job.
+        // Rests of short transfers have priority, and one entry is reserved for what is no job.
         self.free
             .len()
             .min(entries.saturating_sub(self.again.len() + 1))
@@ -192,8 +186,7 @@ impl Ring {
         unsafe { self.push(&entry.user_data(NOT_A_JOB)) };
     }
 
-    /// Starts `job`, for which there is [room](Self::room). Returns its outcome if it is not
-    /// started.
+    /// Starts `job`, for which there is [room](Self::room). Returns its outcome if not started.
     pub(super) fn begin(&mut self, job: Job) -> Option<Outcome> {
         let request = job.request();
         let kind = request.kind();
@@ -238,11 +231,8 @@ impl Ring {
         unsafe { self.push(&entry) };
     }
 
-    /// Submits the pushed entries, and waits for `nr` completions. May return early.
-    ///
-    /// # Errors
-    ///
-    /// The kernel rejects the call: the caller must [`give_up`](Self::give_up).
+    /// Submits the pushed entries, and waits for `nr` completions. May return early. If the kernel
+    /// rejects the call, returns its error, and the caller must [`give_up`](Self::give_up).
     pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
         self.push_again();
         let result = if self.is_given_up {
@@ -260,8 +250,7 @@ impl Ring {
             Ok(_) => {}
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // The kernel is short of memory, or requires completions to be reaped first. Sleep,
-                // so that retries do not spin.
+                // Short of memory, or completions must be reaped first. Do not spin.
                 Some(libc::EAGAIN | libc::EBUSY) => {
                     if self.uring.completion().is_empty() {
                         std::thread::sleep(Duration::from_millis(1));
@@ -362,8 +351,7 @@ impl Ring {
     /// Waits for all jobs of a ring after [`give_up`](Self::give_up).
     pub(super) fn drain(&mut self, mut each: impl FnMut(Outcome)) {
         while self.nr_in_flight != 0 {
-            // Even if the kernel rejects the wait, requests complete while this thread makes system
-            // calls.
+            // Even if the wait is rejected, requests complete while this thread makes system calls.
             if self.enter(1).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -389,7 +377,6 @@ impl Drop for Ring {
     }
 }
 
-/// Meaning of a completion for its job.
 enum Step {
     Done(io::Result<usize>),
     Again,
@@ -403,8 +390,8 @@ fn advance(job: &mut Job, result: i32) -> Step {
         return match -result {
             libc::EINTR => Step::Again,
             // Older kernels return these instead of waiting, or when the submitting thread exits.
-            // Systems also reject wrong alignment or unsupported operations by them. The backend's
-            // calls handle each.
+            // They also mean wrong alignment or an unsupported call. The backend's calls handle
+            // each.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };
@@ -427,7 +414,6 @@ fn advance(job: &mut Job, result: i32) -> Step {
     }
 }
 
-/// Creates the entry for the rest of `job`.
 fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
     let request = job.request();
     let (spans, pos) = (request.spans(), request.pos());
@@ -590,7 +576,7 @@ mod tests {
             .collect();
         for _ in 0..room {
             let span = Span::new(words.as_ptr().cast_mut().cast(), 4096);
-            // SAFETY: (a) the words outlive the ring; (b) nothing reads them before.
+            // SAFETY: (a) the words outlive the ring; (b) nothing reads them before `give_up`.
             let request = unsafe { Request::read(0, span, Box::new(|_: io::Result<usize>| ())) };
             assert!(ring.begin(Job::new(file.clone(), request)).is_none());
         }

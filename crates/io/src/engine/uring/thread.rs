@@ -17,8 +17,8 @@
 //! submitter locks before (a), the thread takes its job; if it locks after (b), it wakes the
 //! thread. In (c) the thread sleeps in the kernel, without polling, until a completion.
 //!
-//! Closing always writes the event: its read may be in the ring, and the thread ends only when that
-//! is done ([`Turn`]).
+//! Closing always writes the event: its read may be in the ring, and the thread outlives it
+//! ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -65,12 +65,10 @@ enum Phase {
     Running,
     /// The engine was dropped: the thread completes its jobs, and ends.
     Closing,
-    /// The kernel rejects the ring. Jobs are for the workers, and the thread waits without the
-    /// ring.
+    /// The kernel rejects the ring. Jobs are for the workers; the thread waits without it.
     Unusable,
 }
 
-/// Whether the event must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 enum Signal {
@@ -144,7 +142,6 @@ impl Inbox {
         back
     }
 
-    /// Makes the thread end when no work is left.
     fn close(&self) {
         self.change(|state| state.turn.close());
     }
@@ -161,19 +158,16 @@ impl Inbox {
 /// Minimum time for which the drop of an engine waits for a thread without requests to end.
 const MIN_JOIN: Duration = Duration::from_secs(1);
 
-/// Thread id of this thread in the system.
 fn tid() -> libc::pid_t {
     // SAFETY: it accesses no memory and does not fail.
     unsafe { libc::gettid() }
 }
 
-/// Handle of the thread, for the engine. Must be [ended](Self::end), except in another process than
-/// the thread's.
+/// Handle of the thread. Must be [ended](Self::end), except in another process.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) inbox: Arc<Inbox>,
     thread: thread::JoinHandle<()>,
-    /// The thread's id in the system.
     tid: libc::pid_t,
     /// Disconnected when the thread has dropped its ring.
     is_over: Mutex<mpsc::Receiver<()>>,
@@ -185,8 +179,7 @@ impl Handle {
     /// it then ends by itself. If the thread itself makes this call, returns `true` without a join.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
-        // Not `thread::current`, which is unavailable while an exiting thread drops its
-        // thread-local values.
+        // Not `thread::current`, which is unavailable while an exiting thread drops its values.
         if self.tid == tid() {
             return true;
         }
@@ -201,8 +194,7 @@ impl Handle {
         if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(timeout) {
             return false;
         }
-        // The thread only has to return. Completions do not unwind, and the panic hook has reported
-        // any panic of this crate.
+        // It only has to return. Completions do not unwind; the panic hook reports other panics.
         let _ = self.thread.join();
         true
     }
@@ -267,8 +259,7 @@ struct Thread {
     ring: Ring,
     inbox: Arc<Inbox>,
     pool: Arc<Pool>,
-    /// Target of the read of the event. On the heap, and leaked if the read is still in flight at
-    /// the end.
+    /// Target of the read of the event. On the heap; leaked if the read is in flight at the end.
     woken: Box<u64>,
     is_listening: bool,
 }
@@ -364,8 +355,7 @@ impl Thread {
         }
         {
             let mut state = self.inbox.lock();
-            // The thread checks the queue before it waits again, so submissions by completions need
-            // no wake-up.
+            // The thread checks the queue before it waits again, so their submissions need no wake.
             state.turn.unpark();
             for (key, _) in outcomes.iter() {
                 state.queue.done(*key);
@@ -383,8 +373,7 @@ impl Thread {
         });
         for outcome in others {
             match outcome {
-                // A completion of the program, or the drop of its backend, may wait for other
-                // requests.
+                // A program's completion, or the drop of its backend, may wait for other requests.
                 Outcome::Done(job, result) => self.pool.complete(job, result),
                 Outcome::Calls(job) => self.pool.call(job, None),
                 Outcome::Other => {}
@@ -401,8 +390,7 @@ impl Thread {
         let to = std::ptr::from_mut(&mut *self.woken).cast();
         let entry = opcode::Read::new(descriptor, to, 8).build();
         // SAFETY: the memory is on the heap, and stays valid until the read is done (`drop`); the
-        // event is open as long as the inbox, which this thread owns. The ring reserves an entry
-        // for the one that is no job.
+        // event is open as long as the inbox, which this thread owns. The ring reserves its entry.
         unsafe { self.ring.push_other(entry) };
         self.is_listening = true;
     }
@@ -432,7 +420,6 @@ mod tests {
 
     use super::*;
 
-    /// Position of the thread in its loop.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum At {
         Listen,
@@ -531,8 +518,7 @@ mod tests {
         }
     }
 
-    /// If closing did not wake a thread that is not parked, its read of the event would never
-    /// complete, and it would never end.
+    /// If closing did not wake a thread that is not parked, its read would never complete.
     #[test]
     fn in_every_order_of_pushes_completions_and_the_close_the_thread_ends() {
         let begin = World {

@@ -1,32 +1,30 @@
-//! Page frames: memory in frames of 4 KiB, a metadata record and a reference count for each, and the
-//! pool that allocates them.
+//! Page frames of 4 KiB, each with a metadata record and a reference count, and their allocator.
 //!
-//! A room names only rooms above it in this table. Its head says what it owns, what it calls and what it promises.
+//! A module depends only on modules above it in this table.
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | `words` | frame numbers and orders; the layouts of the reference word ([`refword`]) and of the typed word (pure) |
-//! | `count` | the reference count in two schemes: the atomic shell around the reference word ([`refcount`]) |
-//! | `memory` | the set-up, the NUMA nodes of the machine ([`numa`]), the memory behind the frames |
-//! | `records` | the metadata record of a frame |
-//! | `lists` | free frames: buddy allocators and depots of the nodes, front caches of the threads; freeing, counting |
-//! | `announce` | references that are announced instead of counted: marks, slots of the threads, looks |
-//! | `alloc` | allocating blocks, by node; making room for a block out of its parts |
-//! | `pool` | [`FramePool`]: all of it together; [`UniqueFrame`], [`FrameRef`] and [`FrameRange`]: the handles of frames |
+//! | `words` | frame numbers, orders; reference words ([`refword`]) and kind words |
+//! | `count` | reference counts in two schemes ([`refcount`]) |
+//! | `memory` | configuration, NUMA nodes of the machine ([`numa`]), memory of the frames |
+//! | `records` | metadata record of a frame |
+//! | `lists` | buddy allocators, transfer caches and thread caches; freeing, statistics |
+//! | `announce` | hazards: references that are published instead of counted |
+//! | `alloc` | allocation of blocks by node; assembly of a block from its parts |
+//! | `pool` | [`FramePool`], and the handles [`UniqueFrame`], [`FrameRef`], [`FrameRange`] |
 //!
-//! # The life of a frame
+//! # Life of a frame
 //!
-//! 1. Free: on a list of its node's buddy allocator or in a front cache. The lock bit of its count is
-//!    set, so a late `try_get` fails.
-//! 2. Allocated: named by one [`UniqueFrame`]. The lock bit is still set: the holder writes the
-//!    frame's bytes and its record, and nobody can take a reference.
-//! 3. Published: storing the count clears the lock bit. From now on any thread that finds
-//!    the frame may take a reference ([`FramePool::try_get`]), and the thread that drops the last one frees
-//!    the frame, be it the owner or a passer-by.
-//!    A block can also be split into single frames, each with a reference of its own; a contiguous range of
-//!    these is freed in one walk, as the largest blocks that fit.
-//! 4. Frozen: a thread that wants the frame back while others may look for it sets the lock bit with one
-//!    compare-and-swap from the expected count, which makes the frame a [`UniqueFrame`] again.
+//! 1. Free: in a thread cache, or in its node's buddy allocator or transfer cache. The lock bit of
+//!    its count is set, so a late `try_get` fails.
+//! 2. Allocated: named by one [`UniqueFrame`], whose holder writes the frame's bytes and record.
+//!    The lock bit is still set, so no thread can take a reference.
+//! 3. Published: storing the count clears the lock bit. Any thread that finds the frame may now
+//!    take a reference ([`FramePool::try_get`]). The thread that drops the last one frees the
+//!    frame, even if it is not the owner. A split block is a range of frames with a reference each,
+//!    which one pass frees as the largest blocks that fit.
+//! 4. Frozen: a thread that needs exclusive access sets the lock bit with one compare-and-swap from
+//!    the expected count. The frame is a [`UniqueFrame`] again.
 
 #![deny(unsafe_code)]
 

@@ -135,7 +135,8 @@ fn a_node_that_is_not_there_is_an_error<S: RefScheme>() {
         for place in [Place::Only(node), Place::Prefer(node)] {
             let error = pool.alloc_by(&by_place(Order::ZERO, place)).unwrap_err();
             assert_eq!(error, AllocError::NoSuchNode { node, nr_nodes: 3 });
-            let text = format!("node {node} of a pool of 3, counted from 0");
+            let text =
+                format!("cannot allocate from node {node}: the pool has 3, counted from 0");
             assert_eq!(error.to_string(), text);
         }
     }
@@ -147,7 +148,10 @@ fn an_order_that_no_node_has_is_an_error<S: RefScheme>() {
     for place in [Place::Anywhere, Place::Prefer(1), Place::Only(2)] {
         let error = pool.alloc_by(&by_place(order(6), place)).unwrap_err();
         assert_eq!(error, AllocError::Exhausted { order: order(6) });
-        assert_eq!(error.to_string(), "no free block of order 6");
+        assert_eq!(
+            error.to_string(),
+            "cannot allocate: no free block of order 6"
+        );
     }
     assert_all_free(&pool);
 }

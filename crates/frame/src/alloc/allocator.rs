@@ -1,5 +1,4 @@
-//! Allocating blocks: from this thread's front cache, then from the preferred node, then from others, and
-//! at last from the front caches of all threads.
+//! Allocation of blocks: from this thread's cache, the preferred node, other nodes, all caches.
 
 use pagewell_sync::lock;
 
@@ -10,22 +9,18 @@ use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// The allocator of a pool: takes blocks off the free lists.
-///
-/// A block that it gives is of kind `Owned`, has the lock bit, and is the caller's alone.
-#[repr(C)] // The lists first: their address is the pool's, for which the drop of a handle has nothing to add.
+/// Allocator of blocks that are of kind `Owned`, have the lock bit, and belong to the caller.
+#[repr(C)] // The lists first: at the pool's address, so that the drop of a handle adds no offset.
 pub(crate) struct Allocator<S: RefScheme> {
     pub(crate) lists: FreeLists<S>,
 }
 
 impl<S: RefScheme> Allocator<S> {
-    /// The allocator of what is on `lists`.
     pub(crate) fn new(lists: FreeLists<S>) -> Self {
         Self { lists }
     }
 
-    /// Allocates a block of `order` that this thread has at hand, if there is one: else it is to be had by
-    /// [`alloc_by`](Self::alloc_by), if at all.
+    /// Allocates a block from this thread's cache. On `None`, use [`alloc_by`](Self::alloc_by).
     #[inline]
     pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
         if let Some(class) = Class::of(order)
@@ -37,11 +32,7 @@ impl<S: RefScheme> Allocator<S> {
         None
     }
 
-    /// Allocates a block as `request` says.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocError`] when the pool has no such node, or no such block free.
+    /// Allocates a block for `request`. Fails if the pool has no such node or free block.
     #[cold]
     pub(crate) fn alloc_by(&self, request: &AllocRequest) -> Result<FrameNr, AllocError> {
         let nr_nodes = self.lists.nr_nodes();
@@ -52,7 +43,7 @@ impl<S: RefScheme> Allocator<S> {
         }
         let order = request.order;
         let frame = self.find_near(request).or_else(|| {
-            // What is free may all be in the front caches: of other threads, or as parts of a block.
+            // All free frames may be in caches: of other threads, or as parts of a block.
             (self.lists.drain() > 0)
                 .then(|| self.alloc_from_nodes(request))
                 .flatten()
@@ -61,19 +52,17 @@ impl<S: RefScheme> Allocator<S> {
             .ok_or(AllocError::Exhausted { order })
     }
 
-    /// Allocates a block of `order`, but leaves other threads their front caches.
+    /// Allocates a block of `order` without draining the caches of other threads.
     #[cold]
     pub(crate) fn alloc_near(&self, order: Order) -> Option<FrameNr> {
         self.adopt_found(self.find_near(&AllocRequest::new(order)), order)
     }
 
-    /// A block from this thread's front cache, or from the nodes.
     fn find_near(&self, request: &AllocRequest) -> Option<FrameNr> {
         self.alloc_from_front(request)
             .or_else(|| self.alloc_from_nodes(request))
     }
 
-    /// What was found belongs to the caller now.
     fn adopt_found(&self, found: Option<FrameNr>, order: Order) -> Option<FrameNr> {
         if let Some(frame) = found {
             self.lists.adopt(frame, order);
@@ -81,8 +70,8 @@ impl<S: RefScheme> Allocator<S> {
         found
     }
 
-    /// Allocates up to `nr` single frames, and appends a handle of each, as `hold` makes it, to `handles`. Returns how many
-    /// those are; fewer only when the pool has no more.
+    /// Allocates up to `nr` single frames, and appends their handles, made by `hold`, to `handles`.
+    /// Returns their number, less than `nr` only if the pool has no more.
     pub(crate) fn alloc_bulk<H>(
         &self,
         nr: usize,
@@ -123,7 +112,7 @@ impl<S: RefScheme> Allocator<S> {
         handles.len() - start
     }
 
-    /// As [`alloc_bulk`](Self::alloc_bulk), from one node, and not from the front caches.
+    /// As [`alloc_bulk`](Self::alloc_bulk), but only from one node, without the thread caches.
     pub(crate) fn alloc_bulk_on<H>(
         &self,
         node: usize,
@@ -136,7 +125,6 @@ impl<S: RefScheme> Allocator<S> {
         };
         let start = handles.len();
         let wanted = nr.min(self.lists.nr_frames());
-        // Not under a lock.
         handles.reserve(wanted);
         let mut buddy = lock(&of_node.buddy);
         buddy.alloc_bulk(&self.lists.table, wanted, |frame| {
@@ -156,12 +144,12 @@ impl<S: RefScheme> Allocator<S> {
             .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
     }
 
-    /// Takes a block from this thread's node, and half a stack for next time.
+    /// Takes a block from this thread's node, and refills half the stack.
     fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
         let order = class.order();
         let home = self.home_node();
         if home != front.home {
-            // The other stacks have blocks of the node that the thread was on before.
+            // The other stacks contain blocks of the thread's previous node.
             let mut buddy = lock(&self.lists.nodes[front.home].buddy);
             for (frame, order) in front.take_all() {
                 self.lists.free_to_buddy(&mut buddy, frame, order);
@@ -192,12 +180,13 @@ impl<S: RefScheme> Allocator<S> {
         if nr_pushed > 0 {
             self.lists.note_cached();
         }
-        // Lowest on top, so that successive allocations come out in ascending order.
+        // Lowest on top, so that successive allocations return ascending frames.
         front.reverse_top(class, nr_pushed);
         first
     }
 
-    /// Takes up to `nr` single frames from a node: what others have freed lately, as it is; then the smallest blocks.
+    /// Takes up to `nr` single frames from a node: recently freed ones from the transfer cache,
+    /// then those of the smallest blocks.
     fn take_frames(&self, buddy: &mut Buddy, nr: usize, keep: &mut impl FnMut(FrameNr)) {
         let mut left = nr;
         while left > 0
@@ -209,7 +198,7 @@ impl<S: RefScheme> Allocator<S> {
         buddy.alloc_bulk(&self.lists.table, left, keep);
     }
 
-    /// Takes a block of `order` from a node, and up to `nr` in all.
+    /// Takes up to `nr` blocks of `order` from a node. Splits a larger block only for the first.
     fn take_blocks(
         &self,
         buddy: &mut Buddy,
@@ -218,7 +207,7 @@ impl<S: RefScheme> Allocator<S> {
         keep: &mut impl FnMut(FrameNr),
     ) {
         for at in 0..nr {
-            // To split large blocks for later would be a waste of them.
+            // Splitting large blocks for later use would waste them.
             let frame = match at {
                 0 => buddy.alloc(&self.lists.table, order),
                 _ => buddy.alloc_exact(&self.lists.table, order),
@@ -242,7 +231,7 @@ impl<S: RefScheme> Allocator<S> {
         })
     }
 
-    /// The node of the processor that this thread is running on, as far as that is known.
+    /// Node of the processor that runs this thread, or node 0 if unknown.
     fn home_node(&self) -> usize {
         if self.lists.nr_nodes() == 1 {
             return 0;
@@ -266,7 +255,6 @@ pub(crate) mod testing {
     use std::cell::Cell;
 
     thread_local! {
-        /// The node that this thread pretends to be on.
         pub(crate) static HOME: Cell<Option<usize>> = const { Cell::new(None) };
     }
 }

@@ -1,8 +1,7 @@
-//! Making room for a block: the free parts of its place are taken, those given by the caller are added, and
-//! the parts are joined. And the opposite: a block is split, and neighbouring parts are freed together.
+//! Assembly of a block: its free parts are allocated, the caller adds the others, and the parts are
+//! joined. Also the opposite: splitting a block, and freeing neighbouring parts together.
 //!
-//! All blocks that are passed in belong to the caller alone, are of kind `Owned`, and are given up by the call. Returned
-//! blocks belong to the caller alone, too.
+//! The caller owns all blocks passed in, of kind `Owned`, which are consumed, and those returned.
 
 use std::ops::Range;
 
@@ -12,8 +11,7 @@ use crate::count::RefScheme;
 use crate::lists::{Buddy, FreeLists};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-/// Takes what is free in the block of `order` that begins at `first`, in the front caches too:
-/// its free parts, in ascending order.
+/// Allocates the free and the cached parts of the block of `order` at `first`, ascending.
 pub(crate) fn take_free_within<S: RefScheme>(
     lists: &FreeLists<S>,
     first: FrameNr,
@@ -25,7 +23,7 @@ pub(crate) fn take_free_within<S: RefScheme>(
     let range = first.get()..first.get() + order.frames();
     let is_front = |nr| lists.meta(FrameNr::new(nr)).kind().0 == FrameKind::Front;
     let mut blocks = Vec::new();
-    // Only a hint, as the front caches are not locked: a block that is missed stays where it is.
+    // Only a hint, as the thread caches are not locked: a block that is missed stays in its cache.
     if range.clone().any(is_front) {
         lists.fronts.with_all(|fronts, _| {
             for front in fronts {
@@ -51,10 +49,8 @@ pub(crate) fn take_free_within<S: RefScheme>(
     blocks
 }
 
-/// Makes one block of `order` out of `parts`, which are to be the whole of it in ascending order,
-/// or a larger block, whose rest is freed.
-///
-/// If they are anything else they are freed, and the answer is none.
+/// Joins `parts` to a block of `order`. They must be all of that block in ascending order, or a
+/// larger block, whose rest is freed. Returns `None` if they are neither, with the parts freed.
 pub(crate) fn join<S: RefScheme>(
     lists: &FreeLists<S>,
     parts: &[(FrameNr, Order)],
@@ -75,7 +71,7 @@ pub(crate) fn join<S: RefScheme>(
         return None;
     }
     for (frame, _) in parts {
-        // The parts are this thread's alone, and so is the block that they are.
+        // This thread owns the parts, and so the block.
         lists.meta(*frame).set_kind(FrameKind::Tail, Order::ZERO);
     }
     lists.adopt(first, whole);
@@ -83,15 +79,14 @@ pub(crate) fn join<S: RefScheme>(
     Some(first)
 }
 
-/// Makes single frames of a block.
 pub(crate) fn split<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, order: Order) {
-    // Tails are locked.
+    // The tails are already locked.
     for nr in first.get()..first.get() + order.frames() {
         lists.adopt(FrameNr::new(nr), Order::ZERO);
     }
 }
 
-/// Frees all of a block of order `whole` but the block of `order` at its beginning.
+/// Frees a block of order `whole`, except for the block of `order` at its start.
 fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: Order) {
     let Some(node) = lists.node_of(first).filter(|_| whole > order) else {
         return;
@@ -104,15 +99,15 @@ fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: 
     }
 }
 
-/// Frees blocks straight to their nodes, with one lock for all that are next to each other in `handles` and of one node;
-/// `dissolve` takes a handle apart. (An iterator of numbers would cost five instructions more a frame.)
+/// Frees blocks to their nodes, with one lock acquisition for consecutive `handles` of a node.
+/// `dissolve` consumes a handle. (An iterator of numbers would cost five instructions more.)
 pub(crate) fn free_bulk<S: RefScheme, H>(
     lists: &FreeLists<S>,
     handles: impl IntoIterator<Item = H>,
     dissolve: impl Fn(H) -> (FrameNr, Order),
 ) {
     let mut locked: Option<(usize, MutexGuard<'_, Buddy>)> = None;
-    // Single frames that are a row, and of the node whose lock is held.
+    // Consecutive single frames, of the node whose lock is held.
     let mut row = 0..0;
     for handle in handles {
         let (frame, order) = dissolve(handle);
@@ -129,7 +124,7 @@ pub(crate) fn free_bulk<S: RefScheme, H>(
             free_row(lists, buddy, std::mem::take(&mut row));
         }
         if !is_locked {
-            // The other node's lock is released before.
+            // Two node locks are never held at once.
             drop(locked.take());
             locked = Some((node, lock(&lists.nodes[node].buddy)));
         }
@@ -143,8 +138,7 @@ pub(crate) fn free_bulk<S: RefScheme, H>(
     }
 }
 
-/// Frees single frames that follow each other: as the blocks that they are, so that what would be merged again is not
-/// put on lists one by one.
+/// Frees consecutive single frames as the largest blocks, which avoids merging them one by one.
 fn free_row<S: RefScheme>(
     lists: &FreeLists<S>,
     buddy: &mut MutexGuard<'_, Buddy>,

@@ -1,23 +1,21 @@
-//! The errors of a request for a block.
-
 use std::fmt;
 
 use crate::words::Order;
 
-/// Why [`FramePool::alloc_by`](crate::FramePool::alloc_by) gave no block.
+/// Error of [`FramePool::alloc_by`](crate::FramePool::alloc_by).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocError {
     /// The pool has no node of this number.
     NoSuchNode {
-        /// The number asked for.
+        /// Requested node.
         node: usize,
-        /// How many the pool has.
+        /// Number of nodes of the pool.
         nr_nodes: usize,
     },
-    /// No node that may be used has a block of this order free.
+    /// No permitted node has a free block of this order.
     Exhausted {
-        /// The order asked for.
+        /// Requested order.
         order: Order,
     },
 }
@@ -26,10 +24,13 @@ impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchNode { node, nr_nodes } => {
-                write!(f, "node {node} of a pool of {nr_nodes}, counted from 0")
+                write!(
+                    f,
+                    "cannot allocate from node {node}: the pool has {nr_nodes}, counted from 0"
+                )
             }
             Self::Exhausted { order } => {
-                write!(f, "no free block of order {}", order.get())
+                write!(f, "cannot allocate: no free block of order {}", order.get())
             }
         }
     }

@@ -1,9 +1,8 @@
-//! Allocating blocks, and making room for them.
+//! Allocation and assembly of blocks.
 //!
-//! - Owns: the order in which nodes are asked (`request`, `allocator`), joining and splitting blocks (`blocks`).
-//! - Calls: `words`, `count`, `memory`, `records`, `lists`.
-//! - Promises: an allocated block belongs to the caller alone, and is aligned to its size. If there is a block anywhere, it is
-//!   found, even in the front caches of other threads.
+//! - Owns: the search order of nodes (`request`, `allocator`), joining and splitting (`blocks`).
+//! - Guarantees: an allocated block belongs to the caller, and is aligned to its size. A free block
+//!   is found even in the caches of other threads.
 
 mod allocator;
 pub(crate) mod blocks;

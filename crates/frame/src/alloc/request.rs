@@ -1,18 +1,16 @@
-//! The properties of a requested block.
-
 use crate::words::Order;
 
-/// What a block is to be like; see [`FramePool::alloc_by`](crate::FramePool::alloc_by).
+/// Request for a block; see [`FramePool::alloc_by`](crate::FramePool::alloc_by).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocRequest {
-    /// Its order.
+    /// Order of the block.
     pub order: Order,
-    /// Where it is to be.
+    /// Permitted nodes.
     pub place: Place,
 }
 
 impl AllocRequest {
-    /// A block of `order`, anywhere.
+    /// Requests a block of `order` from any node.
     pub fn new(order: Order) -> Self {
         Self {
             order,
@@ -21,14 +19,14 @@ impl AllocRequest {
     }
 }
 
-/// In which node of the pool a block is to be. Nodes are numbered from 0.
+/// Nodes from which a block may be allocated. Nodes are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// In the node of the processor that the caller is running on, or else as near as can be.
+    /// Preferably the node of the current processor, otherwise the nearest one.
     Anywhere,
-    /// In this node, or else as near as can be.
+    /// Preferably this node, otherwise the nearest one.
     Prefer(usize),
-    /// In this node.
+    /// Only this node.
     Only(usize),
 }

@@ -1,48 +1,47 @@
-//! The memory of the slots, which outlives pools: see I6 in the text of the room.
+//! The memory of the hazard slots, which outlives pools: I5 and I6 of [`announce`](super).
 
-#![allow(clippy::needless_borrow)] // What lasts is a counted pointer in a model.
+#![allow(clippy::needless_borrow)] // `Lasting` is an `Arc` in a model.
 
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::slot::Block;
 
-/// What is never freed. (A model has an end of its own, and no room for what all of its runs would leave.)
+/// Memory that is never freed, except at the end of a model's run.
 #[cfg(not(loom))]
 type Lasting<T> = &'static T;
 #[cfg(loom)]
 type Lasting<T> = std::sync::Arc<T>;
 
-/// The slots of a pool, and where to find out whether there still is that pool. Its memory is never freed; when the pool is gone, the next one
-/// gets it.
+/// Hazard table of a pool: slots and gate. Never freed, but passed on to the next pool.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     blocks: Lasting<[Block]>,
     gate: Lasting<Gate>,
-    /// Which of all pools that have had the board it is.
+    /// Number of this pool among the pools that have used the hazard table.
     term: u64,
 }
 
-/// Which pool has the board now: as many have had it before. The holder of the lock may use that pool.
+/// Term of the pool that has the hazard table now. The holder of the lock may use that pool.
 type Gate = Mutex<u64>;
 
-/// What a holder of an announcement takes along from the pool before it ends the announcement.
+/// Way to reach the pool after a hazard has ended. Created before that.
 #[derive(Debug)]
 pub(crate) struct Exit {
     gate: Lasting<Gate>,
     term: u64,
-    /// Elsewhere nothing has to keep them.
+    /// In a model, keeps the slots allocated.
     #[cfg(loom)]
     _blocks: Lasting<[Block]>,
 }
 
-/// While this exists, nobody else lets go of the pool.
+/// Proof of holding the gate: no other thread can release the pool.
 #[derive(Debug)]
 pub(crate) struct Entered<'e> {
     gate: MutexGuard<'e, u64>,
 }
 
 impl Exit {
-    /// Gets hold of the pool, if it has not been let go of.
+    /// Locks the gate. Returns `None` if the pool was released.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let gate = lock(&self.gate);
         (*gate == self.term).then_some(Entered { gate })
@@ -50,7 +49,7 @@ impl Exit {
 }
 
 impl Entered<'_> {
-    /// The pool is about to be let go of: nobody [enters](Exit::enter) after this.
+    /// Closes the gate before the pool is released: no thread [enters](Exit::enter) after this.
     pub(super) fn close(&mut self) {
         *self.gate += 1;
     }
@@ -83,19 +82,18 @@ impl Board {
         }
     }
 
-    /// It ends with the run.
     pub(super) fn give_back(&self) {}
 }
 
-/// Boards that no pool has. (By std's lock, in a simulation too: it is of the process, and not of one of its simulations.)
+/// Hazard tables without a pool. Always std's lock: the list outlives a simulation.
 #[cfg(not(loom))]
 static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
-/// How often a thread tries to have a lock before it does without, and leaves a board unused.
+/// Maximum number of attempts to lock before a thread gives up and leaves a hazard table unused.
 #[cfg(not(loom))]
 const TRIES: u32 = 1000;
 
-/// Tries to get a lock that others hold for some steps only; but in a child of `fork` it may be held for ever, by a thread of the parent.
+/// Tries to acquire a lock that is held briefly, but may be lost in a child of `fork`.
 #[cfg(not(loom))]
 fn try_for_a_while<L>(mut try_lock: impl FnMut() -> Option<L>) -> Option<L> {
     (0..TRIES).find_map(|_| {
@@ -119,16 +117,16 @@ fn free() -> Option<std::sync::MutexGuard<'static, Vec<Board>>> {
 
 #[cfg(not(loom))]
 impl Board {
-    /// One for so many threads, that no other pool has.
+    /// Takes an unused hazard table for `nr_threads` threads, or creates one.
     pub(super) fn take(nr_threads: usize) -> Self {
         let left = free().and_then(|mut free| {
             let mut boards = free.iter();
             let at = boards.position(|board| board.blocks.len() == nr_threads)?;
             Some(free.swap_remove(at))
         });
-        // The steps are the same for a new board, so that a simulation does not depend on those before it.
+        // The same steps for a new table, so that simulations do not depend on earlier ones.
         let board = left.unwrap_or_else(|| Self::new(nr_threads));
-        // Its pool is gone, so nobody has the gate for long; but who has it may be lost, as above.
+        // Its last pool is gone, so the gate is held briefly at most, or lost as above.
         let gate = try_for_a_while(|| pagewell_sync::try_lock(board.gate));
         match gate.as_deref().copied() {
             Some(term) => Self { term, ..board },
@@ -145,8 +143,8 @@ impl Board {
         }
     }
 
-    /// Gives it to the next pool. This one is gone: it was let go of by who [closed](Entered::close) the gate, or has never had an owner who left it, and
-    /// then there is no [`Exit`] of it.
+    /// Passes the hazard table on to the next pool. The thread that released this pool
+    /// [closed](Entered::close) the gate; or no owner ever orphaned it, and it has no [`Exit`].
     pub(super) fn give_back(&self) {
         for block in self.blocks {
             block.clear();

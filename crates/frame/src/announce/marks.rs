@@ -1,4 +1,4 @@
-//! Marks, and looks: see the text of the room.
+//! Protection of frames, and scans. Steps, invariants and edges are those of [`announce`](super).
 
 use std::any::Any;
 use std::fmt;
@@ -17,52 +17,50 @@ use crate::lists::FreeLists;
 use crate::records::{CLOSED, NONE, ON};
 use crate::words::FrameNr;
 
-/// So many retired frames are kept at the most until a look is made for them: many for one fence.
+/// Number of retired frames that trigger a scan: many for one fence. Fewer in a small pool.
 const LOOK_AT: usize = if cfg!(loom) { 1 } else { 32 };
 
-/// So many frames are doubted at once at the most.
+/// Maximum number of queried frames.
 const MOST_DOUBTED: usize = 256;
 
-/// One frame of so many may be marked.
+/// One of this many frames may be protected.
 const SHARE: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// A share of what a pool is a part of, which is kept by it.
+/// Strong reference to the value that contains the pool, kept by the pool.
 pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 
-/// Announced references to the frames of one pool.
 pub(crate) struct Announcements {
     life: Life,
     slots: Slots,
-    /// Whether the system refused a fence: then no look succeeds.
+    /// Whether the system refused a fence. No scan succeeds then.
     is_refused: Padded<AtomicBool>,
-    /// Whether anything is doubted or retired that no look was made for: a hint.
+    /// Whether frames were queried or retired since the last scan. A hint.
     is_pending: Padded<AtomicBool>,
     state: Padded<Mutex<State>>,
 }
 
-/// What the lock guards, besides all marks (I2).
+/// State under the lock, which also guards all protections (I2).
 #[derive(Default)]
 struct State {
-    /// No block from this one on has an owner.
+    /// Upper bound of the blocks with owners.
     nr_used: usize,
-    /// How many frames have a mark's reference.
+    /// Number of frames with a protection reference.
     nr_marked: usize,
-    /// Whose marks somebody would like to be rid of.
+    /// Queried frames.
     doubted: Vec<FrameNr>,
-    /// Whose marks are closed for good, and which no look was made for.
+    /// Retired frames that no scan has covered.
     retired: Vec<FrameNr>,
-    /// The same after a look which found them announced: who ends that looks again.
+    /// Retired frames that a scan found published. The thread that ends the hazard scans again.
     kept: Vec<FrameNr>,
-    /// Which slots are wanted.
+    /// Awaited slots.
     wanted: Vec<Place>,
-    /// How many references that were handed over to the count, and not given back yet, are of holders that borrow nothing.
+    /// Number of references to which owned hazards were transferred, and which are not put yet.
     nr_handed_over: usize,
-    /// What keeps the pool for such holders, when nobody else uses it any more: until there are none (I6).
+    /// Strong reference that keeps an orphaned pool until it has no owned hazards (I6).
     keeper: Option<Keeper>,
 }
 
 impl Announcements {
-    /// For so many threads.
     pub(crate) fn new(nr_threads: usize, fences: Fences) -> Self {
         Self {
             life: Life::new(),
@@ -73,15 +71,14 @@ impl Announcements {
         }
     }
 
-    /// Whether frames can be marked at all.
     fn is_usable(&self) -> bool {
-        // ORDERING: Relaxed; a hint: a mark that is set just before stays, as all others do then.
+        // ORDERING: Relaxed; a hint: a protection set just before stays, as all others do then.
         (cfg!(loom) || self.slots.fences.is_asymmetric())
             && !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Steps 1 to 3: an announced reference to the frame of `word`, if that is marked and a slot is free. `is_still` says whether the frame is the
-    /// one that the caller wants.
+    /// Steps 1 to 3: publishes `word`, if its frame is protected and a slot is empty. `is_still`
+    /// checks that the frame is the one that the caller needs.
     #[inline(always)]
     pub(crate) fn announce<S: RefScheme>(
         &self,
@@ -91,12 +88,12 @@ impl Announcements {
         is_still: impl FnOnce() -> bool,
     ) -> Option<&Slot> {
         let record = lists.table.get(word.frame().index())?;
-        // Before anything is announced: most frames have no mark.
+        // First check, before publishing: most frames are not protected.
         if !record.is_open() {
             return None;
         }
         let slot = self.slots.announce(me, word)?;
-        // In this order: see the text of the room.
+        // In this order: see the protocol.
         if record.is_open() && is_still() {
             return Some(slot);
         }
@@ -104,7 +101,6 @@ impl Announcements {
         None
     }
 
-    /// Ends an announcement that does not hold.
     #[cold]
     fn give_up<S: RefScheme>(&self, lists: &FreeLists<S>, slot: &Slot, word: Word) {
         if self.end(slot, word) == Ended::Wanted {
@@ -118,21 +114,21 @@ impl Announcements {
         slot.end(word, self.slots.fences)
     }
 
-    /// The pool is used, by who has an announced reference.
+    /// Records a use of the pool by the holder of a hazard.
     #[inline(always)]
     pub(crate) fn used(&self) {
         self.life.used();
     }
 
-    /// What steps 5 to 7 take that the pool is not touched for: for a holder that borrows nothing of it.
+    /// Returns what steps 5 to 7 of an owned hazard need, so that they do not access the pool.
     #[inline(always)]
     pub(crate) fn exit(&self) -> (Fences, Exit) {
         self.life.used();
         (self.slots.fences, self.slots.exit())
     }
 
-    /// Notes that this thread, which is `me`, has taken a counted reference to `frame`; whether it takes so many that the frame is worth a mark
-    /// that it does not have. `is_contended` says whether others had some at that moment.
+    /// Records that this thread, `me`, has acquired a counted reference to `frame`. Returns whether
+    /// the frame should be protected. `is_contended` means that other threads hold references.
     #[inline]
     pub(crate) fn note_counted<S: RefScheme>(
         &self,
@@ -142,7 +138,7 @@ impl Announcements {
         is_contended: bool,
     ) -> bool {
         match self.slots.own(me) {
-            // One that has a mark is counted for want of a slot, or because its page is in motion.
+            // Counted although protected: no slot is empty, or the page is being changed.
             Some(_) if lists.meta(frame).is_marked() => false,
             Some(block) => block.scores.note(frame, is_contended) && self.is_usable(),
             None => {
@@ -152,7 +148,7 @@ impl Announcements {
         }
     }
 
-    /// Makes this thread the owner of its slots, and hands over what the thread before it has left.
+    /// Makes this thread the owner of its slots, and transfers the previous owner's hazards.
     #[cold]
     fn take_over<S: RefScheme>(&self, lists: &FreeLists<S>, me: Identity) {
         if !self.is_usable() || !self.slots.has_block(me) {
@@ -160,7 +156,7 @@ impl Announcements {
         }
         let mut state = self.lock();
         let hand_over = |frame| lists.meta(frame).refs.get();
-        // Not the last: with the lock, the mark's reference stays (I1).
+        // Not the last: under the lock, the protection reference stays (I1).
         let take_back = |frame| {
             let _kept = lists.meta(frame).refs.put();
         };
@@ -168,7 +164,7 @@ impl Announcements {
             state.nr_used = state.nr_used.max(taken.nr_used);
             state.nr_handed_over += taken.nr_owned;
         }
-        // What was kept for the thread before us is counted now.
+        // Kept frames of the previous owner have counted references now.
         let has_kept = !state.kept.is_empty();
         drop(state);
         if has_kept {
@@ -176,7 +172,8 @@ impl Announcements {
         }
     }
 
-    /// Marks `frame`, to which the caller has a counted reference; whether it is marked now. Of a page, the caller has the claim.
+    /// Protects `frame`, to which the caller holds a counted reference, and for a page the claim.
+    /// Returns whether the frame is protected.
     pub(crate) fn mark<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) -> bool {
         if !self.is_usable() {
             return false;
@@ -196,8 +193,8 @@ impl Announcements {
         true
     }
 
-    /// Closes the mark of `frame` for good, if it has one: the page that was in it is elsewhere, or gone. The caller still has a reference, or
-    /// the mark's is the last. Once in a while this looks.
+    /// Closes the protection of `frame`, if any: its page was moved or removed. The caller still
+    /// holds a reference, or the protection reference is the last. Scans once in a while.
     #[inline]
     pub(crate) fn retire<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) {
         if lists.meta(frame).is_marked() {
@@ -210,7 +207,7 @@ impl Announcements {
         let mut state = self.lock();
         let record = lists.meta(frame);
         if record.mark() != ON {
-            // A look has just taken it off.
+            // A scan has just reset it.
             return;
         }
         record.set_mark(CLOSED);
@@ -223,7 +220,7 @@ impl Announcements {
         }
     }
 
-    /// Has the next look ask for `frame`, which its mark alone keeps.
+    /// Queries `frame` in the next scan. Only its protection keeps the frame.
     #[cold]
     pub(crate) fn doubt(&self, frame: FrameNr) {
         let mut state = self.lock();
@@ -233,10 +230,10 @@ impl Announcements {
         }
     }
 
-    /// Looks, if anything is doubted or retired; how many frames have lost their mark's reference.
+    /// Scans if frames are queried or retired. Returns the number of reset protections.
     #[inline]
     pub(crate) fn look_if_pending<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
-        // ORDERING: Relaxed; a hint. Who has doubted or retired a frame sees its own store.
+        // ORDERING: Relaxed; a hint. The thread that queried or retired a frame sees its own store.
         if self.is_pending.load(Ordering::Relaxed) {
             self.look(lists)
         } else {
@@ -244,8 +241,8 @@ impl Announcements {
         }
     }
 
-    /// Steps p to r: leaves the pool, of which nobody announces anything any more, to the holders of announcements who borrow nothing of it: `keeper`
-    /// keeps it as long as there are any. If there are none, it is returned.
+    /// Steps p to r: orphans a pool in which no thread publishes any more. `keeper` keeps it while
+    /// owned hazards exist. Returns the keeper if none exist.
     #[cold]
     pub(crate) fn leave<S: RefScheme>(
         &self,
@@ -258,8 +255,7 @@ impl Announcements {
         self.look_with(lists, state, Some(entered)).1
     }
 
-    /// Puts the counted reference of a holder who borrows nothing, and whose announcement was handed over to the count. What kept the pool for it
-    /// is returned, if it is no longer needed.
+    /// Puts the reference to which an owned hazard was transferred. Returns the keeper if unneeded.
     #[cold]
     pub(crate) fn put_handed_over<S: RefScheme>(
         &self,
@@ -277,27 +273,26 @@ impl Announcements {
         }
     }
 
-    /// Steps a to f, for everything that is doubted or retired; how many frames have lost their mark's reference.
+    /// Steps a to f, for all queried and retired frames. Returns the number of reset protections.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
         let state = self.lock();
         if state.keeper.is_none() {
             return self.look_with(lists, state, None).0;
         }
-        // The pool was left. Who sees that nobody needs it lets go of it, since nobody else may look again; so it enters. If it cannot, the pool has
-        // been let go of.
+        // The pool is orphaned. The thread that finds no owned hazard releases it, since no other
+        // thread may scan again. So enter the gate; if that fails, the pool was already released.
         drop(state);
         let exit = self.slots.exit();
         let mut entered = exit.enter();
         let (nr_released, let_go) = self.look_with(lists, self.lock(), entered.as_mut());
         drop(entered);
-        // The caller has the pool, so this is not the last that keeps it.
+        // The caller uses the pool, so this is not its last strong reference.
         drop(let_go);
         nr_released
     }
 
-    /// Step 7b: as [`look`](Self::look). What keeps the pool for holders who borrow nothing of it is returned, if it was left to them and there are
-    /// none.
+    /// Step 7b: scans, and returns the keeper if the pool is orphaned and has no owned hazards.
     #[cold]
     pub(crate) fn look_entered<S: RefScheme>(
         &self,
@@ -307,7 +302,7 @@ impl Announcements {
         self.look_with(lists, self.lock(), Some(entered)).1
     }
 
-    /// A look. Only who has entered lets go of a pool that was left.
+    /// Scans. Takes the keeper of an orphaned pool only if the caller has entered the gate.
     fn look_with<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,
@@ -316,23 +311,23 @@ impl Announcements {
     ) -> (usize, Option<Keeper>) {
         let mut released = Vec::new();
         self.set_pending(false);
-        // a. Those that were retired are closed.
+        // a. Retired frames are closed already.
         let mut doubted = std::mem::take(&mut state.doubted);
         doubted.retain(|frame| lists.meta(*frame).mark() == ON);
         for frame in &doubted {
             lists.meta(*frame).set_mark(CLOSED);
         }
-        // b. What was kept needs none: it was closed before an earlier one.
+        // b. Kept frames need no fence: they were closed before an earlier one.
         let needs_fence = !(doubted.is_empty() && state.retired.is_empty());
         let mut retired = std::mem::take(&mut state.retired);
         if needs_fence && self.heavy().is_none() {
-            // These may be announced, and nobody see it.
+            // These may be published without the scan seeing it.
             for frame in doubted.drain(..) {
                 lists.meta(frame).set_mark(ON);
             }
             state.retired = std::mem::take(&mut retired);
         }
-        // c. (Who borrows nothing of a pool that was left has announced before, and is seen without a fence: I6.)
+        // c. (Owned hazards of an orphaned pool are seen without a fence: I6.)
         let mut scan = self.slots.scan(state.nr_used);
         // d.
         for frame in doubted {
@@ -352,7 +347,7 @@ impl Announcements {
         places.sort_unstable();
         places.dedup();
         if self.slots.want(&mut state.wanted, &places) && self.heavy().is_some() {
-            // e and f. (Where the fence is refused, those who end their announcements find them wanted soon enough, or the frames stay.)
+            // e and f. (If the fence is refused, holders see `is_wanted` later, or frames stay.)
             scan = self.slots.scan(state.nr_used);
             keep_announced(lists, &mut kept, &scan, &mut released);
         }
@@ -378,7 +373,6 @@ impl Announcements {
         (released.len(), let_go)
     }
 
-    /// How many frames have a mark's reference.
     pub(crate) fn nr_marked(&self) -> usize {
         self.lock().nr_marked
     }
@@ -398,12 +392,12 @@ impl Announcements {
     }
 
     fn set_pending(&self, is_pending: bool) {
-        // ORDERING: Relaxed; a hint, stored with the lock.
+        // ORDERING: Relaxed; a hint, stored under the lock.
         self.is_pending.store(is_pending, Ordering::Relaxed);
     }
 }
 
-/// Releases those of `kept` that the scan has not seen announced.
+/// Keeps those of `kept` that the scan has found published, and releases the others.
 fn keep_announced<S: RefScheme>(
     lists: &FreeLists<S>,
     kept: &mut Vec<FrameNr>,
@@ -419,16 +413,15 @@ fn keep_announced<S: RefScheme>(
     });
 }
 
-/// Takes the mark off; its reference is to be put.
+/// Resets the protection. The caller puts the reference later.
 fn release<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, released: &mut Vec<FrameNr>) {
     lists.meta(frame).set_mark(NONE);
     released.push(frame);
 }
 
-/// Puts a counted reference.
 pub(crate) fn put<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) {
     let record = lists.meta(frame);
-    // E2: releases what the look has acquired.
+    // E2: releases what the scan has acquired.
     if record.refs.put().is_last() {
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
@@ -459,7 +452,7 @@ mod tests {
         let fences = Fences::new();
         let announcements = Announcements::new(4, fences);
         assert_eq!(announcements.is_usable(), fences.is_asymmetric());
-        // Refused later: no more are marked.
+        // Refused later: no more frames are protected.
         announcements.is_refused.store(true, Ordering::Relaxed);
         assert!(!announcements.is_usable());
     }

@@ -1,117 +1,129 @@
-//! References that are announced instead of counted: taken and given back without a write to memory that threads share.
+//! Hazards: references that are published instead of counted, without a write to shared memory.
 //!
-//! - Owns: the slots in which threads announce, the marks of frames that may be announced, the one counted reference that stands
-//!   for all announcements of a frame, and when that is given up; what keeps a pool that is left to announcements.
-//! - Calls: `words`, `count`, `records`, `lists`.
-//! - Promises: while there is an announcement that was found to hold, its frame has a counted reference more than anybody else
-//!   can explain: it is not freed, and no freeze of it succeeds. If the holder borrows nothing, the pool is not freed either.
+//! - Owns: the hazard slots of threads; the protection of frames; the keeper of an orphaned pool.
+//! - Guarantees: while a validated hazard exists, its frame has one counted reference more than
+//!   other threads can account for: the frame is not freed, and no freeze of it succeeds. If the
+//!   hazard is owned, the pool is not freed either.
 //!
-//! # What
-//!
-//! A frame that many threads take references to has a *mark*, and one counted reference, the *mark's*, which belongs to this room. While
-//! the mark is on, a thread takes a reference by storing the frame's number into a slot of its own, and gives it back by storing
-//! zero. To find out whether anybody has one takes a fence in all threads ([`pagewell_sync::asymmetric`]), which costs microseconds;
-//! so it is only asked where a mark was met, for many frames at once ([`Announcements::look`]). A frame without a mark costs
-//! nobody anything.
+//! A frame to which a thread often acquires references can be *protected* (`mark`), by one more
+//! counted reference, the *protection reference*. While the protection is on, a thread acquires a
+//! reference by storing the frame's number into a hazard slot of its own, and releases it by
+//! storing zero. Detecting whether any thread has published a frame takes a fence in all threads
+//! ([`pagewell_sync::asymmetric`]), which costs microseconds. Only a *scan*
+//! ([`Announcements::look`]) does that, for many frames at once. A hazard is *borrowed* from the
+//! pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
 //!
 //! # Protocol
 //!
 //! ```text
-//! announcer                                  a look, with the lock
-//! 1 store the frame into a slot of its own   a mark := closed, in each frame that is asked for
-//! 2 light fence                              b heavy fence
-//! 3 load the mark: on? else end (5)          c load all slots (acquire)
-//! 4 use the frame                            d no slot has the frame: mark := none; put the mark's reference
-//! 5 slot := 0 (release)                        a slot has it: mark := on again; if the frame is retired, the slot is wanted
-//! 6 light fence                              e heavy fence, if anything is wanted now that was not
-//! 7 is the slot wanted? then look            f load the wanted slots again: as d
+//! publisher                                scan, under the lock
+//! 1 store the frame in a slot of its own   a protection := closed, in each queried frame
+//! 2 light fence                            b heavy fence
+//! 3 load the protection: on? else go to 5  c load all slots (acquire)
+//! 4 use the frame                          d in no slot: protection := none; put its reference
+//! 5 slot := 0 (release)                      in a slot: on again; if retired, the slot is awaited
+//! 6 light fence                            e heavy fence, if a slot is newly awaited
+//! 7 is the slot awaited? then scan         f load the slots again: as d
 //! ```
 //!
-//! - A mark is set (none to on) by who has a reference, and has taken the mark's before. For a page of the cache it is the holder of the
-//!   claim of the page's slot, so no claim meets a mark that is set meanwhile.
-//! - A frame is *retired* (on to closed) when it is no longer what those who look for it find: by the holder of the claim that has
-//!   replaced the page, or taken it out. Nobody can take a reference by the mark any more, and the mark's keeps the frame for those who did.
-//! - A frame is *doubted* by who would evict or move it but for the mark. The next look asks for it.
+//! - The thread that sets the protection (none to on) holds a reference, and has acquired the
+//!   protection reference before. For a cache page it holds the claim of the page's slot, so a
+//!   protection never appears under another thread's claim.
+//! - The holder of the claim that replaced or removed the page *retires* the frame (on to closed).
+//!   No further hazard is valid, and the protection reference keeps the frame for those that exist.
+//! - A thread that would evict or move the frame but for the protection *queries* it (`doubt`): the
+//!   next scan covers the frame.
+//! - A slot is *awaited* (`is_wanted`) if a scan needs the end of its hazard.
 //!
-//! After step 3 the announcer has to check that the frame is the one that it wants: that the slot of the index is what it was before
-//! step 1. So the mark was on while the frame was the page's.
+//! After step 3 the publisher checks that the slot of the index is what it was before step 1. So
+//! the protection was on while the frame was the page's.
 //!
 //! # Invariants
 //!
-//! - I1. A mark that is not `none` has one counted reference. It is given up only in steps d and f, with the lock.
-//! - I2. Marks change with the lock only.
-//! - I3. The slots of a block are stored to by its owner, whose serial the block has; others only take announcements out, by a
-//!   compare-and-swap from the very word to zero. A word has the serial of who made it, so it never comes back after it was taken out
-//!   by another.
-//! - I4. Who gives a reference back finds its word in the slot; or it was handed over, and there is a counted reference for it.
-//! - I5. Who ends an announcement whose holder borrows nothing touches nothing of the pool from step 5 on, but what is never freed (the *board*:
-//!   the slots, and the *gate*), and what it has got hold of by the gate.
-//! - I6. A pool is not freed while there are announcements, or references that were handed over, of holders that borrow nothing.
+//! - I1. A protection other than `none` has one counted reference. It is given up only in steps d
+//!   and f: the protection is reset under the lock, then the reference is put without it.
+//! - I2. Protections change only under the lock.
+//! - I3. Only its owner, whose serial the block has, stores to the slots of a block. Other threads
+//!   only clear hazards, by a compare-and-swap from the exact word to zero. A word contains the
+//!   serial of its publisher, so it never recurs after the publisher's successor has cleared it.
+//! - I4. The holder of a hazard finds its word in the slot, unless the hazard was transferred and
+//!   has a counted reference.
+//! - I5. From step 5 on, the holder of an owned hazard accesses only memory that is never freed
+//!   (the *hazard table*: slots and *gate*), and the pool if it can enter the gate.
+//! - I6. A pool is not freed while it has owned hazards, in slots or transferred to the count.
 //!
 //! # Ordering edges
 //!
-//! - E1. Store buffering between steps 1, 3 and a, c: the two fences. Either the announcer sees that the mark is closed, or the look sees
-//!   the announcement.
-//! - E2. Step 5 (release) to step c or f (acquire), and on to the put of the mark's reference (release) and the freeze or the free that
-//!   it lets happen (acquire): what was done with the frame happens before it is changed. The look may load the next word of the slot instead: who
-//!   stores that has seen the zero (acquire), and its step 1 is a release too. (Models do not need these two: in them the light fences of
-//!   steps 2 and 6 are full ones.)
-//! - E3. Store buffering between steps 5, 7 and d (wanted), f: either who ends the announcement sees that it is wanted, or the look sees
-//!   that it has ended. So no frame that is retired is left behind.
-//! - E4. A mark that is seen on (acquire) comes after the mark's reference was taken (release).
-//! - E5. What a holder that borrows nothing did with the pool happens before the pool is freed: step 5 (release) to step c or f (acquire) of the look
-//!   that lets go of the pool's keeper; of what was handed over, the put with the lock. What those did who have passed the gate: by its lock, which
-//!   who lets go has. From there on by the counts of the pool's shares.
+//! - E1. Store buffering between steps 1, 3 and a, c: the two fences. Either the publisher sees
+//!   that the protection is closed, or the scan sees the hazard.
+//! - E2. Step 5 (release) to step c or f (acquire), and on to the put of the protection reference
+//!   (release) and the freeze or the free that it allows (acquire): accesses under the hazard
+//!   happen before the frame is changed. The scan may load the slot's next word instead: its
+//!   publisher has seen the zero (acquire), and its step 1 is a release too. (Models do not need
+//!   these two: in them the light fences of steps 2 and 6 are full ones.)
+//! - E3. Store buffering between steps 5, 7 and d (awaited), f: either the holder sees that its
+//!   slot is awaited, or the scan sees the zero. So no retired frame is leaked.
+//! - E4. A protection that is seen on (acquire) comes after its reference was acquired (release).
+//! - E5. Uses of the pool under an owned hazard happen before the pool is freed: step 5 (release)
+//!   to step c or f (acquire) of the scan that releases the keeper; for a transferred hazard, the
+//!   put and the lock acquired after it. The gate's lock, which the releasing thread holds, orders
+//!   threads that passed the gate; then the counts of the pool's strong references do.
 //!
 //! # The end of the pool
 //!
-//! A holder that borrows from the pool is gone before the pool is. One that borrows nothing ([`OwnedHold`](crate::OwnedHold)) may be the last. It has no
-//! share of the pool: that would be a count that threads share. Its word says what it is, and the owner of the pool keeps the pool for it:
+//! A borrowed hazard ends before the pool does. An owned one may be the last user. It has no strong
+//! reference, whose count would be shared. Its word is marked, and the pool's owner leaves one
+//! strong reference for all such hazards, the *keeper*:
 //!
 //! ```text
-//! the owner of the pool, at its end           a holder that borrows nothing, at its end
-//! o lock the gate                             4a load where the gate is, and which pool it was made for
-//! p keep a share of the pool, with the lock   5  slot := 0 (release)
-//! q look: slots of such holders are wanted    6  light fence
-//!   (steps e, f)                              7  is the slot wanted? then
-//! r no such word in a slot, and none handed   7a lock the gate: is it this pool's still? else nothing is left to do
-//!   over: close the gate to this pool         7b look; r
-//! s unlock the gate; let go of the share,     7c s
-//!   if r says so
+//! owner of the pool, at its end               owned hazard, at its end
+//! o lock the gate                             4a load the gate's address and the pool's term
+//! p store the keeper, under the lock          5  slot := 0 (release)
+//! q scan: slots with owned hazards            6  light fence
+//!   are awaited (steps e, f)                  7  is the slot awaited? then
+//! r no owned hazard, in a slot or             7a lock the gate: still this pool's? else end
+//!   transferred: close the gate               7b scan; r
+//! s unlock the gate; if closed, drop keeper   7c s
 //! ```
 //!
-//! Nobody announces any more at p: who announces uses the pool, and who uses the pool has let go of it before its owner ends. So each announcement,
-//! or its end, happens before q, and is seen there without a fence; E3 sees to it that the end of each that is seen is followed by a look. Between 5
-//! and 7a another's look may find that nothing is left, and let go of the pool. Then the holder finds the gate closed to it, or another pool's: pools
-//! that get a board in turn have numbers. That the slot may be wanted by the next pool then costs it a look at the gate.
+//! At p no thread publishes any more: publishers use the pool, and these uses end before its owner
+//! does. So each hazard, or its end, happens before q and is seen there without a fence. By E3 a
+//! scan follows the end of each hazard that is seen. Between 5 and 7a another thread's scan may
+//! find no hazard and release the pool. The holder then finds the gate closed, or another pool's:
+//! pools that reuse a hazard table have different *terms*. If the next pool awaits the slot, the
+//! holder checks the gate once unnecessarily.
 //!
-//! Only who has the gate lets go of the share, and closes the gate before. So at 7b the share is there, and nobody is dropping what the pool is a part
-//! of; and when it is dropped nobody is at 7b, or gets there. (To close the gate in the drop of the pool, and wait there for those at 7b, is too late:
-//! what else the pool is a part of is being dropped by then.) A look of somebody who has the pool anyhow, after p, takes the gate too, since it may be
-//! the one that leaves no slot wanted.
+//! Only a thread that holds the gate takes the keeper, and closes the gate first. So at 7b the
+//! keeper exists, and no thread is dropping the value that contains the pool. When that value is
+//! dropped, no thread is at 7b or gets there. (Closing the gate in the drop of the pool would be
+//! too late: other fields of that value are being dropped by then.) After p, a scan by another user
+//! of the pool locks the gate too, since it may be the one that leaves no slot awaited.
 //!
-//! The holder of an announcement that was handed over finds its word gone, and the pool is kept for it (I6) until it has put the counted reference,
-//! with the lock, inside of the gate; so it is out of the lock when the pool is freed.
+//! The holder of a transferred hazard finds its word gone. The pool is kept for it (I6) until it
+//! has put the counted reference inside of the gate, so it releases the lock before the pool is
+//! freed.
 //!
-//! A holder that is leaked keeps its pool for ever. One that borrows from the pool, and is leaked, does not: its word is not that of the others.
+//! A leaked owned hazard keeps its pool forever. A leaked borrowed one does not.
 //!
 //! # The end of a thread
 //!
-//! Slots are found by the thread's number, which is handed on. A thread that finds a block in the name of another, which has
-//! ended, hands the announcements over to the count, with the lock: it takes a counted reference to the frame, and takes the word out. The
-//! holder of the reference finds the word gone, and puts the counted one. Until then the announcements stay where they are, and are as
-//! good as any. If the word was gone already, the counted reference is put back; it is not the last, as no look can have given
-//! up the mark's meanwhile.
+//! Blocks are found by thread numbers, which are reused. A thread that finds its block owned by an
+//! earlier thread, which has ended, *transfers* that thread's hazards to the count, under the lock:
+//! it acquires a counted reference to the frame, and clears the word. The holder of the hazard
+//! finds the word gone, and puts the counted reference. Until the transfer the hazards stay valid.
+//! If the word was gone already, the counted reference is put again. It is not the last, as no scan
+//! can have given up the protection reference under the lock.
 //!
 //! # Progress and failure
 //!
-//! To announce and to end are wait-free, but for a first use of a block and for what is wanted. A thread without a number or beyond the last
-//! block, or with all slots taken, gets nothing, and counts. Where the system has no `membarrier(2)`, nothing is ever marked. Where it
-//! refuses it later, marks stay as they are, as if all of them were announced, and no new ones are set; a pool that is left while there are announcements
-//! may stay. A child of `fork(2)` must not look: what is left there is left for ever.
+//! Publishing and clearing are wait-free, except for the first use of a block and for awaited
+//! slots. A thread without a number, beyond the last block or without an empty slot counts its
+//! references. Without `membarrier(2)` no frame is ever protected. If the system refuses it later,
+//! protections stay as if all frames were published, no new ones are set, and an orphaned pool with
+//! hazards may stay. A child of `fork(2)` must not scan: inherited hazards are leaked.
 //!
-//! Proved by: `tests/loom_announce.rs`, the models `loom_announced_*` of the cache; the litmus tests `announce-*`; the mutants
-//! `announce-*`; `tests/announce.rs`.
+//! Verified by `tests/loom_announce.rs`, the models `loom_announced_*` of the cache, the litmus
+//! tests and the mutants `announce-*`, and `files/announced.rs` in the tests of `pagewell`.
 
 mod board;
 mod marks;

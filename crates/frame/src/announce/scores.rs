@@ -1,24 +1,23 @@
-//! Which frames a thread takes references to again and again: a few scores, in memory of its own.
+//! Scores of the frames to which a thread repeatedly takes references, in memory of its own.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::words::FrameNr;
 
-/// How many frames a thread keeps a score of.
 const NR: usize = 8;
 
-/// The score at which a frame is worth a mark: so many counted references in a short while, fewer if others had some at the same time.
+/// Score at which a frame should be protected.
 const ENOUGH: u32 = if cfg!(loom) { 2 } else { 16 };
 
-/// What a reference counts for that was taken while others had one.
+/// Score of a reference acquired while other threads held some, instead of 1.
 const CONTENDED: u32 = 4;
 
-/// Each a frame, and its score: a frame in the upper half, since a score of 0 is that of none.
+/// Entries of a frame (upper half) and its score (lower half), which is 0 if there is no frame.
 #[derive(Debug, Default)]
 pub(super) struct Scores([AtomicU64; NR]);
 
 impl Scores {
-    /// Forgets everything: the thread is gone, and so is the pool.
+    /// Clears all scores, for another pool.
     #[cfg(not(loom))]
     pub(super) fn clear(&self) {
         for place in &self.0 {
@@ -27,15 +26,16 @@ impl Scores {
         }
     }
 
-    /// Notes a counted reference; whether the frame is worth a mark. Only the owner calls it.
-    ///
-    /// A frame that comes gains, and the one that is in its place loses: so what comes often among many that come once stays.
+    /// Records a counted reference of the owner. Returns whether the frame should be protected. A
+    /// reference raises the score of its frame, or lowers the score of another frame in the same
+    /// entry. So a frequent frame keeps its entry among many that occur once.
     #[inline]
     pub(super) fn note(&self, frame: FrameNr, is_contended: bool) -> bool {
         let Some(place) = self.0.get(frame.index() % NR) else {
             return false;
         };
-        // ORDERING: Relaxed, all of them; only the owner uses it, and its successor, which the number was handed on to by a lock.
+        // ORDERING: Relaxed, all of them; only accessed by the owner, and by its successor, which
+        // got the thread number through a lock.
         let word = place.load(Ordering::Relaxed);
         let (of, score) = ((word >> u32::BITS) as u32, word as u32);
         let after = if score == 0 {
@@ -79,7 +79,7 @@ mod tests {
     fn what_comes_once_is_not_and_does_not_push_out_what_comes_often() {
         let scores = Scores::default();
         assert!(!(0..10_000).any(|nr| scores.note(frame(nr), true)));
-        // The root of a tree, and a leaf that is another one each time.
+        // The root of a tree, and a different leaf each time.
         let nr = (1..1000).find(|nr| {
             let is_worth = scores.note(frame(8), false);
             assert!(!scores.note(frame(8 + 3 * nr), false));

@@ -1,4 +1,4 @@
-//! A slot, what is announced in it, and the slots of one thread, in lines of their own.
+//! A hazard slot, the word in it, and the block of slots of one thread.
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,15 +7,14 @@ use pagewell_sync::shard::{Identity, LINES, Padded, own_identity};
 use super::scores::Scores;
 use crate::words::{FRAME_NR_BITS, FrameNr};
 
-/// How many references a thread can have announced at once.
+/// Maximum number of hazards of one thread.
 const NR_SLOTS: usize = if cfg!(loom) { 2 } else { 15 };
 
-/// An announcement: the frame, whether its holder borrows nothing of the pool, and the serial of the thread that has made it. Never zero, as
-/// no serial is.
+/// Word of a hazard: frame, [`OWNED`] bit, serial of the publisher. Never zero, as no serial is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(pub(super) u64);
 
-/// The bit of a [`Word`] that says that its holder borrows nothing of the pool, and that the pool is kept for it.
+/// Bit of an owned hazard, whose holder borrows nothing: the pool is kept for it.
 const OWNED: u64 = 1 << 31;
 
 const _: () = assert!(FRAME_NR_BITS < 31);
@@ -26,7 +25,7 @@ impl Word {
         Self((serial as u64) << u32::BITS | frame.get() as u64)
     }
 
-    /// As [`new`](Self::new), of a holder that borrows nothing.
+    /// As [`new`](Self::new), for an owned hazard.
     #[inline(always)]
     pub(crate) const fn owned(frame: FrameNr, serial: u32) -> Self {
         Self(Self::new(frame, serial).0 | OWNED)
@@ -36,7 +35,6 @@ impl Word {
         self.0 & OWNED != 0
     }
 
-    /// Of a slot that is not empty.
     pub(super) fn of(bits: u64) -> Option<Self> {
         (bits != 0).then_some(Self(bits))
     }
@@ -52,23 +50,22 @@ impl Word {
     }
 }
 
-/// A place for one announcement.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// The [`Word`], or zero (I3).
     pub(super) word: AtomicU64,
-    /// Whether the end of what is announced is waited for: stored to with the lock.
+    /// Whether a scan awaits the end of the hazard. Stored under the lock.
     pub(super) is_wanted: AtomicBool,
 }
 
-/// The outcome of ending an announcement.
+/// Result of ending a hazard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Ended {
     Done,
-    /// Somebody waits for that: a look is to be made.
+    /// The slot was awaited: the caller must scan.
     Wanted,
-    /// It was handed over to the count: a reference is to be put.
+    /// The hazard was transferred to the count: the caller must put a reference.
     Counted,
 }
 
@@ -80,18 +77,19 @@ impl Slot {
         }
     }
 
-    /// Steps 5 to 7: ends the announcement `word`, from whatever thread. From step 5 on nothing but the slot is touched (I5).
+    /// Steps 5 to 7: ends the hazard `word`, in any thread. From step 5 on uses only the slot (I5).
     #[inline(always)]
     pub(crate) fn end(&self, word: Word, fences: Fences) -> Ended {
         if Self::is_mine(word, own_identity()) {
-            // ORDERING: Release, E2. A plain store will do: nobody hands over what a living thread has announced (I3), and no other thread
-            // has this reference.
+            // ORDERING: Release, E2. A plain store suffices: hazards of a living thread are not
+            // transferred (I3), and no other thread holds this reference.
             self.word.store(0, Ordering::Release);
         } else if !self.take_out(word) {
             return Ended::Counted;
         }
         fences.light();
-        // ORDERING: Relaxed; the fence orders it after the store of the word (E3). Who looks takes the lock.
+        // ORDERING: Relaxed; the fence orders it after the store of the word (E3). A scan that
+        // follows takes the lock.
         if self.is_wanted.load(Ordering::Relaxed) {
             Ended::Wanted
         } else {
@@ -99,24 +97,23 @@ impl Slot {
         }
     }
 
-    /// Takes the announcement `word` of another thread out; false if somebody has done that.
+    /// Clears the hazard `word` of another thread. Returns `false` if a thread has already done so.
     pub(super) fn take_out(&self, word: Word) -> bool {
-        // ORDERING: AcqRel; release is E2, and publishes to who ends the announcement that there is a counted reference for it (I4); acquire,
-        // on failure too, is the other side of that.
+        // ORDERING: AcqRel; release is E2, and publishes the counted reference to the holder of the
+        // hazard (I4); acquire, on failure too, is the other side of that.
         self.word
             .compare_exchange(word.0, 0, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 }
 
-/// The slots of one thread.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Block {
-    /// The serial of the thread whose slots these are; 0 if there was none yet.
+    /// Serial of the thread that owns the block, or 0 if none ever did.
     pub(super) owner: AtomicU32,
     pub(super) slots: [Slot; NR_SLOTS],
-    /// On other lines; only the owner stores to them.
+    /// On separate cache lines; stored to only by the owner.
     pub(super) scores: Padded<Scores>,
 }
 
@@ -138,11 +135,12 @@ impl Block {
         }
     }
 
-    /// Makes it that of no thread again, with nothing announced, for another pool.
+    /// Resets the block for another pool: no owner, no hazards.
     #[cfg(not(loom))]
     pub(super) fn clear(&self) {
-        // ORDERING: Relaxed, all of them; the pool is gone, and the next one gets the block through a lock. Who has ended an announcement of the
-        // old one may still load whether it is wanted, and is right whatever it finds (I6).
+        // ORDERING: Relaxed, all of them; the pool is gone, and a lock passes the block on to the
+        // next. A thread that ended a hazard of the old pool may still load `is_wanted`: any value
+        // will do (I6).
         self.owner.store(0, Ordering::Relaxed);
         for slot in &self.slots {
             slot.word.store(0, Ordering::Relaxed);
@@ -151,10 +149,10 @@ impl Block {
         self.scores.clear();
     }
 
-    /// Whether a thread with this serial owns it. If that is the caller's, the answer is exact.
+    /// Whether the thread with this serial owns the block. Exact if that is the calling thread.
     #[inline(always)]
     pub(super) fn is_of(&self, serial: u32) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores its serial, and others only after it has ended.
+        // ORDERING: Relaxed; only the thread itself stores its serial, and others after its end.
         self.owner.load(Ordering::Relaxed) == serial
     }
 }

@@ -1,38 +1,38 @@
-//! The scheme whose locked word is zero: a try compares and swaps. The baseline; the protocol is at the top of [`super::refcount`].
+//! The baseline scheme. The protocol is in [`super::refcount`].
 
-#![allow(unsafe_code)] // It promises what handles rely on.
+#![allow(unsafe_code)] // `RefScheme` is an unsafe trait.
 
 use pagewell_sync::atomic::{AtomicU32, Ordering};
 
 use crate::count::scheme::{Put, RefScheme, TryGet, overflow};
 use crate::words::refword::{AddUnlessZero, CasLoopWord, Got, Subtracted};
 
-/// Locked is zero, so that a try has to add unless zero: the baseline.
+/// Scheme that locks with zero: a `try_get` adds unless the count is zero.
 #[derive(Debug, Clone, Copy)]
 pub enum CasLoop {}
 
-// SAFETY: (A) to (D) are the invariants of the module's text, which the models check.
+// SAFETY: (A) to (D) follow from the invariants of `super::refcount`, which the models check.
 unsafe impl RefScheme for CasLoop {
     const NAME: &'static str = "cas-loop";
     const LOCKED: u32 = CasLoopWord::LOCKED.0;
 
     #[inline]
     fn is_locked(word: &AtomicU32) -> bool {
-        // ORDERING: Relaxed; a hint, which orders nothing.
+        // ORDERING: Relaxed; a hint without ordering.
         CasLoopWord(word.load(Ordering::Relaxed)).is_locked()
     }
 
     #[inline]
     fn count(word: &AtomicU32) -> u32 {
-        // ORDERING: Relaxed; a hint, which orders nothing.
+        // ORDERING: Relaxed; a hint without ordering.
         CasLoopWord(word.load(Ordering::Relaxed)).count()
     }
 
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
-        // ORDERING: Acquire, E3: if it sees the lock, partner is the freeze that put it there.
+        // ORDERING: Acquire, E3: a load of the lock pairs with the freeze that set it.
         let mut seen = word.load(Ordering::Acquire);
-        // Bound: the CAS fails only if another thread changed the word, which is progress of that one.
+        // Bound: the CAS fails only if another thread has changed the word, and so made progress.
         loop {
             match CasLoopWord(seen).add_unless_zero(n) {
                 AddUnlessZero::Locked => return TryGet::Locked,
@@ -55,7 +55,7 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn get(word: &AtomicU32) {
-        // ORDERING: Relaxed; the caller's reference came with what it needs to see.
+        // ORDERING: Relaxed; the caller's reference already orders what it needs to see.
         let prev = CasLoopWord(word.fetch_add(1, Ordering::Relaxed));
         match prev.after_get() {
             Got::Counted => {}
@@ -66,14 +66,14 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
-        // ORDERING: Release, E1: partner is the acquire below, of this or another put, or that of
-        // freeze; it publishes what the references' users did to the page.
+        // ORDERING: Release, E1: pairs with the acquire below, in this or another put, or with that
+        // of freeze. Publishes the accesses to the page under the references.
         let prev = CasLoopWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
             Subtracted::Zero => {
-                // ORDERING: Acquire, E1: it reads our own zero, which continues the release sequences
-                // of all puts before ours. A load and not a fence, which ThreadSanitizer would miss.
+                // ORDERING: Acquire, E1: reads this put's zero, which continues the release
+                // sequences of all earlier puts. A load, since ThreadSanitizer would miss a fence.
                 let _ = word.load(Ordering::Acquire);
                 Put::Last
             }
@@ -83,34 +83,32 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn freeze(word: &AtomicU32, expected: u32) -> bool {
-        // ORDERING: AcqRel; acquire is E1 (from the puts that brought the count down to what was
-        // expected), release is E3 (to the tries that fail). Relaxed on failure: nothing was learned.
+        // ORDERING: AcqRel; acquire is E1 (from the puts that lowered the count to `expected`),
+        // release is E3 (to the `try_get`s that fail). Relaxed on failure.
         word.compare_exchange(expected, Self::LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 }
 
-/// A get by a caller that holds no reference.
 #[cold]
 #[inline(never)]
 fn get_of_zero(word: &AtomicU32, prev: CasLoopWord) -> ! {
-    // ORDERING: Relaxed; a repair of the count only, after a bug.
+    // ORDERING: Relaxed; only repairs the count after a bug.
     word.fetch_sub(1, Ordering::Relaxed);
     panic!(
-        "get of a page without references (reference word {:#010x})",
+        "cannot get a reference: the page has none (reference word {:#010x})",
         prev.0
     )
 }
 
-/// A put of `n` references of which not all were there.
 #[cold]
 #[inline(never)]
 fn put_of_zero(word: &AtomicU32, prev: CasLoopWord, n: u32) -> ! {
     let repaired = prev.repaired().0;
     let mut seen = prev.0.wrapping_sub(n);
-    // Bound: the CAS fails only if another thread changed the word, and the loop ends as soon as that
-    // was a store, which leaves a sane word. Other misused puts may make it repeat.
-    // ORDERING: Relaxed; a repair of the count only, after a bug.
+    // Bound: the CAS fails only if another thread has changed the word. A store leaves a sane word
+    // and ends the loop. Other misused puts may repeat it.
+    // ORDERING: Relaxed; only repairs the count after a bug.
     while let Err(now) = word.compare_exchange(seen, repaired, Ordering::Relaxed, Ordering::Relaxed)
     {
         if CasLoopWord(now).is_sane() {
@@ -119,7 +117,7 @@ fn put_of_zero(word: &AtomicU32, prev: CasLoopWord, n: u32) -> ! {
         seen = now;
     }
     panic!(
-        "put of {n} references that the page does not have (reference word {:#010x})",
+        "cannot put {n} references: the page has fewer (reference word {:#010x})",
         prev.0
     )
 }

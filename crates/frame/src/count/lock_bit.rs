@@ -1,37 +1,37 @@
-//! The scheme with a lock bit: a try is one fetch-and-add. The protocol is at the top of [`super::refcount`].
+//! The scheme with a lock bit. The protocol is in [`super::refcount`].
 
-#![allow(unsafe_code)] // It promises what handles rely on.
+#![allow(unsafe_code)] // `RefScheme` is an unsafe trait.
 
 use pagewell_sync::atomic::{AtomicU32, Ordering};
 
 use crate::count::scheme::{Put, RefScheme, TryGet, overflow};
 use crate::words::refword::{Added, GiveBack, Got, LockBitWord, Subtracted};
 
-/// Locked is bit 31, so that a try is one fetch-and-add.
+/// Scheme that locks with bit 31: a `try_get` is one fetch-and-add.
 #[derive(Debug, Clone, Copy)]
 pub enum LockBit {}
 
-// SAFETY: (A) to (D) are the invariants of the module's text, which the models check.
+// SAFETY: (A) to (D) follow from the invariants of `super::refcount`, which the models check.
 unsafe impl RefScheme for LockBit {
     const NAME: &'static str = "lock-bit";
     const LOCKED: u32 = LockBitWord::LOCKED.0;
 
     #[inline]
     fn is_locked(word: &AtomicU32) -> bool {
-        // ORDERING: Relaxed; a hint, which orders nothing.
+        // ORDERING: Relaxed; a hint without ordering.
         LockBitWord(word.load(Ordering::Relaxed)).is_locked()
     }
 
     #[inline]
     fn count(word: &AtomicU32) -> u32 {
-        // ORDERING: Relaxed; a hint, which orders nothing.
+        // ORDERING: Relaxed; a hint without ordering.
         LockBitWord(word.load(Ordering::Relaxed)).count()
     }
 
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
-        // ORDERING: Acquire, E2 (from set and unfreeze, if it takes) and E3 (from freeze, if it fails).
-        // It publishes nothing: the references' user has not done anything yet.
+        // ORDERING: Acquire, E2 on success (from set and unfreeze), E3 on failure (from freeze). No
+        // release: the reference has not been used yet.
         let prev = LockBitWord(word.fetch_add(n, Ordering::Acquire));
         if prev.admits(n) {
             TryGet::Taken
@@ -42,7 +42,7 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn get(word: &AtomicU32) {
-        // ORDERING: Relaxed; the caller's reference came with what it needs to see.
+        // ORDERING: Relaxed; the caller's reference already orders what it needs to see.
         let prev = LockBitWord(word.fetch_add(1, Ordering::Relaxed));
         match prev.after_get() {
             Got::Counted => {}
@@ -53,17 +53,17 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
-        // ORDERING: Release, E1: partner is the acquire of the CAS below, of this or another put, or
-        // that of freeze; it publishes what the references' users did to the page.
+        // ORDERING: Release, E1: pairs with the acquire of the CAS below, in this or another put,
+        // or with that of freeze. Publishes the accesses to the page under the references.
         let prev = LockBitWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
-            // A try may have revived the page since, and its put may even have locked it since: then
-            // this CAS fails and the page is not ours to free. If it was freed, allocated and put down
-            // to zero again in the meantime, the CAS may win in place of that put's, and ours is the
-            // last put of that allocation.
-            // ORDERING: Acquire, E1: partners are the releases of all puts whose subtractions led to
-            // this zero. Relaxed on failure: the caller learns nothing but to keep off.
+            // A `try_get` may have revived the page since, and its put may have locked it. Then
+            // this CAS fails, and another thread frees the page. If the page was freed, allocated
+            // and put down to zero again, this CAS may win instead of that put's, and this put is
+            // that allocation's last.
+            // ORDERING: Acquire, E1: pairs with the releases of all puts whose subtractions led to
+            // this zero. Relaxed on failure: the page is not accessed again.
             Subtracted::Zero => {
                 match word.compare_exchange(0, Self::LOCKED, Ordering::Acquire, Ordering::Relaxed) {
                     Ok(_) => Put::Last,
@@ -76,23 +76,23 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn freeze(word: &AtomicU32, expected: u32) -> bool {
-        // ORDERING: AcqRel; acquire is E1 (from the puts that brought the count down to what was
-        // expected), release is E3 (to the tries that fail). Relaxed on failure: nothing was learned.
+        // ORDERING: AcqRel; acquire is E1 (from the puts that lowered the count to `expected`),
+        // release is E3 (to the `try_get`s that fail). Relaxed on failure.
         word.compare_exchange(expected, Self::LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 }
 
-/// A try that added to a word which does not admit it: the page is locked, or at its limit.
+/// Completes a `try_get` that was not admitted: the page is locked, or at its limit.
 #[cold]
 #[inline(never)]
 fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
     match prev.after_add(n) {
         Added::Taken => TryGet::Taken,
         Added::Locked { seen } => {
-            // One attempt is enough as long as there is little junk: if it fails, somebody else added
-            // after us and resets too, or reset already, or the page was unlocked by a store.
-            // ORDERING: Relaxed; junk means nothing to anybody (refword's I2).
+            // With little junk one attempt is enough. If it fails, another thread added later and
+            // resets too, or has already reset, or a store unlocked the page.
+            // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
             let _ =
                 word.compare_exchange(seen, LockBit::LOCKED, Ordering::Relaxed, Ordering::Relaxed);
             TryGet::Locked
@@ -105,15 +105,14 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
     }
 }
 
-/// Replaces `seen`, a locked word with too much junk, with the bare lock, until that was done by
-/// somebody or the page is not locked any more.
-///
-/// Bound: the CAS fails only if another thread changed the word. While it stays high such a change is
-/// an addition, and who made it is in this loop too, so each of the other threads can fail us once
-/// until one of the resets succeeds; after that the word is low, and everybody leaves.
+/// Replaces `seen`, a locked word with too much junk, with the bare lock. Returns once any thread
+/// has reset the junk, or the page is not locked any more. Bound: the CAS fails only if another
+/// thread has changed the word. While the word stays high, such a change is an addition by a thread
+/// in this loop. Each other thread can fail the CAS once, until one reset succeeds. Then the word
+/// is low, and all threads leave the loop.
 #[cold]
 fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
-    // ORDERING: Relaxed; junk means nothing to anybody (refword's I2).
+    // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
     while let Err(now) =
         word.compare_exchange(seen, LockBit::LOCKED, Ordering::Relaxed, Ordering::Relaxed)
     {
@@ -124,10 +123,9 @@ fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
     }
 }
 
-/// Gives back the `n` references of a try that went over the limit, unless others left meanwhile.
-///
-/// Bound: the CAS fails only if another thread changed the word, and while it stays above the limit
-/// that is a put, or a try which itself gives back: each of the other threads adds at most once.
+/// Subtracts the `n` references of a `try_get` that exceeded the limit, if the count still does.
+/// Bound: the CAS fails only if another thread has changed the word. Above the limit, such a change
+/// is a put, or a `try_get` that subtracts again: each other thread adds at most once.
 #[cold]
 fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     loop {
@@ -148,33 +146,31 @@ fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     }
 }
 
-/// A get by a caller that holds no reference.
 #[cold]
 #[inline(never)]
 fn get_of_nothing(word: &AtomicU32, prev: LockBitWord) -> ! {
     if prev.is_locked() {
-        // What was added is junk, as after a try that failed.
+        // The addition is junk, as after a failed `try_get`.
         let _ = not_admitted(word, prev, 1);
     } else {
-        // A page at zero is being freed, and the addition may have revived it. If this put is the last
-        // one the page is leaked.
+        // A page at zero is being freed, and the addition may have revived it. If so, this put may
+        // be the last one, and the page is leaked.
         let _ = LockBit::sub_and_test(word, 1);
     }
     panic!(
-        "get of a page without references (reference word {:#010x})",
+        "cannot get a reference: the page has none (reference word {:#010x})",
         prev.0
     )
 }
 
-/// A put of `n` references of which not all were there.
 #[cold]
 #[inline(never)]
 fn put_of_nothing(word: &AtomicU32, prev: LockBitWord, n: u32) -> ! {
     let repaired = prev.repaired().0;
     let mut seen = prev.0.wrapping_sub(n);
-    // Bound: the CAS fails only if another thread changed the word, and the loop ends as soon as that
-    // was a store or a reset, which leave a sane word. Other misused puts may make it repeat.
-    // ORDERING: Relaxed; a repair of the count only, after a bug.
+    // Bound: the CAS fails only if another thread has changed the word. A store or a reset leaves a
+    // sane word and ends the loop. Other misused puts may repeat it.
+    // ORDERING: Relaxed; only repairs the count after a bug.
     while let Err(now) = word.compare_exchange(seen, repaired, Ordering::Relaxed, Ordering::Relaxed)
     {
         if LockBitWord(now).is_sane() {
@@ -183,7 +179,7 @@ fn put_of_nothing(word: &AtomicU32, prev: LockBitWord, n: u32) -> ! {
         seen = now;
     }
     panic!(
-        "put of {n} references that the page does not have (reference word {:#010x})",
+        "cannot put {n} references: the page has fewer (reference word {:#010x})",
         prev.0
     )
 }

@@ -1,9 +1,8 @@
-//! The reference count of a frame: the atomic shell around the reference word, in two schemes.
+//! The reference count of a frame: atomic operations on the reference word, in two schemes.
 //!
-//! - Owns: the protocol of taking, giving up and freezing references ([`refcount`]), what a scheme promises
-//!   (`scheme`), and the two schemes (`lock_bit`, and the baseline `cas_loop`).
-//! - Calls: `words`.
-//! - Promises: a page has one owner at a time, and none while there is a reference (duties A to D of [`RefScheme`]).
+//! - Owns: the protocol of references ([`refcount`]), the contract of a scheme (`scheme`), the
+//!   schemes `lock_bit` and `cas_loop` (the baseline).
+//! - Guarantees: a page has one owner, or references, never both ((A) to (D) of [`RefScheme`]).
 
 mod cas_loop;
 mod lock_bit;

@@ -1,67 +1,69 @@
-//! How references are counted in a word: what a scheme promises, and the outcomes of its operations.
+//! Contract of a reference-counting scheme, and the results of its operations.
 
-#![allow(unsafe_code)] // A trait whose implementations promise what handles rely on.
+#![allow(unsafe_code)] // `RefScheme` is an unsafe trait.
 
 use std::fmt;
 
 use pagewell_sync::atomic::{AtomicU32, Ordering};
 
-/// The outcome of a try to take references.
-#[must_use = "references that were taken have to be put"]
+/// Result of trying to acquire references.
+#[must_use = "acquired references must be put"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryGet {
-    /// The caller has the references.
+    /// The caller holds the references.
     Taken,
-    /// The page is dead or frozen; nothing was taken.
+    /// The page is free or frozen. The caller holds no new reference.
     Locked,
-    /// The page has as many references as it may have; nothing was taken.
+    /// The page has the maximum number of references. The caller holds no new reference.
     Saturated,
 }
 
 impl TryGet {
-    /// Whether the caller has the references.
+    /// Whether the caller holds the references.
     #[inline]
     pub fn is_taken(self) -> bool {
         self == Self::Taken
     }
 }
 
-/// The outcome of giving references up.
-#[must_use = "who puts the last reference has to free the page"]
+/// Result of putting references.
+#[must_use = "the caller that puts the last reference must free the page"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// The page is somebody else's matter; the caller must not touch it again.
+    /// Other threads hold references or own the page. The caller must not access it again.
     Kept,
-    /// The page is locked and the caller owns it, to free it.
+    /// The page is locked, and the caller owns it and must free it.
     Last,
 }
 
 impl Put {
-    /// Whether the caller owns the page and has to free it.
+    /// Whether the caller owns the page and must free it.
     #[inline]
     pub fn is_last(self) -> bool {
         self == Self::Last
     }
 }
 
-/// How references are counted in a word: [`LockBit`](super::refcount::LockBit) or [`CasLoop`](super::refcount::CasLoop).
+/// Reference-counting scheme: [`LockBit`](super::refcount::LockBit) or
+/// [`CasLoop`](super::refcount::CasLoop).
 ///
-/// The methods are what [`RefCount`](super::refcount::RefCount) forwards to, after it has checked the arguments; they are public
-/// so that the models can run broken twins. Use [`RefCount`](super::refcount::RefCount).
+/// Use [`RefCount`](super::refcount::RefCount), which checks the arguments and forwards to the
+/// methods. They are public so that the models can run broken twins.
 ///
 /// # Safety
 ///
-/// Whoever holds a reference relies on it for memory safety, so an implementation must (A) let at most
-/// one caller own the page: the one that was told `Last`, or whose freeze has succeeded, or that made the
-/// word; (B) fail every try while it has an owner; (C) tell nobody `Last`, and let no freeze succeed, while
-/// there are references that were taken and not dropped, beyond those that the caller gives up; (D) order
-/// what was done under references before what their owner does, and what the owner has done before what is
-/// done under the references that come after.
+/// Holders of references rely on the scheme for memory safety. An implementation must
+/// - (A) let at most one caller own the page: by `Last`, by a freeze, or by creating the word;
+/// - (B) fail every `try_get` while the page has an owner;
+/// - (C) return `Last` to no caller, and let no freeze succeed, while references exist that were
+///   acquired and not dropped, beyond those that the caller gives up;
+/// - (D) order accesses under references before those of the next owner, and accesses of the owner
+///   before those under later references.
 pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
-    /// The scheme's name in reports.
+    /// Name of the scheme in reports.
     const NAME: &'static str;
 
-    /// The word of a locked page.
+    /// Word of a locked page.
     #[doc(hidden)]
     const LOCKED: u32;
 
@@ -78,26 +80,26 @@ pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn freeze(word: &AtomicU32, expected: u32) -> bool;
 
-    /// The store of `unfreeze` and of `set`.
+    /// Stores the count for `unfreeze` and `set`.
     #[doc(hidden)]
     #[inline]
     fn store(word: &AtomicU32, n: u32) {
-        // ORDERING: Release, E2: partner is the acquire of the try that takes a reference from this
-        // count; it publishes the page as the allocator or the freezer made it.
+        // ORDERING: Release, E2: pairs with the acquire of the `try_get` that acquires a reference
+        // from this count. Publishes the page as the allocating or freezing thread left it.
         #[cfg(not(loom))]
         word.store(n, Ordering::Release);
         // loom may order a plain store into the middle of a concurrent read-modify-write, which the
-        // memory model excludes; a swap has the same outcomes without that one.
+        // memory model excludes. A swap has the same outcomes without that one.
         // ORDERING: as above.
         #[cfg(loom)]
         word.swap(n, Ordering::Release);
     }
 }
 
-/// Ends the process: there are more references than any correct program has.
+/// Aborts the process: there are more references than any correct program has.
 #[cold]
 #[inline(never)]
 pub(super) fn overflow() -> ! {
-    // Not a panic: unwinding code goes on counting, and the word must never carry into the lock bit.
+    // Not a panic: unwinding code would keep counting, and might carry into the lock bit.
     std::process::abort()
 }

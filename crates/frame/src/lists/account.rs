@@ -1,4 +1,4 @@
-//! Where the frames of a pool are, and whether everything adds up.
+//! Statistics of a pool's frames, and consistency checks.
 
 use pagewell_sync::lock;
 
@@ -6,42 +6,41 @@ use super::free_lists::FreeLists;
 use crate::count::RefScheme;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Where a pool's frames are, at one moment. While other threads allocate and free, the numbers may
-/// be of slightly different moments.
+/// Numbers of frames by state, of slightly different times if other threads use the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// How many frames the pool has: the sum of the others.
+    /// Number of frames of the pool: the sum of the others.
     pub nr_frames: usize,
-    /// How many are on the free lists of their nodes.
+    /// Number of frames on the free lists of their nodes.
     pub nr_free: usize,
-    /// How many are free, and in a front cache or on their way between two.
+    /// Number of free frames in thread caches and transfer caches.
     pub nr_cached: usize,
-    /// How many are allocated.
+    /// Number of allocated frames.
     pub nr_allocated: usize,
 }
 
 impl PoolStats {
-    /// How many frames can be allocated: those on the free lists, and those in front caches.
+    /// Number of frames that can be allocated: on free lists and in caches.
     pub fn nr_available(&self) -> usize {
         self.nr_free + self.nr_cached
     }
 }
 
-/// The free blocks on the lists of a pool's nodes.
+/// Free blocks on the lists of a pool's nodes, by order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeBlocks {
     nr: [usize; Order::COUNT],
 }
 
 impl FreeBlocks {
-    /// How many free blocks of `order` there are.
+    /// Number of free blocks of `order`.
     pub fn of_order(&self, order: Order) -> usize {
         self.nr[order.index()]
     }
 
-    /// Which share of the free frames is in blocks of `order` and larger ones, from 0 to 1; none if no
-    /// frame is free. 1 less this is the "unusable free space index" (Gorman).
+    /// Fraction of the free frames in blocks of `order` and larger ones, from 0 to 1; `None` if no
+    /// frame is free. 1 minus this is the "unusable free space index" (Gorman).
     pub fn share_from(&self, order: Order) -> Option<f64> {
         let frames = |orders: std::ops::Range<usize>| -> usize {
             orders.map(|order| self.nr[order] << order).sum()
@@ -52,9 +51,8 @@ impl FreeBlocks {
 }
 
 impl<S: RefScheme> FreeLists<S> {
-    /// How many frames there are, and where.
     pub(crate) fn stats(&self) -> PoolStats {
-        // In one visit, so that no block is seen in two places.
+        // In one scan, so that no block is counted twice.
         let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
             let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
             let nodes = self.nodes.iter().map(|node| {
@@ -74,7 +72,7 @@ impl<S: RefScheme> FreeLists<S> {
         }
     }
 
-    /// The free blocks of each order on the lists of the nodes; what is in front caches is not among them.
+    /// Free blocks on the lists of the nodes, without those in caches.
     pub(crate) fn free_blocks(&self) -> FreeBlocks {
         let mut nr = [0; Order::COUNT];
         for node in &self.nodes {
@@ -86,11 +84,7 @@ impl<S: RefScheme> FreeLists<S> {
         FreeBlocks { nr }
     }
 
-    /// Checks every list, kind and count; returns what is wrong. For tests: the pool must be at rest.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that says what is wrong, and where.
+    /// Checks every list, kind and count. For tests: no other thread may use the pool.
     pub(crate) fn verify(&self) -> Result<(), String> {
         for node in &self.nodes {
             lock(&node.buddy).verify(&self.table)?;
@@ -100,7 +94,7 @@ impl<S: RefScheme> FreeLists<S> {
         let stats = self.stats();
         if counted != stats {
             return Err(format!(
-                "by the lists and counters {stats:?}, by the frames {counted:?}"
+                "lists and counters have {stats:?}, frames have {counted:?}"
             ));
         }
         Ok(())
@@ -126,27 +120,26 @@ impl<S: RefScheme> FreeLists<S> {
         let record = self.meta(frame);
         if record.kind() != (FrameKind::Front, order) {
             return Err(format!(
-                "{frame:?} is in a front cache of order {} as {record:?}",
+                "{frame:?} in a cache of order {} has record {record:?}",
                 order.get()
             ));
         }
         self.verify_locked(frame, order)
     }
 
-    /// Checks that every frame of a block has the lock bit.
     fn verify_locked(&self, head: FrameNr, order: Order) -> Result<(), String> {
         for nr in head.get()..head.get() + order.frames() {
             let record = self.meta(FrameNr::new(nr));
             if !record.refs.is_locked() {
                 return Err(format!(
-                    "frame {nr}, in the block at {head:?}, is not locked: {record:?}"
+                    "frame {nr} in the block at {head:?} lacks the lock bit: {record:?}"
                 ));
             }
         }
         Ok(())
     }
 
-    /// Goes through all blocks, and counts their frames by kind.
+    /// Counts the frames of all blocks by kind.
     fn count_by_kind(&self) -> Result<PoolStats, String> {
         let mut counted = PoolStats {
             nr_frames: self.nr_frames(),
@@ -161,7 +154,9 @@ impl<S: RefScheme> FreeLists<S> {
             let (kind, order) = record.kind();
             let len = order.frames() as usize;
             if !self.may_be_block(head, order) {
-                return Err(format!("frame {nr} is the first of {len}, and cannot be"));
+                return Err(format!(
+                    "the block of {len} frames at frame {nr} is misplaced"
+                ));
             }
             match kind {
                 FrameKind::Tail => return Err(format!("frame {nr} is a tail without a head")),
@@ -181,7 +176,7 @@ impl<S: RefScheme> FreeLists<S> {
             }
             for tail in nr + 1..nr + len {
                 if !self.table[tail].refs.is_locked() {
-                    return Err(format!("frame {tail}, a tail of {nr}, is not locked"));
+                    return Err(format!("frame {tail}, a tail of {nr}, lacks the lock bit"));
                 }
             }
             nr += len;

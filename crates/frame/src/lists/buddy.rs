@@ -1,12 +1,12 @@
-//! The buddy allocator of one node: free blocks of every order, split and merged.
+//! Buddy allocator of one node: free blocks of each order, split and merged.
 //!
-//! Place. Each [node](super::node) has one, behind its lock; everything here is called with that lock held.
+//! Each [node](super::node) has one, behind its lock, which every caller here holds.
 //!
 //! Invariants.
-//! - I1: the frames of the node are partitioned into free blocks (heads on the list of their order,
-//!   kind [`FrameKind::Free`]) and frames that the allocator does not own.
-//! - I2: every frame of a free block holds the lock bit.
-//! - I3: no two free buddies of one order are both on its list: they would have been merged.
+//! - I1: The frames of the node are partitioned into free blocks (the head is on the list of the
+//!   block's order and has kind [`FrameKind::Free`]) and frames that the allocator does not own.
+//! - I2: Every frame of a free block has the lock bit set.
+//! - I3: No two buddies of one order below [`Order::MAX`] are both on its list, unmerged.
 //!
 //! Source: Knowlton, "A fast storage allocator", CACM 8(10), 1965.
 
@@ -19,21 +19,21 @@ use crate::count::RefScheme;
 use crate::records::{self, MetaTable, NIL};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-/// The free lists of one node.
+/// Free lists of one node.
 #[derive(Debug)]
 pub(crate) struct Buddy {
     first: u32,
     end: u32,
     heads: [u32; Order::COUNT],
-    /// How many blocks are on each list.
+    /// Number of blocks on each list.
     nr_blocks: [usize; Order::COUNT],
     nr_free: usize,
-    /// Frames that are in no list: free, and not merged.
+    /// Free single frames that are on no list and are not merged.
     pub(crate) depot: Depot,
 }
 
 impl Buddy {
-    /// An allocator of the frames `first..end`, all of them free.
+    /// Creates the allocator of the free frames `first..end`.
     pub(crate) fn new<S: RefScheme>(table: &MetaTable<S>, first: u32, end: u32) -> Self {
         let mut buddy = Self {
             first,
@@ -43,7 +43,7 @@ impl Buddy {
             nr_blocks: [0; Order::COUNT],
             nr_free: (end - first) as usize,
         };
-        // Highest first, so that the lists start low.
+        // The highest block first, so that each list starts with its lowest block.
         let blocks: Vec<_> = blocks_of(first, end, Order::MAX).collect();
         for (frame, order) in blocks.into_iter().rev() {
             buddy.push(table, frame.get(), order);
@@ -51,20 +51,19 @@ impl Buddy {
         buddy
     }
 
-    /// How many free blocks there are of each order.
     pub(crate) fn nr_blocks(&self) -> [usize; Order::COUNT] {
         self.nr_blocks
     }
 
-    /// How many frames are free.
+    /// Number of frames on the free lists.
     pub(crate) fn nr_free(&self) -> usize {
         self.nr_free
     }
 
-    /// Takes a free block of `order`, splitting a larger one if need be.
+    /// Allocates a block of `order`, and splits a larger one if necessary.
     ///
-    /// The block's frames keep the lock bit; its tails are of kind `Tail` and its head is the caller's
-    /// to name.
+    /// The frames keep the lock bit. The head is `Owned`, and the caller sets its final kind. The
+    /// words of the tails have no meaning (I1 of [`FrameKind`]).
     pub(crate) fn alloc<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -74,19 +73,19 @@ impl Buddy {
         let mut have = Order::new(from as u8)?;
         let nr = self.heads[from];
         self.unlink(table, nr, have);
-        // Keep the lower half each time: successive allocations come out in ascending order.
+        // Keep the lower half each time, so that successive allocations return ascending frames.
         while have > order {
             have = have.down()?;
             self.push(table, nr + have.frames(), have);
         }
-        // Before the lock is released: whoever looks for the block of a frame must not find this one where
-        // its upper parts are.
+        // Before the lock is released: a search for the block of a frame in a split-off half must
+        // not find this head with its old order.
         records::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
         self.nr_free -= order.frames() as usize;
         Some(FrameNr::new(nr))
     }
 
-    /// Takes a free block of `order`, if there is one that need not be split for it.
+    /// Allocates a block of `order` from its own list. Never splits a larger block.
     pub(crate) fn alloc_exact<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -100,10 +99,10 @@ impl Buddy {
         })
     }
 
-    /// Takes up to `nr` single frames, from the smallest free blocks that there are, so that large ones
-    /// stay whole; calls `each` with every one. Returns how many it took.
+    /// Allocates up to `nr` single frames, from the smallest free blocks, so that large blocks stay
+    /// whole. Calls `each` with every frame, and returns their number.
     ///
-    /// The frames keep the lock bit, and are the caller's to name.
+    /// The frames keep the lock bit. The caller sets the kind of each.
     pub(crate) fn alloc_bulk<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -116,7 +115,7 @@ impl Buddy {
             let Some(smallest) = self.heads.iter().position(|head| *head != NIL) else {
                 break;
             };
-            // A whole small block, or as much of a larger one as is still wanted.
+            // The whole block, or its largest part that does not exceed the frames still needed.
             let order = Order::new((smallest as u32).min(left.ilog2()) as u8);
             let Some((block, order)) =
                 order.and_then(|order| Some((self.alloc(table, order)?, order)))
@@ -131,7 +130,7 @@ impl Buddy {
         took - left
     }
 
-    /// Takes a block that is free off its list; its head is `Owned` then.
+    /// Removes a free block from its list. The head becomes `Owned`.
     pub(crate) fn take<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -143,7 +142,7 @@ impl Buddy {
         self.nr_free -= order.frames() as usize;
     }
 
-    /// Gives a block back, merging it with its buddy as far as that is free too.
+    /// Frees a block, and merges it with its buddy for as long as the buddy is free too.
     pub(crate) fn free<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -159,7 +158,7 @@ impl Buddy {
                 break;
             }
             let record = records::of(table, FrameNr::new(buddy));
-            // A frame becomes `Free` and stops to be it only under this lock, so the answer is settled.
+            // Kinds change to or from `Free` only under this lock, so the result is stable.
             if record.kind() != (FrameKind::Free, order) {
                 break;
             }
@@ -172,8 +171,8 @@ impl Buddy {
         self.push(table, nr, order);
     }
 
-    /// Takes every free block that begins in `range` off its list, in ascending order; they are the
-    /// caller's then.
+    /// Removes all free blocks that begin in `range` from their lists, and returns them in
+    /// ascending order. The caller owns them.
     pub(crate) fn take_within<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -182,8 +181,8 @@ impl Buddy {
         let mut taken = Vec::new();
         let mut nr = range.start.max(self.first);
         while nr < range.end.min(self.end) {
-            // What is not `Free` may change at any moment, and its order with it, so it is gone through
-            // frame by frame. That finds nothing inside of a block: tails are never `Free`.
+            // Other kinds, and their orders, may change at any time, so step over them frame by
+            // frame. This finds nothing inside a block: tails are never `Free`.
             let (kind, order) = records::of(table, FrameNr::new(nr)).kind();
             if kind != FrameKind::Free {
                 nr += 1;
@@ -200,7 +199,7 @@ impl Buddy {
         let record = records::of(table, FrameNr::new(nr));
         record.set_kind(FrameKind::Free, order);
         let head = self.heads[order.index()];
-        // ORDERING: Relaxed, here and below; links are read and written under the node's lock only.
+        // ORDERING: Relaxed, here and below; links are read and written only under the node's lock.
         record.next.store(head, Ordering::Relaxed);
         record.prev.store(NIL, Ordering::Relaxed);
         if head != NIL {
@@ -211,7 +210,7 @@ impl Buddy {
         self.nr_blocks[order.index()] += 1;
     }
 
-    /// Takes a block off its list; its head is `Owned` then.
+    /// Removes a block from its list, without changing `nr_free`. The head becomes `Owned`.
     fn unlink<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
         let record = records::of(table, FrameNr::new(nr));
         // ORDERING: Relaxed; see `push`.
@@ -231,7 +230,7 @@ impl Buddy {
         record.set_kind(FrameKind::Owned, order);
     }
 
-    /// Checks I1 to I3; returns what is wrong.
+    /// Checks I1 to I3 and the counters, or describes the first violation.
     pub(crate) fn verify<S: RefScheme>(&self, table: &MetaTable<S>) -> Result<(), String> {
         let mut counted = 0_usize;
         for k in 0..Order::COUNT {
@@ -243,7 +242,7 @@ impl Buddy {
                 let record = records::of(table, FrameNr::new(nr));
                 if record.kind() != (FrameKind::Free, order) {
                     return Err(format!(
-                        "frame {nr} is on the free list of order {k} as {:?}",
+                        "frame {nr} on the free list of order {k} has kind {:?}",
                         record.kind()
                     ));
                 }
@@ -251,12 +250,12 @@ impl Buddy {
                     || nr + order.frames() > self.end
                     || !nr.is_multiple_of(order.frames())
                 {
-                    return Err(format!("free block {nr} of order {k} is out of place"));
+                    return Err(format!("free block {nr} of order {k} is misplaced"));
                 }
                 // ORDERING: Relaxed; see `push`.
                 if record.prev.load(Ordering::Relaxed) != prev {
                     return Err(format!(
-                        "free block {nr} of order {k} has a wrong back link"
+                        "free block {nr} of order {k} has a wrong `prev` link"
                     ));
                 }
                 for tail in nr..nr + order.frames() {
@@ -266,11 +265,11 @@ impl Buddy {
                         word.0 == FrameKind::Tail || word == (FrameKind::Raw, Order::ZERO);
                     if tail != nr && !is_tail {
                         return Err(format!(
-                            "frame {tail} in free block {nr} is {word:?}, no tail"
+                            "frame {tail} in free block {nr} is {word:?}, not a tail"
                         ));
                     }
                     if !tail_record.refs.is_locked() {
-                        return Err(format!("free frame {tail} does not have the lock bit"));
+                        return Err(format!("free frame {tail} lacks the lock bit"));
                     }
                 }
                 let buddy = nr ^ order.frames();
@@ -280,7 +279,7 @@ impl Buddy {
                     && records::of(table, FrameNr::new(buddy)).kind() == (FrameKind::Free, order)
                 {
                     return Err(format!(
-                        "free buddies {nr} and {buddy} of order {k} stand apart"
+                        "free buddies {nr} and {buddy} of order {k} are not merged"
                     ));
                 }
                 counted += order.frames() as usize;
@@ -291,14 +290,14 @@ impl Buddy {
             }
             if on_list != self.nr_blocks[k] {
                 return Err(format!(
-                    "{on_list} free blocks of order {k}, {} accounted for",
+                    "{on_list} free blocks of order {k} on the list, {} counted",
                     self.nr_blocks[k]
                 ));
             }
         }
         if counted != self.nr_free {
             return Err(format!(
-                "{counted} frames on the free lists, {} accounted as free",
+                "{counted} frames on the free lists, {} counted as free",
                 self.nr_free
             ));
         }

@@ -1,23 +1,20 @@
-//! The depot of a node: single frames on their way from one front cache to another.
+//! Transfer cache of a node: single frames that pass from one thread cache to another.
 //!
-//! What. When one thread allocates frames and another frees them, the second one's front cache overflows while the
-//! first one's runs dry. Surplus frames are left here, as they are, for the next front cache that runs dry. Only frames that do not
-//! fit go to the buddy allocator, frame by frame, to be merged, and to be split again by the other thread.
+//! If one thread allocates frames and another frees them, the cache of the second one overflows
+//! while that of the first runs empty. The transfer cache passes surplus frames on unmerged.
+//! Otherwise the buddy allocator would merge them one by one, and split them again.
 //!
-//! Place. Behind the node's lock, beside its [`Buddy`](super::buddy::Buddy). Emptying the front caches
-//! empties the depots too.
-//!
-//! Invariants. As of a front cache's stack: a frame here is of kind `Front` and of order 0, and has the lock bit.
+//! It is behind the node's lock, beside its [`Buddy`](super::buddy::Buddy), and drained with the
+//! thread caches. Its frames are of kind `Front` and of order 0, and have the lock bit.
 
 use crate::words::FrameNr;
 
-/// How many frames a depot holds at the most: some halves of front caches.
+/// Maximum number of frames: some halves of thread caches.
 const MOST: usize = if cfg!(loom) { 1 } else { 512 };
 
-/// Which part of a node's frames a depot holds at the most.
+/// Inverse of the maximum fraction of a node's frames.
 const SHARE: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// The depot of one node.
 #[derive(Debug)]
 pub(crate) struct Depot {
     frames: Vec<FrameNr>,
@@ -25,7 +22,6 @@ pub(crate) struct Depot {
 }
 
 impl Depot {
-    /// An empty depot for a node of `nr_frames` frames.
     pub(crate) fn new(nr_frames: usize) -> Self {
         let capacity = MOST.min(nr_frames / SHARE);
         Self {
@@ -34,12 +30,11 @@ impl Depot {
         }
     }
 
-    /// How many frames there are.
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Puts a frame in, if there is room.
+    /// Adds a frame. Returns `false` if the cache is full.
     pub(crate) fn push(&mut self, frame: FrameNr) -> bool {
         let has_room = self.frames.len() < self.capacity;
         if has_room {
@@ -48,12 +43,11 @@ impl Depot {
         has_room
     }
 
-    /// Takes out the frame that came last.
+    /// Removes the frame that was added last.
     pub(crate) fn pop(&mut self) -> Option<FrameNr> {
         self.frames.pop()
     }
 
-    /// Takes out the frames for which `is_wanted` holds.
     pub(crate) fn take_where(
         &mut self,
         is_wanted: impl Fn(FrameNr) -> bool,

@@ -1,11 +1,9 @@
-//! The free lists of a pool: which frames are free, and freeing.
+//! The free lists of a pool.
 //!
-//! What. A freed block goes to this thread's front cache, or to its node.
+//! Allocations take blocks from these lists. All frees end here, with a block that the caller owns
+//! and whose count is locked. It is added to this thread's cache, or to its node.
 //!
-//! Place. Allocations take blocks off these lists. All frees end here, with a block whose count is locked
-//! and that belongs to the caller alone.
-//!
-//! Locks. A front cache before a node. Neither is held during any other call.
+//! Locks: a thread cache before a node. Neither is held during any other call.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -23,17 +21,17 @@ use crate::memory::{NodePlan, PoolError};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// The records of a pool's frames, and the lists that the free ones are on.
-#[repr(C)] // The table first: who has a pool's address has that of the table's.
+/// Records of a pool's frames, and the lists of the free ones.
+#[repr(C)] // The table first: its address is the pool's.
 pub(crate) struct FreeLists<S: RefScheme> {
     pub(crate) table: Box<[FrameMeta<S>]>,
     pub(crate) nodes: Box<[Node]>,
     pub(crate) fronts: FrontCaches,
-    /// Whether anything may be in the front caches.
+    /// Whether the caches may contain blocks.
     has_cached: Padded<AtomicBool>,
 }
 
-// Who takes a reference, or gives one back, loads where the records are; who allocates, where the front caches are.
+// Threads that acquire or drop references load `table`, threads that allocate load `fronts`.
 const _: () = {
     type L = FreeLists<LockBit>;
     let written = offset_of!(L, has_cached);
@@ -50,8 +48,8 @@ const _: () = {
 };
 
 impl<S: RefScheme> FreeLists<S> {
-    /// The lists of a pool of so many frames, all of them free, in the nodes of `plans`; `bind` has the system keep a node's
-    /// frames where the plan says, and says whether it agreed.
+    /// Creates the lists of a pool of `nr_frames` frames, all free, in the nodes of `plans`. `bind`
+    /// requests their placement from the system, and returns whether it succeeded.
     pub(crate) fn new(
         nr_frames: usize,
         plans: Vec<NodePlan>,
@@ -80,23 +78,18 @@ impl<S: RefScheme> FreeLists<S> {
         })
     }
 
-    /// How many frames the pool has.
     pub(crate) fn nr_frames(&self) -> usize {
         self.table.len()
     }
 
-    /// How many memory nodes the pool has.
     pub(crate) fn nr_nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many of the nodes have their frames in the memory of a NUMA node of the machine: all or none
-    /// as a rule, and none where there is only one, or the system did not allow it.
     pub(crate) fn nr_bound_nodes(&self) -> usize {
         self.nodes.iter().filter(|node| node.is_bound).count()
     }
 
-    /// How many blocks of `order` there would be if everything were free.
     pub(crate) fn nr_blocks(&self, order: Order) -> usize {
         let blocks = self.nodes.iter().map(|node| {
             (node.end >> order.get()).saturating_sub(node.first.div_ceil(order.frames()))
@@ -104,8 +97,7 @@ impl<S: RefScheme> FreeLists<S> {
         blocks.map(|nr| nr as usize).sum()
     }
 
-    /// Whether there can be a block of `order` that begins at `first`: it would be aligned, and all of it
-    /// in one node.
+    /// Whether a block of `order` can begin at `first`: aligned, and within one node.
     pub(crate) fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
         first.get().is_multiple_of(order.frames())
             && self
@@ -113,7 +105,6 @@ impl<S: RefScheme> FreeLists<S> {
                 .is_some_and(|node| self.nodes[node].end - first.get() >= order.frames())
     }
 
-    /// The number of the node that has `frame`; none if the pool has no such frame.
     #[inline]
     pub(crate) fn node_of(&self, frame: FrameNr) -> Option<usize> {
         let nr = frame.get();
@@ -124,7 +115,6 @@ impl<S: RefScheme> FreeLists<S> {
             .filter(|node| self.nodes[*node].first <= nr)
     }
 
-    /// The numbers of the frames that a node has; none if the pool has no such node.
     #[inline]
     pub(crate) fn frames_of(&self, node: usize) -> Range<u32> {
         self.nodes
@@ -132,37 +122,31 @@ impl<S: RefScheme> FreeLists<S> {
             .map_or(0..0, |node| node.first..node.end)
     }
 
-    /// The record of a frame.
-    ///
-    /// # Panics
-    ///
-    /// When the pool has no such frame.
     #[inline]
     pub(crate) fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
         records::of(&self.table, frame)
     }
 
-    /// Names a block that was just taken off a list, and so is this thread's alone.
+    /// Sets the kind of a block that this thread owns, because it just removed it from a list.
     #[inline]
     pub(crate) fn adopt(&self, frame: FrameNr, order: Order) {
         self.meta(frame).set_kind(FrameKind::Owned, order);
     }
 
-    /// Notes that a front cache has something; called with it at work.
+    /// Records that a cache contains a block. Called while the thread cache is in use.
     #[inline]
     pub(crate) fn note_cached(&self) {
-        // ORDERING: Relaxed, both. Owners at work and visitors are ordered by the front caches' own protocol; who
-        // asks without visiting may miss a block that is being cached at that moment, as if it came before.
+        // ORDERING: Relaxed, both. The protocol of the thread caches orders owners and scanners. A
+        // load without a scan may miss a block that is being cached, as an earlier load would.
         if !self.has_cached.load(Ordering::Relaxed) {
             self.has_cached.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be
-    /// merged; returns how many frames that was.
+    /// Moves all cached blocks to the nodes, where they merge. Returns their number of frames.
     pub(crate) fn drain(&self) -> usize {
-        // When memory has run out this is asked again and again, and most of the time there is nothing; a visit
-        // stops everybody.
+        // Without free memory this is called often, mostly with empty caches, and a scan stops all
+        // threads.
         // ORDERING: Relaxed; see `note_cached`.
         if !self.has_cached.load(Ordering::Relaxed) {
             return 0;
@@ -190,7 +174,7 @@ impl<S: RefScheme> FreeLists<S> {
         })
     }
 
-    /// Frees a block whose count is locked and which is the caller's alone.
+    /// Frees a block that the caller owns and whose count is locked.
     #[inline]
     pub(crate) fn free_locked(&self, frame: FrameNr, order: Order) {
         debug_assert!(self.meta(frame).refs.is_locked());
@@ -206,7 +190,7 @@ impl<S: RefScheme> FreeLists<S> {
         }
     }
 
-    /// Puts a block into a front cache; false if it does not belong there.
+    /// Adds a block to a thread cache. Returns `false` if it does not belong there.
     #[inline(always)]
     pub(crate) fn free_to_front(
         &self,
@@ -227,8 +211,7 @@ impl<S: RefScheme> FreeLists<S> {
         is_cached
     }
 
-    /// Makes room in a full stack by giving half of it to its node, single frames to the depot if they fit, and puts
-    /// the block into it.
+    /// Moves half of a full stack to its node, or its transfer cache, and adds the block.
     #[cold]
     #[inline(never)]
     fn spill(&self, front: &mut Front, class: Class, frame: FrameNr) -> bool {
@@ -236,7 +219,7 @@ impl<S: RefScheme> FreeLists<S> {
         if nr == 0 {
             return false;
         }
-        // All of them are of the front cache's home node.
+        // All of them belong to the cache's home node.
         let mut buddy = lock(&self.nodes[front.home].buddy);
         for oldest in front.take_oldest(class, nr) {
             let is_passed_on = class.order() == Order::ZERO && buddy.depot.push(oldest);
@@ -248,14 +231,13 @@ impl<S: RefScheme> FreeLists<S> {
         front.push(class, frame)
     }
 
-    /// Frees a block to its node, where it merges with what is free around it.
+    /// Frees a block to its node, where it merges with free neighbours.
     pub(crate) fn free_to_node(&self, frame: FrameNr, order: Order) {
         if let Some(node) = self.node_of(frame) {
             self.free_to_buddy(&mut lock(&self.nodes[node].buddy), frame, order);
         }
     }
 
-    /// As [`free_to_node`](Self::free_to_node), with the node's lock held.
     pub(crate) fn free_to_buddy(
         &self,
         buddy: &mut MutexGuard<'_, Buddy>,

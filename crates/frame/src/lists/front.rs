@@ -1,40 +1,38 @@
-//! Front caches: free blocks at hand, so that allocating one rarely takes a node's lock.
+//! Thread caches: free blocks of one thread, so that an allocation rarely acquires a node's lock.
 //!
-//! What. Each of the first threads has stacks of free blocks: of the orders that pages of files have (0
-//! to 4), and of the page block. The block freed last is on top, since its memory is the likeliest to be
-//! in the processor's caches. A thread uses its stacks without any atomic read-modify-write
-//! ([`PerThread`]); a thread that needs the blocks in the stacks of others can take them. Threads beyond the
-//! first ones use the nodes.
+//! Each of the first threads (4 per processor, 16 to 512) has a stack of free blocks for each order
+//! of file pages (0 to 4), and for page blocks. The block freed last is on top, since its memory is
+//! most likely to be in the processor's caches. A thread uses its stacks without any atomic
+//! read-modify-write ([`PerThread`]). Other threads can take its blocks if they must. Later threads
+//! use the nodes.
 //!
-//! Place. Allocations ask here first; blocks move half a stack at a time to and from a node.
+//! Half a stack at a time moves to and from a node.
 //!
 //! Invariants.
 //! - I1: a block in a stack is of kind `Front` and of the stack's order, and has the lock bit.
-//! - I2: the front caches of two threads a processor hold an eighth of the pool at the most. More threads than that may
-//!   hold more; when memory runs out, their blocks are taken from them.
+//! - I2: the caches of two threads per processor hold at most an eighth of the pool. Those of more
+//!   threads may hold more, and are drained when memory runs out.
 //!
-//! Locks. The work on a front cache begins before a node is locked, never after.
+//! Locks: a thread cache is entered before a node is locked, never after.
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::PerThread;
 
 use crate::words::{FrameNr, Order};
 
-/// How many frames a stack holds at the most; one of page blocks holds [`MOST_PAGE_BLOCKS`] blocks.
+/// Maximum length of a stack of single frames or small blocks.
 const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// How many page blocks a thread has at hand at the most.
+/// Maximum length of a stack of page blocks.
 const MOST_PAGE_BLOCKS: usize = 8;
 
-/// The orders 0 to 4, and the page block; in models order 0, and the page block.
+/// Number of stacks: orders 0 to 4, and page blocks; in models order 0, and page blocks.
 const CLASSES: usize = if cfg!(loom) { 2 } else { 6 };
 
-/// One stack of a front cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class(usize);
 
 impl Class {
-    /// The stack for blocks of `order`, if there is one.
     #[inline]
     pub(crate) fn of(order: Order) -> Option<Self> {
         if order == Order::PAGE_BLOCK {
@@ -59,18 +57,16 @@ impl Class {
     }
 }
 
-/// The front caches of one pool.
 pub(crate) type FrontCaches = PerThread<Front>;
 
-/// One thread's front cache.
 #[derive(Debug)]
 pub(crate) struct Front {
     stacks: [Stack; CLASSES],
-    /// The node whose blocks are kept here; those of others go back to theirs.
+    /// Node to which all blocks in the cache belong.
     pub(crate) home: usize,
 }
 
-/// A fixed array, so that pushing is a comparison and a store.
+/// Fixed array, so that a push is a comparison and a store.
 #[derive(Debug)]
 struct Stack {
     blocks: [FrameNr; MOST],
@@ -83,13 +79,11 @@ impl Stack {
         &self.blocks[..self.len]
     }
 
-    /// Takes all out.
     fn take_all(&mut self) -> impl Iterator<Item = FrameNr> {
         let len = std::mem::take(&mut self.len);
         self.blocks[..len].iter().copied()
     }
 
-    /// Takes out the blocks for which `is_wanted` holds.
     fn take_where(&mut self, mut is_wanted: impl FnMut(FrameNr) -> bool) {
         let mut nr_kept = 0;
         for at in 0..self.len {
@@ -103,15 +97,14 @@ impl Stack {
     }
 }
 
-/// Empty front caches for a pool of `nr_frames` frames used from `nr_cpus` processors.
 pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
-    // Enough for programs with several threads a processor.
+    // Sufficient for several threads per processor.
     let nr = if cfg!(loom) {
         2
     } else {
         (4 * nr_cpus).clamp(16, 512)
     };
-    // Twice as many threads as processors keep theirs full at the most, as a rule (I2).
+    // I2: usually at most twice as many threads as processors fill their caches.
     let capacities = capacities(nr_frames / 8 / (2 * nr_cpus.max(1)));
     PerThread::new(nr, Fences::new(), || Front {
         stacks: capacities.map(|capacity| Stack {
@@ -123,7 +116,7 @@ pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
     })
 }
 
-/// How many blocks of each class a front cache may hold that is to hold at most `nr_frames` frames.
+/// Maximum length of each stack of a cache of at most `nr_frames` frames.
 fn capacities(nr_frames: usize) -> [usize; CLASSES] {
     if cfg!(loom) {
         // The pools of the models have one page block, or two.
@@ -152,7 +145,7 @@ impl Front {
         stack.blocks.get(stack.len).copied()
     }
 
-    /// Puts a block on top, if there is room.
+    /// Pushes a block. Returns `false` if the stack is full.
     #[inline]
     pub(crate) fn push(&mut self, class: Class, frame: FrameNr) -> bool {
         let stack = &mut self.stacks[class.0];
@@ -167,19 +160,18 @@ impl Front {
         true
     }
 
-    /// How many blocks to move between a stack and a node at a time; 0 if the stack holds nothing.
+    /// Number of blocks to move between a stack and a node at a time: half of its capacity.
     pub(crate) fn batch(&self, class: Class) -> usize {
         self.stacks[class.0].capacity.div_ceil(2)
     }
 
-    /// Turns around the blocks that were put on top last.
     pub(crate) fn reverse_top(&mut self, class: Class, nr: usize) {
         let stack = &mut self.stacks[class.0];
         let start = stack.len.saturating_sub(nr);
         stack.blocks[start..stack.len].reverse();
     }
 
-    /// Takes out the `nr` blocks that were freed longest ago.
+    /// Removes the `nr` blocks that were freed first.
     pub(crate) fn take_oldest(&mut self, class: Class, nr: usize) -> impl Iterator<Item = FrameNr> {
         let stack = &mut self.stacks[class.0];
         let nr = nr.min(stack.len);
@@ -189,7 +181,6 @@ impl Front {
         oldest.into_iter().take(nr)
     }
 
-    /// Takes out everything.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (FrameNr, Order)> {
         self.stacks
             .iter_mut()
@@ -200,7 +191,7 @@ impl Front {
             })
     }
 
-    /// Takes out the blocks for which `is_wanted` holds, and appends them to `taken`.
+    /// Removes the blocks for which `is_wanted` holds, and appends them to `taken`.
     pub(crate) fn take_where(
         &mut self,
         is_wanted: impl Fn(FrameNr, Order) -> bool,
@@ -225,7 +216,6 @@ impl Front {
         })
     }
 
-    /// How many frames the blocks have together.
     pub(crate) fn nr_frames(&self) -> usize {
         let stacks = self.stacks.iter().enumerate();
         stacks

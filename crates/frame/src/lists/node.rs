@@ -1,25 +1,24 @@
-//! The nodes of a pool: regions of its memory, each with a buddy allocator behind a lock.
+//! Nodes of a pool: parts of its memory, each with a buddy allocator behind a lock.
 
 use pagewell_sync::Mutex;
 
 use super::buddy::Buddy;
 use crate::memory::numa;
 
-/// A region of the pool's memory with an allocator of its own.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) first: u32,
     pub(crate) end: u32,
-    /// The NUMA node of the machine that it is meant to be in, where there are several.
+    /// Preferred NUMA node of the machine, if it has several.
     pub(crate) numa: Option<u32>,
-    /// Whether the system agreed to keep the node's frames there.
+    /// Whether the system agreed to place the frames there.
     pub(crate) is_bound: bool,
-    /// All nodes, this one first, then the others from the nearest to the farthest.
+    /// All nodes: this one first, then the others from the nearest to the farthest.
     pub(crate) fallback: Box<[usize]>,
     pub(crate) buddy: Mutex<Buddy>,
 }
 
-/// All nodes, from the nearest of node `from` to the farthest; `numa` are their NUMA nodes.
+/// Returns all nodes, from the nearest of node `from` to the farthest. `numa` are their NUMA nodes.
 pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
     let distances = numa[from].and_then(numa::distances).unwrap_or_default();
     let distance_to = |node: u32| {
@@ -30,7 +29,7 @@ pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> 
     let mut order: Vec<usize> = (0..nr).collect();
     order.sort_by_key(|&to| {
         let distance = numa[to].and_then(distance_to);
-        // Among equals the next ones, so that not all nodes fall back to the same one.
+        // Among equals the next ones, so that not all nodes have the same fallback.
         (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
     });
     order.into()

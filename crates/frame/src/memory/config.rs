@@ -1,54 +1,49 @@
-//! How a pool is set up.
-
 use std::ops::Range;
 
 use super::error::PoolError;
 use super::numa;
 use crate::words::{MAX_FRAMES, MAX_NODES, Order};
 
-/// Whether the memory of a pool is to be made of huge pages.
+/// Use of huge pages for the memory of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HugePages {
-    /// As the system is set up (`/sys/kernel/mm/transparent_hugepage/enabled`).
+    /// The system's default (`/sys/kernel/mm/transparent_hugepage/enabled`).
     System,
-    /// Ask for huge pages, where the system gives them to those who ask (`madvise`, or `always`): fewer misses of the address
-    /// translation at random places of a large pool. Memory is used in steps of 2 MiB, each of which is zeroed when it is first
-    /// used.
+    /// Requests huge pages, which the system grants if set to `madvise` or `always`. Random
+    /// accesses cause fewer TLB misses. Memory is used, and zeroed on first use, in units of 2 MiB.
     #[default]
     Advise,
-    /// Ask for none: memory is used in steps of 4 KiB.
+    /// Prevents huge pages: memory is used in units of 4 KiB.
     Never,
 }
 
-/// Over which memory nodes a pool spreads its frames.
+/// Memory nodes over which a pool spreads its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Nodes {
-    /// One node for each NUMA node of the machine that is online, with a share of the frames like its
-    /// share of the machine's memory. The frames are to be in the NUMA node's memory as long as it has
-    /// some free; where the system does not allow that to be asked for (in some containers), they are
-    /// wherever the system puts them.
+    /// One node for each NUMA node of the machine that has memory, with frames in proportion to it.
+    /// The frames are placed in the NUMA node's memory while it has some free. If the system does
+    /// not permit such a request (as in some containers), the system places them.
     #[default]
     Machine,
-    /// This many nodes (1 to 64), bound to nothing: for tests, and for programs that place memory
-    /// themselves.
+    /// This many nodes (1 to 64) without placement: for tests, and programs that place memory.
     Unbound(usize),
 }
 
-/// How a [`FramePool`](crate::FramePool) is set up.
+/// Configuration of a [`FramePool`](crate::FramePool).
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// How many frames the pool has: 1 to [`MAX_FRAMES`], and at least one a node.
+    /// Number of frames: 1 to [`MAX_FRAMES`], and at least one per node.
     pub nr_frames: usize,
-    /// Whether its memory is to be made of huge pages. Default: [`HugePages::Advise`].
+    /// Use of huge pages. Default: [`HugePages::Advise`].
     pub huge_pages: HugePages,
-    /// Over which nodes it is spread. Default: [`Nodes::Machine`].
+    /// Memory nodes. Default: [`Nodes::Machine`].
     pub nodes: Nodes,
 }
 
 impl PoolConfig {
-    /// A pool of this many frames, with the defaults for everything else.
+    /// Configures a pool of `nr_frames` frames, with the defaults for everything else.
     pub fn new(nr_frames: usize) -> Self {
         Self {
             nr_frames,
@@ -57,7 +52,7 @@ impl PoolConfig {
         }
     }
 
-    /// What each node of the pool is to be.
+    /// Checks the configuration, and returns the plan of each node.
     pub(crate) fn validate(&self) -> Result<Vec<NodePlan>, PoolError> {
         let numa: Vec<Option<u32>> = match self.nodes {
             Nodes::Machine => numa::online().into_iter().map(Some).collect(),
@@ -68,7 +63,7 @@ impl PoolConfig {
             return Err(PoolError::FrameCount { nr: self.nr_frames });
         }
         if numa.len() == 1 {
-            // With a single node there is nothing to choose, and so nothing to bind.
+            // A single node needs no placement.
             return Ok(vec![NodePlan {
                 numa: None,
                 frames: 0..self.nr_frames as u32,
@@ -78,7 +73,7 @@ impl PoolConfig {
             .iter()
             .map(|node| node.and_then(numa::memory_bytes))
             .collect();
-        // If the size of one is unknown, what is known of the others says nothing.
+        // If the size of one node is unknown, all get the same weight.
         let weights = memory.unwrap_or_else(|| vec![1; numa.len()]);
         let shares = shares(self.nr_frames as u32, &weights);
         Ok(numa
@@ -89,28 +84,26 @@ impl PoolConfig {
     }
 }
 
-/// What one node of a pool is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePlan {
-    /// The NUMA node of the machine that it is to be bound to.
+    /// Preferred NUMA node of the machine.
     pub(crate) numa: Option<u32>,
     pub(crate) frames: Range<u32>,
 }
 
-/// A share is aligned to blocks of which it has at least this many, so that aligning moves little.
+/// Minimum number of alignment units in a share, so that aligning moves little.
 const BLOCKS_A_SHARE: u32 = 64;
 
-/// Divides `nr_frames` frames by `weights`; at least one frame a weight is the caller's duty.
-///
-/// No share is empty: if the weights would make one so, they are not regarded. The borders between
-/// large shares are multiples of large blocks, so that no block of a power of two is lost to a border.
+/// Divides `nr_frames` frames by `weights`. The caller provides at least one frame per weight. If a
+/// share would be empty, the weights are ignored. The borders between large shares are multiples of
+/// large blocks, so that no block is lost at a border.
 fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     let mut borders = borders(nr_frames, weights);
     if smallest(&borders) == 0 {
         borders = self::borders(nr_frames, &vec![1; weights.len()]);
     }
-    // The largest order of which the smallest share has enough blocks; rounding the borders down by
-    // less than one such block leaves no share empty.
+    // The largest order with enough blocks in the smallest share. Rounding a border down by less
+    // than one such block leaves no share empty.
     let unit = (0..=Order::MAX.get())
         .rev()
         .map(|order| 1_u32 << order)
@@ -123,7 +116,7 @@ fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     borders.windows(2).map(|pair| pair[0]..pair[1]).collect()
 }
 
-/// Where each share begins, and where the last one ends.
+/// Start of each share, and end of the last one.
 fn borders(nr_frames: u32, weights: &[u64]) -> Vec<u32> {
     let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let mut below = 0_u128;
@@ -182,7 +175,7 @@ mod tests {
                 assert_eq!(pair[0].end % largest, 0, "{shares:?}");
             }
         }
-        // Middling shares are aligned to middling blocks: 64 of 16 frames each.
+        // Medium shares are aligned to medium blocks: 64 of 16 frames each.
         assert_eq!(shares(2054, &[1, 1]), [0..1024, 1024..2054]);
         assert_eq!(shares(130, &[1, 1]), [0..65, 65..130]);
     }

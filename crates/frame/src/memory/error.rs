@@ -1,28 +1,26 @@
-//! The errors of making a pool.
-
 use std::{fmt, io};
 
 use crate::words::{FRAME_BYTES, MAX_FRAMES, MAX_NODES};
 
-/// Why a pool could not be made.
+/// Error of creating a pool.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// No frames at all, fewer than nodes, or more than [`MAX_FRAMES`].
+    /// The number of frames is 0, less than the number of nodes, or more than [`MAX_FRAMES`].
     FrameCount {
-        /// How many were asked for.
+        /// Requested number.
         nr: usize,
     },
-    /// No nodes, or more than 64.
+    /// The number of nodes is 0 or more than 64.
     NodeCount {
-        /// How many were asked for.
+        /// Requested number.
         nr: usize,
     },
-    /// The system did not give the memory.
+    /// The system refused the memory.
     Memory {
-        /// How many bytes were asked for.
+        /// Requested number of bytes.
         bytes: usize,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -32,10 +30,14 @@ impl fmt::Display for PoolError {
         match self {
             Self::FrameCount { nr } => write!(
                 f,
-                "a pool of {nr} frames of {FRAME_BYTES} bytes: it must have at least one a node and at most {MAX_FRAMES}"
+                "cannot create a pool of {nr} frames of {FRAME_BYTES} bytes: \
+                 it needs at least one per node and at most {MAX_FRAMES}"
             ),
             Self::NodeCount { nr } => {
-                write!(f, "{nr} memory nodes: must be 1 to {MAX_NODES}")
+                write!(
+                    f,
+                    "cannot create a pool with {nr} memory nodes: must be 1 to {MAX_NODES}"
+                )
             }
             Self::Memory { bytes, .. } => write!(f, "cannot reserve {bytes} bytes of memory"),
         }

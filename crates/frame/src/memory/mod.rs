@@ -1,10 +1,8 @@
-//! The basis of a pool: its set-up, the nodes of the machine, and memory of the system.
+//! Configuration of a pool, NUMA nodes of the machine, memory from the system.
 //!
-//! - Owns: the configuration and its validation (`config`, `error`), the machine's NUMA nodes ([`numa`]), the
-//!   one reserved range of addresses behind all frames (`os`).
-//! - Calls: `words`.
-//! - Promises: a validated plan can be built. The range stays mapped, and readable at every frame, for as long as
-//!   its `Memory` lives.
+//! - Owns: the configuration and its validation (`config`, `error`), the machine's NUMA nodes
+//!   ([`numa`]), the reserved address range for all frames (`os`).
+//! - Guarantees: a validated plan can be built. The range is readable while its `Memory` lives.
 
 mod config;
 mod error;

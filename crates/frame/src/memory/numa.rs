@@ -1,10 +1,11 @@
-//! The NUMA nodes of the machine.
+//! NUMA nodes of the machine.
 
-#![allow(unsafe_code)] // One call of the C library.
+#![allow(unsafe_code)] // `sched_getcpu`.
 
 use pagewell_sync::raced::Raced;
 
-/// The NUMA nodes that are online, in ascending order; node 0 alone where the system does not say.
+/// Returns the NUMA nodes that have memory, in ascending order. Returns node 0 alone if the system
+/// does not report them, or reports more than [`MAX_NODES`](crate::MAX_NODES).
 pub fn online() -> Vec<u32> {
     let listed = read_list("/sys/devices/system/node/has_memory")
         .or_else(|| read_list("/sys/devices/system/node/online"))
@@ -16,15 +17,14 @@ pub fn online() -> Vec<u32> {
     }
 }
 
-/// How much memory a NUMA node has in all, where the system says.
 pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     parse_memory(&std::fs::read_to_string(path).ok()?)
 }
 
-/// How far each NUMA node that is online is from `node`, where the system says: 10 is itself.
+/// Distance of each online NUMA node from `node`, if the system reports it: 10 for `node` itself.
 pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
-    // One distance for each node that is online, whether it has memory or not, in ascending order.
+    // One distance for each online node, with or without memory, in ascending order.
     let online = read_list("/sys/devices/system/node/online")?;
     let text =
         std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).ok()?;
@@ -33,13 +33,12 @@ pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
     Some(online.into_iter().zip(listed).collect())
 }
 
-/// A list of nodes, or of processors, in a file of the system.
 fn read_list(path: &str) -> Option<Vec<u32>> {
     parse_list(std::fs::read_to_string(path).ok()?.trim())
 }
 
-/// The NUMA node of the processor that this thread is running on, where the system says. No system call, as a rule: the C library
-/// has the number of the processor from memory that the kernel keeps up to date.
+/// NUMA node of the current processor, if the system reports it. Usually without a system call: the
+/// C library reads the processor's number from memory that the kernel updates.
 pub(crate) fn current() -> Option<u32> {
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -47,7 +46,7 @@ pub(crate) fn current() -> Option<u32> {
     *nodes.get(usize::try_from(cpu).ok()?)?
 }
 
-/// The node of each processor. Which node a processor belongs to does not change while the machine runs.
+/// Node of each processor. It does not change while the machine runs.
 static NODES_OF_CPUS: Raced<Box<[Option<u32>]>> = Raced::new();
 
 fn nodes_of_cpus() -> Box<[Option<u32>]> {
@@ -59,7 +58,7 @@ fn nodes_of_cpus() -> Box<[Option<u32>]> {
     by_cpu(of_nodes)
 }
 
-/// The node of each processor, from the processors of each node.
+/// Inverts a list of each node's processors.
 fn by_cpu(of_nodes: impl Iterator<Item = (u32, Vec<u32>)>) -> Box<[Option<u32>]> {
     let mut nodes = Vec::new();
     for (node, cpus) in of_nodes {
@@ -81,9 +80,9 @@ fn parse_memory(text: &str) -> Option<u64> {
     kib.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Parses the kernel's list format, of nodes or of processors: `0-1,4`.
+/// Parses the kernel's list format for nodes and processors: `0-1,4`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
-    /// No machine has more; a longer list is not one of the kernel's.
+    /// Upper limit for any machine: a list with a larger number is not the kernel's.
     const MOST: u32 = 1 << 14;
     let mut nodes = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -120,7 +119,7 @@ mod tests {
 
     #[test]
     fn this_thread_runs_on_a_node_that_is_online() {
-        // A system may not say.
+        // The system may not report it.
         if let Some(node) = current() {
             let listed = read_list("/sys/devices/system/node/online").unwrap();
             assert!(listed.contains(&node));

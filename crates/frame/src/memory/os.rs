@@ -1,13 +1,13 @@
-//! The memory behind the frames: one reserved range of addresses for a whole pool.
+//! Memory of the frames: one reserved address range for a whole pool, with all its nodes.
 //!
-//! There is one range for all nodes, so one shift and one addition turn a frame number into an address.
-//! The range stays mapped and readable for as long as the pool lives: an optimistic reader can copy the frame that
-//! a stale number names (and then finds that the number is stale). One page more is mapped after the last frame: whoever has the bytes of a frame may
-//! also read past them, up to `READABLE_AFTER` bytes, and finds whatever is there.
+//! So one shift and one addition convert a frame number to an address. The range stays mapped and
+//! readable while the pool lives: an optimistic reader may copy the frame of a stale number before
+//! it detects that. One more page is mapped after the last frame, so up to `READABLE_AFTER` bytes
+//! after a frame can be read too, with arbitrary contents.
 
 #[cfg(not(loom))]
 mod imp {
-    #![allow(unsafe_code)] // This module and `pool::handle` are where the crate touches raw memory.
+    #![allow(unsafe_code)] // Maps memory, and accesses it.
 
     use std::io;
     use std::ptr::NonNull;
@@ -18,27 +18,26 @@ mod imp {
     use crate::memory::config::HugePages;
     use crate::words::{FRAME_BYTES, FRAME_SHIFT, FrameNr, Order};
 
-    /// How many bytes after any frame can be read, with no promise of what they are.
+    /// Number of bytes that can be read after any frame, with arbitrary contents.
     pub(crate) const READABLE_AFTER: usize = FRAME_BYTES;
 
-    /// Blocks of the highest order, and huge pages, start at multiples of this.
+    /// Alignment of the range: that of blocks of the highest order, and of huge pages.
     const ALIGN: usize = Order::MAX.bytes();
 
-    /// A reserved, zeroed, readable and writable range of memory.
+    /// Reserved, zeroed, readable and writable range of memory.
     #[derive(Debug)]
     pub(crate) struct Memory {
         base: NonNull<u8>,
         bytes: usize,
     }
 
-    // SAFETY: the range is plain memory that belongs to this value; everything that reads or writes it
-    // goes through `RacyBytes`, which allows for other threads.
+    // SAFETY: the value owns the range, and `RacyBytes` allows for accesses by other threads.
     unsafe impl Send for Memory {}
     // SAFETY: as above.
     unsafe impl Sync for Memory {}
 
     impl Memory {
-        /// Reserves memory for `nr_frames` frames. Nothing is used until it is touched.
+        /// Reserves memory for `nr_frames` frames. The system allocates it on first access.
         pub(crate) fn reserve(nr_frames: usize, huge_pages: HugePages) -> io::Result<Self> {
             let out_of_range = || io::Error::from_raw_os_error(libc::ENOMEM);
             let bytes = nr_frames
@@ -46,8 +45,7 @@ mod imp {
                 .ok_or_else(out_of_range)?;
             let kept = bytes.checked_add(READABLE_AFTER).ok_or_else(out_of_range)?;
             let mapped = kept.checked_add(ALIGN).ok_or_else(out_of_range)?;
-            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
-            // memory that exists.
+            // SAFETY: a new mapping at an address that the kernel chooses changes no other memory.
             let start = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -61,7 +59,7 @@ mod imp {
             if start == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            // Cut what the alignment leaves over at both ends.
+            // Unmap what alignment leaves over at both ends.
             let lead = start.addr().next_multiple_of(ALIGN) - start.addr();
             unmap(start.cast(), lead);
             let base = start.cast::<u8>().wrapping_add(lead);
@@ -78,16 +76,15 @@ mod imp {
                 HugePages::Advise => libc::MADV_HUGEPAGE,
                 HugePages::Never => libc::MADV_NOHUGEPAGE,
             };
-            // The kernel may lack huge pages; the advice is a wish, so a refusal is no error.
-            // SAFETY: the range is our own mapping, and the advice does not change its contents.
+            // The kernel may lack huge pages: a refusal is no error.
+            // SAFETY: the range is this value's mapping; the advice changes no contents.
             let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
         }
 
-        /// Asks for the frames `first..first + nr` to be in the memory of the machine's NUMA node
-        /// `node`, as long as that has some free.
-        ///
-        /// Preferred and not strictly bound: with a strict policy a node that is full, or that a cpuset
-        /// takes away later, would make touching a frame a reason to kill the process.
+        /// Requests the memory of the machine's NUMA node `node` for the frames
+        /// `first..first + nr`, as long as it has some free. Preferred, not strictly bound: with a
+        /// strict policy, touching a frame could kill the process when the node is full, or is
+        /// removed by a cpuset later.
         pub(crate) fn prefer(&self, first: FrameNr, nr: usize, node: u32) -> io::Result<()> {
             const MPOL_PREFERRED: libc::c_int = 1;
             let mut mask = [0_u64; 16];
@@ -96,8 +93,8 @@ mod imp {
                 .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
             *word |= 1 << (node % 64);
             let start = self.bytes_of(first, nr * FRAME_BYTES);
-            // SAFETY: mbind reads `mask`, whose length in bits is given (the kernel looks at one less),
-            // and sets the policy of memory of our own.
+            // SAFETY: mbind reads `mask`, whose length in bits is passed (the kernel reads one
+            // less), and sets the policy of this value's memory.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_mbind,
@@ -116,45 +113,36 @@ mod imp {
             }
         }
 
-        /// Gives the memory of `len` bytes from `frame` on back to the system; they read as zeros.
+        /// Returns `len` bytes from `frame` on to the system. They then read as zeros.
         pub(crate) fn discard(&self, frame: FrameNr, len: usize) {
             let range = self.bytes_of(frame, len);
-            // SAFETY: the range is of our own mapping, whose contents nobody relies on: the frames are
-            // the caller's alone. A refusal leaves the memory in use, which is no error.
+            // SAFETY: the range is in this value's mapping, and the caller owns the frames, so no
+            // thread relies on the contents. A refusal leaves the memory in use, which is no error.
             let _ =
                 unsafe { libc::madvise(range.as_ptr().cast(), range.len(), libc::MADV_DONTNEED) };
         }
 
-        /// The address of frame 0.
         pub(crate) fn base(&self) -> NonNull<u8> {
             self.base
         }
 
-        /// The words of `len` bytes from the start of `frame` on.
-        ///
-        /// # Panics
-        ///
-        /// When they are not all in the range.
+        /// Returns `len` bytes from `frame` on as words. Panics if they are not in the range.
         pub(crate) fn words_of(&self, frame: FrameNr, len: usize) -> &[AtomicU64] {
             let start = self.bytes_of(frame, len).as_ptr().cast::<AtomicU64>();
-            // SAFETY: the range is mapped for as long as `self` lives, aligned to a frame, and initialised: it
-            // began as zeros. All access is by atomics, or as if by them (`RacyBytes`), but for plain slices of
+            // SAFETY: the range is mapped while `self` lives, aligned to a frame, and initialized
+            // as zeros. All access is atomic or through `RacyBytes`, except for plain slices of
             // frames whose holder excludes writers.
             unsafe { std::slice::from_raw_parts(start, len / size_of::<AtomicU64>()) }
         }
 
-        /// `len` bytes from the start of `frame` on; `len` is less than half of what a `usize` can be.
-        ///
-        /// # Panics
-        ///
-        /// When they are not all in the range.
+        /// Returns `len` bytes (less than half of `usize::MAX`) from `frame` on. Panics likewise.
         pub(crate) fn bytes_of(&self, frame: FrameNr, len: usize) -> RacyBytes<'_> {
             let start = frame.index() << FRAME_SHIFT;
             assert!(start + len <= self.bytes);
-            // SAFETY: just checked to be inside of the mapping.
+            // SAFETY: inside of the mapping, by the assertion.
             let start = unsafe { self.base.add(start) };
-            // SAFETY: the mapping lives as long as `self`, and all access is by `RacyBytes`, but for
-            // plain slices of frames whose holder excludes writers.
+            // SAFETY: the mapping lives as long as `self`. All access is through `RacyBytes`,
+            // except for plain slices of frames whose holder excludes writers.
             unsafe { RacyBytes::new(start, len) }
         }
     }
@@ -167,8 +155,8 @@ mod imp {
 
     fn unmap(start: *mut u8, bytes: usize) {
         if bytes != 0 {
-            // SAFETY: every caller passes a part of a mapping of its own that nothing refers to any
-            // more. Unmapping such a range cannot fail in a way that leaves anything to do.
+            // SAFETY: every caller passes an unreferenced part of a mapping of its own. Unmapping
+            // it cannot fail in a way that could be handled.
             let _ = unsafe { libc::munmap(start.cast(), bytes) };
         }
     }
@@ -177,10 +165,10 @@ mod imp {
     mod tests {
         use super::*;
 
-        /// Whether `len` bytes at `start` are mapped by somebody: the system maps nothing new there then.
+        /// Whether any of the `len` bytes at `start` is mapped, so that no new mapping fits.
         fn is_mapped(start: *mut u8, len: usize) -> bool {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: with this flag nothing that exists is replaced.
+            // SAFETY: this flag replaces no existing mapping.
             let mapped = unsafe { libc::mmap(start.cast(), len, libc::PROT_NONE, flags, -1, 0) };
             if mapped == libc::MAP_FAILED {
                 return true;
@@ -195,7 +183,7 @@ mod imp {
                 let memory = Memory::reserve(nr_frames, HugePages::Never).unwrap();
                 let end = memory.base().as_ptr().wrapping_add(nr_frames * FRAME_BYTES);
                 assert!(is_mapped(end, READABLE_AFTER));
-                // The system says so where memory cannot be read, and is not killed.
+                // A write to a pipe returns an error for unreadable memory, without a signal.
                 let mut ends = [0; 2];
                 // SAFETY: the array has room for two descriptors.
                 assert!(unsafe { libc::pipe(ends.as_mut_ptr()) } == 0);
@@ -221,7 +209,7 @@ mod imp {
     use crate::memory::config::HugePages;
     use crate::words::{FRAME_BYTES, FRAME_WORDS, FrameNr};
 
-    /// The memory of a model's pool: atomics of loom's.
+    /// Memory of a model's pool: loom's atomics.
     #[derive(Debug)]
     pub(crate) struct Memory {
         words: Box<[AtomicU64]>,

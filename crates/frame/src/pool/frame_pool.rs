@@ -1,13 +1,11 @@
 //! The frame pool: its memory, and the allocator of its frames.
 //!
-//! Place. The page cache allocates every page, and every part of its index, from one pool, so
-//! the pool's size bounds all of them. Here are the operations on a pool by the numbers of frames; each call goes to its
-//! room. Operations that hand out handles are in `allocate`.
+//! A page cache allocates all pages, and all leaves of its index, from one pool, whose size bounds
+//! them. The operations here use frame numbers; those in `allocate` use handles.
 //!
-//! Progress. `alloc` and the freeing `put` take a node's lock once in half a front cache's blocks.
-//! `try_get` and a `put` that is not the last take none.
+//! `alloc` and freeing lock a node once per half stack of a thread cache; `try_get` takes no lock.
 
-#![allow(unsafe_code)] // Words of frames, which it takes a duty to store to.
+#![allow(unsafe_code)] // `words`: stores need a safety contract.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -32,9 +30,9 @@ use crate::words::{FRAME_BYTES, FrameNr, Order};
 
 /// A fixed number of page frames, in one or more memory nodes.
 ///
-/// The type parameter is the reference counting scheme: [`LockBit`], or the baseline
+/// The type parameter is the reference-counting scheme: [`LockBit`], or the baseline
 /// [`CasLoop`](crate::refcount::CasLoop).
-#[repr(C)] // The allocator first: see there.
+#[repr(C)] // The allocator first: see `Allocator`.
 pub struct FramePool<S: RefScheme = LockBit> {
     allocator: Allocator<S>,
     memory: Memory,
@@ -43,7 +41,7 @@ pub struct FramePool<S: RefScheme = LockBit> {
     next_number: Padded<AtomicU64>,
 }
 
-// Who copies to or from a frame loads where the memory is, who waits or wakes where to wait.
+// Copies load `memory`, waiting and waking threads load `waits`.
 #[cfg(not(loom))]
 const _: () = {
     type P = FramePool<LockBit>;
@@ -61,11 +59,11 @@ const _: () = {
 };
 
 impl<S: RefScheme> FramePool<S> {
-    /// Reserves the memory and makes every frame free.
+    /// Reserves the memory, with all frames free.
     ///
     /// # Errors
     ///
-    /// [`PoolError`] when the configuration is out of range, or the system refuses the memory.
+    /// [`PoolError`] if the configuration is out of range, or the system refuses the memory.
     pub fn new(config: &PoolConfig) -> Result<Self, PoolError> {
         let plans = config.validate()?;
         let nr_frames = config.nr_frames;
@@ -74,8 +72,7 @@ impl<S: RefScheme> FramePool<S> {
                 bytes: nr_frames.saturating_mul(FRAME_BYTES),
                 source,
             })?;
-        // A refusal is no error: containers often may not place memory, and a cache whose frames
-        // are somewhere in the machine is a cache all the same.
+        // A refusal is no error: containers often may not place memory, and a pool works anyway.
         let lists = FreeLists::new(nr_frames, plans, |plan| {
             let first = FrameNr::new(plan.frames.start);
             plan.numa
@@ -90,116 +87,115 @@ impl<S: RefScheme> FramePool<S> {
         })
     }
 
-    /// Where users of the pool's frames wait for a word that they keep in a frame: one table for all of them, since a page of
-    /// one may be moved, and its entries changed, by another.
+    /// Returns the wait table for words in frames. All users of the pool share it, since one user
+    /// may move a page of another and change its entries.
     pub fn waits(&self) -> &WaitTable {
         &self.waits
     }
 
-    /// A number that the pool gives nobody else, from 1 on: for users of the pool that do not know each other, and have to tell
-    /// apart what is theirs.
+    /// Returns a unique number, from 1 on, to distinguish independent users of the pool.
     pub fn next_number(&self) -> u64 {
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        // ORDERING: Relaxed; the number need only be unique, which atomicity ensures.
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many frames the pool has.
+    /// Number of frames of the pool.
     pub fn nr_frames(&self) -> usize {
         self.lists().nr_frames()
     }
 
-    /// How many memory nodes the pool has.
+    /// Number of memory nodes of the pool.
     pub fn nr_nodes(&self) -> usize {
         self.lists().nr_nodes()
     }
 
-    /// How many of the nodes have their frames in the memory of a NUMA node of the machine: all or none
-    /// as a rule, and none where there is only one, or the system did not allow it.
+    /// Number of nodes placed in the memory of a NUMA node of the machine: usually all or none, and
+    /// none if the pool has one node or the system refused.
     pub fn nr_bound_nodes(&self) -> usize {
         self.lists().nr_bound_nodes()
     }
 
-    /// How many blocks of `order` there would be if everything were free.
+    /// Number of blocks of `order` if all frames were free.
     pub fn nr_blocks(&self, order: Order) -> usize {
         self.lists().nr_blocks(order)
     }
 
-    /// Whether there can be a block of `order` that begins at `first`: it would be aligned, and all of it
-    /// in one node.
+    /// Whether a block of `order` can begin at `first`: aligned, and within one node.
     pub fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
         self.lists().may_be_block(first, order)
     }
 
-    /// The number of the node that has `frame`; none if the pool has no such frame.
+    /// Returns the node that contains `frame`, or `None` if the pool has no such frame.
     #[inline]
     pub fn node_of(&self, frame: FrameNr) -> Option<usize> {
         self.lists().node_of(frame)
     }
 
-    /// The numbers of the frames that a node has; none if the pool has no such node.
+    /// Returns the frame numbers of a node: an empty range if the pool has no such node.
     #[inline]
     pub fn frames_of(&self, node: usize) -> Range<u32> {
         self.lists().frames_of(node)
     }
 
-    /// The record of a frame.
+    /// Returns the record of a frame.
     ///
     /// # Panics
     ///
-    /// When the pool has no such frame.
+    /// If the pool has no such frame.
     #[inline]
     pub fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
         self.lists().meta(frame)
     }
 
-    /// The first `len` bytes from `frame` on, whosever they are: to be read only. Who may write has a handle
-    /// ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes), [`FrameRef::raw_bytes`](crate::FrameRef::raw_bytes)).
+    /// Returns the first `len` bytes from `frame` on, read only, whatever their owner. A handle
+    /// allows writes ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes),
+    /// [`FrameRef::raw_bytes`](crate::FrameRef::raw_bytes)).
     ///
     /// # Panics
     ///
-    /// When they are not all of the pool.
+    /// If they are not all in the pool.
     pub fn bytes(&self, frame: FrameNr, len: usize) -> RacySource<'_> {
-        // By itself: the end of a length that is far too large might not fit a `usize`.
+        // Checked separately: the end of a far too large length might overflow a `usize`.
         assert!(len <= self.nr_frames() * FRAME_BYTES);
         self.memory.bytes_of(frame, len).source()
     }
 
-    /// The words of `frame`, which others may be writing: for frames that hold words of a protocol, as tables do.
+    /// Returns the words of `frame`, if threads share them by a protocol, as those of page tables.
     ///
     /// # Safety
     ///
-    /// (W) The caller stores to the words only what the protocol allows it to that the frame's words are of at that moment,
-    /// and nothing while they are of none of its own: the frame may have been freed since its number was learnt. To load
-    /// is always allowed.
+    /// (W) The caller stores to the words only what the protocol that owns the frame at that moment
+    /// allows. It stores nothing while no protocol of its own does: the frame may have been freed
+    /// since its number was loaded. Loads are always allowed.
     ///
     /// # Panics
     ///
-    /// When the pool has no such frame.
+    /// If the pool has no such frame.
     pub unsafe fn words(&self, frame: FrameNr) -> &[AtomicU64] {
         self.memory.words_of(frame, FRAME_BYTES)
     }
 
-    /// How many frames there are, and where.
+    /// Numbers of frames by state.
     pub fn stats(&self) -> PoolStats {
         self.lists().stats()
     }
 
-    /// The free blocks of each order on the lists of the nodes; what is in front caches is not among them.
+    /// Free blocks on the lists of the nodes, without those in caches.
     pub fn free_blocks(&self) -> FreeBlocks {
         self.lists().free_blocks()
     }
 
-    /// Checks every list, kind and count; returns what is wrong. For tests: the pool must be at rest.
+    /// Checks every list, kind and count. For tests: no other thread may use the pool.
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong, and where.
+    /// A description of the first violation.
     pub fn verify(&self) -> Result<(), String> {
         self.lists().verify()
     }
 
-    /// Gives everything in the front caches, and what is on its way between them, back to the nodes, where it can be
-    /// merged; returns how many frames that was.
+    /// Moves all blocks in thread caches and transfer caches to the nodes, where they merge.
+    /// Returns the number of their frames.
     pub fn drain_front_caches(&self) -> usize {
         self.lists().drain()
     }
@@ -224,7 +220,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 }
 
-/// So many threads can announce references: those that have front caches.
+/// Number of threads that can publish hazards: those with thread caches, and one more in models.
 fn nr_announcers() -> usize {
     if cfg!(loom) {
         return 3;

@@ -1,6 +1,6 @@
-//! The handles of frames: the frame alone, or one reference among others.
+//! Handles of frames: exclusive access, or one reference among others.
 
-#![allow(unsafe_code)] // The raw forms of the handles, and the bytes of a page as a slice.
+#![allow(unsafe_code)] // Handles as bare numbers, and the bytes of a page as a slice.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -13,16 +13,16 @@ use crate::count::RefScheme;
 use crate::records::FrameMeta;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// A block that is this handle's alone: allocated and not published, or frozen.
+/// A block that this handle owns exclusively: allocated and not published, or frozen.
 ///
-/// Its count is locked, so nobody else can take a reference. Dropping the handle frees the block.
+/// Its count is locked, so no thread can acquire a reference. Dropping the handle frees the block.
 pub struct UniqueFrame<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     block: Block,
 }
 
-/// A block's first frame and order in one word: with a handle of two words allocations are returned in registers.
-/// In memory the parts of a larger handle are stored one by one and loaded together, for which the processor waits.
+/// First frame and order of a block, in one word: handles of two words are returned in registers. A
+/// larger one is stored in parts and loaded as a whole, for which the processor waits.
 #[derive(Clone, Copy)]
 struct Block(u64);
 
@@ -39,38 +39,38 @@ impl Block {
 
     #[inline]
     fn order(self) -> Order {
-        // Only ever made of an order.
+        // Always created from an order.
         Order::new((self.0 >> u32::BITS) as u8).unwrap_or(Order::ZERO)
     }
 }
 
 impl<'p, S: RefScheme> UniqueFrame<'p, S> {
-    /// The caller has taken the frame off a free list, or locked its count.
+    /// The caller removed the frame from a free list, or locked its count.
     #[inline]
     pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr, order: Order) -> Self {
         let block = Block::new(frame, order);
         Self { pool, block }
     }
 
-    /// The pool that the block is of.
+    /// Pool of the block.
     pub fn pool(&self) -> &'p FramePool<S> {
         self.pool
     }
 
-    /// The number of the block's first frame.
+    /// Number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
         self.block.frame()
     }
 
-    /// The block's order.
+    /// Order of the block.
     #[inline]
     pub fn order(&self) -> Order {
         self.block.order()
     }
 
-    /// The block's bytes, to be overwritten, for as long as the block is this handle's. Optimistic readers with a stale frame number may be
-    /// reading them; they find out: a release fence here pairs with the acquire fence of their copy.
+    /// Returns the bytes of the block, for writing. Optimistic readers with a stale frame number
+    /// may copy them, but detect that: a release fence here pairs with the acquire fence there.
     #[inline(always)]
     pub fn bytes(&self) -> RacyBytes<'_> {
         self.overwrite();
@@ -79,7 +79,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
             .bytes_of(self.frame(), self.order().bytes())
     }
 
-    /// Gives the block's memory back to the system; the block stays allocated, and reads as zeros.
+    /// Returns the block's memory to the system. The block stays allocated, and reads as zeros.
     pub fn discard(&self) {
         self.overwrite();
         self.pool
@@ -87,24 +87,23 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
             .discard(self.frame(), self.order().bytes());
     }
 
-    /// The number alone, to be kept; the frame stays allocated.
+    /// Converts the handle to a bare frame number. The frame stays allocated.
     pub fn into_withheld(self) -> FrameNr {
         ManuallyDrop::new(self).frame()
     }
 
-    /// The handle of a frame that was kept as a bare number.
+    /// Restores the handle of a frame from a bare number.
     ///
     /// # Safety
     ///
-    /// (A) The number is from [`into_withheld`](Self::into_withheld) of the same pool, and was not
-    /// used for this before.
+    /// (A) The number is from [`into_withheld`](Self::into_withheld) of this pool, used once.
     pub unsafe fn from_withheld(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         let (_, order) = pool.meta(frame).kind();
         Self::new(pool, frame, order)
     }
 
-    /// Orders every change that led to this handle (the slot that named the block was
-    /// changed, the block was freed) before the bytes that are about to be written.
+    /// Orders every change that led to this handle (the slot that named the block was changed, the
+    /// block was freed) before later writes of its bytes.
     ///
     /// ```text
     /// this thread, or one before it       optimistic reader with a stale frame number
@@ -114,29 +113,29 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// write the new bytes                 load the slot again: must not be the old value
     /// ```
     ///
-    /// Without the fence the bytes could become visible before the change of the slot; the release
-    /// of the slot's store does not help, since it orders only what comes before it.
+    /// Without the fence the bytes could become visible before the change of the slot. The release
+    /// of the slot's store orders only earlier accesses.
     fn overwrite(&self) {
         // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the
-        // bytes. `verify/litmus` has the same with either fence missing.
+        // bytes. `verify/litmus` has tests in which either fence is missing.
         fence(Ordering::Release);
     }
 
-    /// Says what the block is for and whose it is, and lets references be taken.
+    /// Publishes the block with its kind and owner, and with `refs` references.
     ///
-    /// The caller has `refs` references then, which are its to hand out with [`FrameRef::from_raw`];
-    /// one that is never dropped leaks the block. Everything that the caller did before happens before
-    /// what a holder of a reference does after taking it.
+    /// The caller holds these references, and distributes them with [`FrameRef::from_raw`]. One
+    /// that is never dropped leaks the block. Everything that the caller did before happens before
+    /// the accesses under a reference acquired later.
     ///
     /// # Safety
     ///
-    /// (K) What the record of a block of this kind says is believed by whoever uses the pool for blocks of that kind: the
-    /// page cache for `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is it, and the words are as
-    /// its protocol has them; or nobody uses the pool for such blocks. Blocks of kind `Raw` have no words.
+    /// (K) The user of the pool for blocks of this kind relies on their records: the page cache for
+    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is that user, and the
+    /// words follow its protocol; or the pool has no such user. Blocks of kind `Raw` have no words.
     ///
     /// # Panics
     ///
-    /// When the kind is none that a block with references can be of, or `refs` is no number of references.
+    /// If blocks of this kind cannot have references, or `refs` is out of range.
     pub unsafe fn publish(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
         self.publish_as(kind, owner, refs)
     }
@@ -145,7 +144,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     pub(crate) fn publish_as(self, kind: FrameKind, owner: (u64, u64), refs: u32) -> FrameNr {
         assert!(
             kind.may_be_published(),
-            "a published block of kind {kind:?}"
+            "cannot publish a block of kind {kind:?}"
         );
         let this = ManuallyDrop::new(self);
         let record = this.pool.meta(this.frame());
@@ -157,11 +156,11 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 }
 
 impl<S: RefScheme> UniqueFrame<'_, S> {
-    /// As [`publish`](Self::publish), with two words that the holder of a reference can read.
+    /// As [`publish`](Self::publish), with two words that holders of references can read.
     ///
     /// # Safety
     ///
-    /// (K) As of [`publish`](Self::publish), for these two words too.
+    /// (K) of [`publish`](Self::publish), for these two words too.
     ///
     /// # Panics
     ///
@@ -197,64 +196,63 @@ impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
     }
 }
 
-/// One reference to a block. While it exists the block is not freed, and keeps its kind and owner.
+/// One reference to a block. While it exists, the block is not freed, and keeps its kind and owner.
 ///
-/// Dropping it gives the reference back, and frees the block if it was the last.
+/// Dropping it puts the reference, and frees the block if it was the last.
 pub struct FrameRef<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     frame: FrameNr,
 }
 
-/// What came of [`FramePool::try_get`].
+/// Result of [`FramePool::try_get`].
 #[derive(Debug)]
 #[must_use]
 pub enum TryGetFrame<'p, S: RefScheme> {
-    /// The reference.
+    /// The caller holds a reference.
     Taken(FrameRef<'p, S>),
-    /// The frame is free, frozen, or inside of a block; or the pool has no such frame.
+    /// The frame is free, frozen, or a tail of a block; or the pool has no such frame.
     Locked,
-    /// The frame has as many references as it can count.
+    /// The frame has the maximum number of references.
     Saturated,
 }
 
 impl<'p, S: RefScheme> FrameRef<'p, S> {
-    /// The caller has just taken the reference.
+    /// The caller has acquired the reference.
     pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
 
-    /// The handle of a reference that was kept as a bare number.
+    /// Restores the handle of a reference from a bare number.
     ///
     /// # Safety
     ///
-    /// (A) The caller has a reference to `frame`, by [`into_raw`](Self::into_raw) or
-    /// [`UniqueFrame::publish`] of the same pool, and it is this handle's from now on.
+    /// (A) The caller passes a reference to `frame`, from [`into_raw`](Self::into_raw) or
+    /// [`UniqueFrame::publish`] of the same pool, to this handle.
     pub unsafe fn from_raw(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
 
-    /// The number alone; the reference stays taken.
+    /// Converts the handle to a bare frame number. The reference is kept.
     pub fn into_raw(self) -> FrameNr {
         ManuallyDrop::new(self).frame
     }
 
-    /// The number of the block's first frame.
+    /// Number of the block's first frame.
     pub fn frame(&self) -> FrameNr {
         self.frame
     }
 
-    /// The block's record.
+    /// Record of the block.
     pub fn meta(&self) -> &'p FrameMeta<S> {
         self.pool.meta(self.frame)
     }
 
-    /// The pool that the block is of.
+    /// Pool of the block.
     pub fn pool(&self) -> &'p FramePool<S> {
         self.pool
     }
 
-    /// The block's bytes, which others may be writing: to be read only, since others may have a reference too, and rely on
-    /// what is there, as the pin of a page does.
+    /// Bytes of the block, read only: other holders of references may write or rely on them.
     pub fn bytes(&self) -> RacySource<'_> {
         let (_, order) = self.meta().kind();
         self.pool
@@ -263,16 +261,14 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
             .source()
     }
 
-    /// The bytes of a frame that is, or was, of a [`FrameRange`](crate::FrameRange) ([`FrameKind::Raw`]), of which nobody relies
-    /// on what is there: to be written too. None for all other blocks.
-    ///
-    /// The kind is settled for as long as the reference exists.
+    /// Bytes of a frame of a former or present [`FrameRange`](crate::FrameRange)
+    /// ([`FrameKind::Raw`]), for writing: no other holder relies on them. `None` for other blocks.
     pub fn raw_bytes(&self) -> Option<RacyBytes<'_>> {
         let (kind, order) = self.meta().kind();
         (kind == FrameKind::Raw).then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
     }
 
-    /// Gives back this reference and another one to the same block, at once; the other one by itself, if it is to another block.
+    /// Puts this reference and `other` at once, or separately if they are to different blocks.
     pub fn drop_with(self, other: Self) {
         if self.frame == other.frame && std::ptr::eq(self.pool, other.pool) {
             let this = ManuallyDrop::new(self);
@@ -283,11 +279,11 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         }
     }
 
-    /// Makes the block this caller's alone, if this is the only reference. One compare-and-swap.
+    /// Converts the only reference to exclusive access, with one compare-and-swap.
     ///
     /// # Errors
     ///
-    /// The handle itself, when there are other references, be it for a moment.
+    /// Returns the handle if there are other references, even briefly.
     #[inline]
     pub fn try_unique(self) -> Result<UniqueFrame<'p, S>, Self> {
         if self.meta().refs.free_if_unique() {
@@ -297,16 +293,16 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         }
     }
 
-    /// Makes the block this caller's alone, if there are exactly `expected` references.
+    /// Converts exactly `expected` references to exclusive access.
     ///
     /// # Safety
     ///
-    /// (A) If there are exactly `expected` references, all of them are the caller's to consume: this
-    /// one, and others that nobody else will drop or use.
+    /// (A) If there are exactly `expected` references, the caller consumes them all: this one, and
+    /// others that no other code drops or uses.
     ///
     /// # Errors
     ///
-    /// The handle itself, when the count is another, be it for a moment.
+    /// Returns the handle if the count differs, even briefly.
     pub unsafe fn freeze(self, expected: u32) -> Result<UniqueFrame<'p, S>, Self> {
         if self.meta().refs.freeze(expected) {
             Ok(self.into_unique())
@@ -319,23 +315,26 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     fn into_unique(self) -> UniqueFrame<'p, S> {
         let this = ManuallyDrop::new(self);
         let (_, order) = this.meta().kind();
-        debug_assert!(!this.meta().is_marked(), "a mark has a reference");
+        debug_assert!(
+            !this.meta().is_marked(),
+            "a protected frame has another reference"
+        );
         this.pool.lists().adopt(this.frame, order);
         UniqueFrame::new(this.pool, this.frame, order)
     }
 
-    /// The block's first `len` bytes as a plain slice.
+    /// Returns the block's first `len` bytes as a plain slice.
     ///
     /// # Safety
     ///
-    /// (A) `len` is at most the size of the block. (B) Nobody writes the bytes for as long as this
-    /// handle is not dropped: the caller's protocol says that referenced blocks of this kind are not
-    /// written. It is none of kind `Raw`, which any holder of a reference may write to.
+    /// (A) `len` is at most the size of the block. (B) No thread writes the bytes until this handle
+    /// is dropped: by the caller's protocol, referenced blocks of this kind are not written. The
+    /// kind is not `Raw`, which any holder of a reference may write to.
     #[cfg(not(loom))]
     pub unsafe fn slice(&self, len: usize) -> &[u8] {
         let start = self.bytes().as_ptr();
-        // SAFETY: (A) the range is of the block, which is mapped memory that lives as long as the
-        // pool; (B) it does not change while the slice, which borrows from this handle, lives.
+        // SAFETY: (A) the range is in the block, which is mapped while the pool lives; (B) it does
+        // not change while the slice, which borrows from this handle, lives.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 }
@@ -355,7 +354,6 @@ impl<S: RefScheme> fmt::Debug for FrameRef<'_, S> {
     }
 }
 
-/// Frees a block whose last reference was just dropped by the caller.
 #[cold]
 fn free_last<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
     let (_, order) = pool.meta(frame).kind();

@@ -1,4 +1,4 @@
-//! [`Hold`]: a reference that is counted, or announced. [`OwnedHold`](super::OwnedHold) is the one that borrows nothing.
+//! [`Hold`]: a counted reference or a hazard, which borrows from the pool.
 
 use std::fmt;
 
@@ -11,40 +11,40 @@ use crate::announce::{Ended, Slot, Word};
 use crate::count::RefScheme;
 use crate::words::FrameNr;
 
-/// One reference to a block, as a [`FrameRef`], that may be announced instead of counted ([`FramePool::try_announce`]): then neither taking it
-/// nor giving it back writes to memory that threads share.
+/// One reference to a block, as a [`FrameRef`], or a hazard ([`FramePool::try_announce`]), which is
+/// acquired and released without a write to shared memory.
 ///
-/// It may be sent to another thread, and dropped there; and outlive the thread that has taken it.
+/// It may be sent to another thread and dropped there, and may outlive the thread that acquired it.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
-    /// Where it is announced; none if it is counted.
+    /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<&'p Slot>,
-    /// What is announced there; or the frame, and nobody. (One word, which is stored and loaded as one: what is stored in parts and loaded
-    /// together, when a handle is returned, the processor waits for.)
+    /// Word of the hazard; or the frame and serial 0, if the reference is counted. (One word, so
+    /// that a returned handle is not loaded across two stores, for which the processor waits.)
     word: Word,
 }
 
 impl<'p, S: RefScheme> Hold<'p, S> {
-    /// The number of the block's first frame.
+    /// Number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
         self.word.frame()
     }
 
-    /// The pool that the block is of.
+    /// Pool of the block.
     #[inline]
     pub fn pool(&self) -> &'p FramePool<S> {
         self.pool
     }
 
-    /// Whether it is announced, and not counted.
+    /// Whether this is a hazard, not a counted reference.
     #[inline]
     pub fn is_announced(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// The block's bytes, as of a [`FrameRef`].
+    /// Bytes of the block, as of a [`FrameRef`].
     pub fn bytes(&self) -> RacySource<'_> {
         let (_, order) = self.pool.meta(self.frame()).kind();
         self.pool
@@ -66,8 +66,7 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 }
 
 impl<S: RefScheme> Drop for Hold<'_, S> {
-    // Everything but the usual end of an announcement is in functions apart, so that this is compiled where a reference is dropped, which
-    // then need not be in memory.
+    // Only the common end of a hazard is inline, so that a dropped reference need not be in memory.
     #[inline(always)]
     fn drop(&mut self) {
         let ended = match self.slot {
@@ -104,12 +103,12 @@ impl<S: RefScheme> fmt::Debug for Hold<'_, S> {
     }
 }
 
-/// References that are announced instead of counted. The text of the room `announce` has the protocol.
+/// Hazards: references that are published instead of counted. Protocol: module `announce`.
 impl<S: RefScheme> FramePool<S> {
-    /// An announced reference to `frame`, if the frame is marked, and this thread has room for one. `is_still` says whether the frame is
-    /// the one that the caller wants: asked when the reference is announced, and has to load what it says anew.
-    ///
-    /// None is no failure: the reference is to be counted then.
+    /// Publishes a reference to `frame`, if the frame is [protected](Self::mark) and this thread
+    /// has an empty slot. `is_still` checks that the frame is the one that the caller needs. It is
+    /// called after the publication, and must load its data anew. On `None` the caller acquires a
+    /// counted reference instead.
     #[inline(always)]
     pub fn try_announce(
         &self,
@@ -119,7 +118,7 @@ impl<S: RefScheme> FramePool<S> {
         self.try_announce_as(own_identity()?, frame, is_still)
     }
 
-    /// As [`try_announce`](Self::try_announce), of a thread that says who it is: for models of threads that come and go.
+    /// As [`try_announce`](Self::try_announce), for an explicit thread: models of threads that end.
     #[doc(hidden)]
     #[inline(always)]
     pub fn try_announce_as(
@@ -138,45 +137,46 @@ impl<S: RefScheme> FramePool<S> {
         })
     }
 
-    /// Notes that this thread has taken the counted `reference`; whether it has taken so many of the frame lately that the frame is worth
-    /// a [mark](Self::mark).
+    /// Records that this thread has acquired the counted `reference`. Returns whether the frame
+    /// should be [protected](Self::mark), because this thread often acquires references to it.
     #[inline]
     pub fn note_counted(&self, reference: &FrameRef<'_, S>) -> bool {
         own_identity().is_some_and(|me| self.note_counted_as(me, reference))
     }
 
-    /// As [`note_counted`](Self::note_counted), of a thread that says who it is.
+    /// As [`note_counted`](Self::note_counted), for an explicit thread.
     #[doc(hidden)]
     #[inline]
     pub fn note_counted_as(&self, me: Identity, reference: &FrameRef<'_, S>) -> bool {
-        // Its owner has a reference, and so have we.
+        // The owner holds a reference, and so does the caller.
         let is_contended = reference.meta().count() > 2;
         self.announcements()
             .note_counted(self.lists(), me, reference.frame(), is_contended)
     }
 
-    /// Marks the frame of `reference`: from now on references to it may be announced, and one counted reference stands for all of these, until a
-    /// [look](Self::look_at_announced) finds none. Whether it is marked now: not if the system lacks what it takes, or too many are.
+    /// Protects the frame of `reference`: references to it may be published, and one counted
+    /// reference stands for all of them, until a [scan](Self::look_at_announced) finds none.
+    /// Returns `false` if the system lacks `membarrier(2)`, too many frames are protected, or the
+    /// reference is to another pool.
     ///
-    /// Whoever owns the frame sees to it that somebody [retires](Self::retire) it, or doubts it, or it is never free. A frame
-    /// that a page of a cache is in is marked under the claim of the page.
+    /// The owner of the frame must later [retire](Self::retire) or [query](Self::doubt) it, or it
+    /// is never freed. A frame of a cache page is protected under the page's claim.
     pub fn mark(&self, reference: &FrameRef<'_, S>) -> bool {
         std::ptr::eq(reference.pool(), self)
             && self.announcements().mark(self.lists(), reference.frame())
     }
 
-    /// To be called by the owner of a frame that nobody finds any more, before it puts its own reference: no announced references to it are
-    /// taken from now on; those that there are keep it, and the last frees it.
-    ///
-    /// A frame that is not marked costs a load.
+    /// Ends the protection of a frame that lookups no longer find. The owner calls this before it
+    /// puts its own reference. Existing hazards keep the frame; new ones are not valid. Only one
+    /// load if the frame is not protected.
     #[inline]
     pub fn retire(&self, frame: FrameNr) {
         self.announcements().retire(self.lists(), frame);
     }
 
-    /// Has the next [look](Self::look_at_announced) take the mark of `frame` off, unless there is an announced reference then: for who cannot freeze it.
-    ///
-    /// Nothing is done if a mark is not what keeps the frame.
+    /// Lets the next [scan](Self::look_at_announced) remove the protection of `frame`, unless it
+    /// finds a hazard. For a caller that cannot freeze the frame. Does nothing if other references
+    /// than the protection's keep the frame.
     #[inline]
     pub fn doubt(&self, frame: FrameNr) {
         if let Some(record) = self.lists().table.get(frame.index())
@@ -187,14 +187,14 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// Looks whether frames that are doubted or retired have announced references, if there are any such frames: for some microseconds. How
-    /// many have lost the one that was counted for them.
+    /// Scans the hazard slots for queried and retired frames, if any, which takes some
+    /// microseconds. Returns the number of frames that lost their protection.
     #[inline]
     pub fn look_at_announced(&self) -> usize {
         self.announcements().look_if_pending(self.lists())
     }
 
-    /// How many frames have a counted reference for those that are announced.
+    /// Number of protected frames, including retired ones that hazards keep.
     pub fn nr_marked(&self) -> usize {
         self.announcements().nr_marked()
     }

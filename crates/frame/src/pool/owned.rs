@@ -1,10 +1,10 @@
-//! [`OwnedHold`]: a reference that borrows nothing, counted or announced; [`PoolOwner`], who leaves the pool to such references.
+//! [`OwnedHold`]: a reference that borrows nothing, counted or a hazard; [`PoolOwner`], which
+//! leaves the pool to such references.
 //!
-//! A counted one has a share of what the pool is a part of. To take one, and to drop it, are writes to a count that threads share; so an announced
-//! one has none. It is the pool's owner who sees to it, at its end, that the pool is kept as long as there are such references: I6 in the text of the
-//! room `announce`.
+//! A counted one has a strong reference to the value that contains the pool. Its count would be
+//! shared, so the pool's owner leaves one strong reference for all hazards: I6 of `announce`.
 
-#![allow(unsafe_code)] // What is kept without a share.
+#![allow(unsafe_code)] // `OwnedHold` has no strong reference.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,26 +22,27 @@ use crate::announce::{Ended, Exit, Keeper, Slot, Word};
 use crate::count::RefScheme;
 use crate::words::FrameNr;
 
-/// What a pool is a part of.
+/// Value that contains a pool.
 pub trait HasPool: Send + Sync + 'static {
-    /// The scheme by which the pool counts.
+    /// Reference-counting scheme of the pool.
     type Scheme: RefScheme;
 
-    /// The pool.
+    /// Returns the pool.
     fn pool(&self) -> &FramePool<Self::Scheme>;
 
-    /// Whether this process is a child, made by `fork`, of the one that has made the pool: then threads may be missing that had locks of it, and
-    /// nothing is given back.
+    /// Whether this process is a forked child of the one that created the pool. Threads that held
+    /// its locks may be missing then, so nothing is freed.
     fn is_in_child(&self) -> bool;
 }
 
-/// The owner of a pool: as long as it exists, references may be taken that borrow nothing ([`OwnedHold`]). When it is dropped, it leaves the pool to
-/// those that there are, and the last of them frees it. Others may have shares of the same, and keep it longer.
+/// Owner of a pool. While it exists, references that borrow nothing can be acquired
+/// ([`OwnedHold`]). Its drop leaves the pool to those that exist, and the last of them frees it.
+/// Other strong references may keep it longer.
 #[derive(Debug)]
 pub struct PoolOwner<T: HasPool>(Arc<T>);
 
 impl<T: HasPool> PoolOwner<T> {
-    /// Of what is in `shared`. Whoever makes several owners of one value gets several ends.
+    /// Creates an owner of the value in `shared`. Several owners of one value end separately.
     pub fn new(shared: Arc<T>) -> Self {
         Self(shared)
     }
@@ -59,7 +60,7 @@ impl<T: HasPool> Drop for PoolOwner<T> {
     fn drop(&mut self) {
         let keeper: Keeper = Box::new(Arc::clone(&self.0));
         if self.0.is_in_child() {
-            // There is no asking who has announced what: the threads that might have are not here, and may have had the lock.
+            // No scan: threads with hazards do not exist here, and may have held the lock.
             std::mem::forget(keeper);
             return;
         }
@@ -68,7 +69,7 @@ impl<T: HasPool> Drop for PoolOwner<T> {
         let (_, exit) = announcements.exit();
         let let_go = match exit.enter() {
             Some(mut entered) => announcements.leave(pool.lists(), keeper, &mut entered),
-            // Another owner has left it, and it has been let go of.
+            // Another owner has orphaned the pool, and it was released.
             None => Some(keeper),
         };
         drop(let_go);
@@ -76,34 +77,36 @@ impl<T: HasPool> Drop for PoolOwner<T> {
     }
 }
 
-/// One reference to a block, as a [`Hold`](super::Hold), that borrows nothing: while it exists the block is there, and so is the pool, whatever
-/// becomes of their owners.
+/// One reference to a block, as a [`Hold`](super::Hold), that borrows nothing: it keeps the block
+/// and the pool, even after their owners.
 ///
-/// It may be sent to another thread, and dropped there; and outlive the thread that has taken it. One that is leaked keeps its pool for ever.
+/// It may be sent to another thread and dropped there, and may outlive the thread that acquired it.
+/// A leaked one keeps its pool forever.
 #[repr(C)]
 pub struct OwnedHold<T: HasPool> {
-    /// What the pool is a part of; one that is counted has a share of it.
+    /// Value that contains the pool. A counted reference has a strong reference to it.
     shared: NonNull<T>,
-    /// Where it is announced; none if it is counted.
+    /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<NonNull<Slot>>,
-    /// As of a `Hold`.
+    /// As in `Hold`.
     word: Word,
     _share: PhantomData<Arc<T>>,
 }
 
-// SAFETY: a share of a value that threads may share, a reference that any thread may give back, and the address of atomics.
+// SAFETY: a strong reference to a value that is `Send` and `Sync`, a reference that any thread may
+// drop, and the address of atomics.
 unsafe impl<T: HasPool> Send for OwnedHold<T> {}
-// SAFETY: as above; by a shared reference bytes are read.
+// SAFETY: as above; a shared reference only reads bytes.
 unsafe impl<T: HasPool> Sync for OwnedHold<T> {}
 
 impl<T: HasPool> OwnedHold<T> {
-    /// An announced reference to `frame`, if the frame is marked, and this thread has room for one. As
-    /// [`try_announce`](FramePool::try_announce).
+    /// Publishes a reference to `frame`. As [`try_announce`](FramePool::try_announce).
     ///
     /// # Safety
     ///
-    /// (P) `pool` of `shared` gives the same pool each time: one that exists as long as `shared` does, and is moved no more. (L) While this is called
-    /// there is a [`PoolOwner`] of `shared`; it has been the only one, and is dropped in the end, or leaked.
+    /// (P) `pool` of `shared` returns the same pool each time, which exists as long as `shared`
+    /// does, and is never moved again. (L) During the call a [`PoolOwner`] of `shared` exists. It
+    /// is the only one that ever did, and is eventually dropped, or leaked.
     #[inline(always)]
     pub unsafe fn try_announce(
         shared: &Arc<T>,
@@ -114,11 +117,11 @@ impl<T: HasPool> OwnedHold<T> {
         unsafe { Self::try_announce_as(own_identity()?, shared, frame, is_still) }
     }
 
-    /// As [`try_announce`](Self::try_announce), of a thread that says who it is: for models of threads that come and go.
+    /// As [`try_announce`](Self::try_announce), for an explicit thread: models of threads that end.
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As for `try_announce`.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn try_announce_as(
@@ -140,20 +143,21 @@ impl<T: HasPool> OwnedHold<T> {
         })
     }
 
-    /// The counted `reference`, with a share of what its pool is a part of.
+    /// Combines the counted `reference` with a strong reference to the value that contains its
+    /// pool.
     ///
     /// # Safety
     ///
-    /// (P) as of [`try_announce`](Self::try_announce).
+    /// (P) of [`try_announce`](Self::try_announce).
     ///
     /// # Panics
     ///
-    /// When the reference is to a block of another pool.
+    /// If the reference is to a block of another pool.
     pub unsafe fn counted(shared: Arc<T>, reference: FrameRef<'_, T::Scheme>) -> Self {
         assert!(std::ptr::eq(reference.pool(), shared.pool()));
         let word = Word::new(reference.into_raw(), 0);
         Self {
-            // SAFETY: no value is at zero.
+            // SAFETY: the address of a value is not null.
             shared: unsafe { NonNull::new_unchecked(Arc::into_raw(shared).cast_mut()) },
             slot: None,
             word,
@@ -161,33 +165,32 @@ impl<T: HasPool> OwnedHold<T> {
         }
     }
 
-    /// The number of the block's first frame.
+    /// Number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
         self.word.frame()
     }
 
-    /// What the pool is a part of.
     #[inline]
     fn shared(&self) -> &T {
-        // SAFETY: while this exists, so does what the pool is a part of: by the share of a counted reference, or (L) by the owner, or what it has
-        // left for announced ones.
+        // SAFETY: while this exists, so does the value that contains the pool: by the strong
+        // reference of a counted one, or (L) by the owner or its keeper.
         unsafe { self.shared.as_ref() }
     }
 
-    /// The pool that the block is of.
+    /// Pool of the block.
     #[inline]
     pub fn pool(&self) -> &FramePool<T::Scheme> {
         self.shared().pool()
     }
 
-    /// Whether it is announced, and not counted.
+    /// Whether this is a hazard, not a counted reference.
     #[inline]
     pub fn is_announced(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// The block's bytes, as of a [`FrameRef`].
+    /// Bytes of the block, as of a [`FrameRef`].
     pub fn bytes(&self) -> RacySource<'_> {
         let pool = self.pool();
         pool.announcements().used();
@@ -197,7 +200,7 @@ impl<T: HasPool> OwnedHold<T> {
 }
 
 impl<T: HasPool> Drop for OwnedHold<T> {
-    // As of a `Hold`: in line but for what is rare.
+    // As in `Hold`: only the common case is inline.
     #[inline(always)]
     fn drop(&mut self) {
         if self.shared().is_in_child() {
@@ -207,7 +210,7 @@ impl<T: HasPool> Drop for OwnedHold<T> {
             put_counted(self.shared, self.word);
             return;
         };
-        // Before the announcement ends. After that, there may be no pool (I5).
+        // Before the hazard ends. After that, the pool may not exist (I5).
         let (fences, exit) = self.pool().announcements().exit();
         // SAFETY: slots are in memory that is never freed.
         let slot = unsafe { slot.as_ref() };
@@ -219,24 +222,24 @@ impl<T: HasPool> Drop for OwnedHold<T> {
     }
 }
 
-/// Puts a counted reference, and then the share of what its pool is a part of.
+/// Puts a counted reference, then drops the strong reference to the value that contains the pool.
 #[cold]
 #[inline(never)]
 fn put_counted<T: HasPool>(shared: NonNull<T>, word: Word) {
-    // SAFETY: `counted` has made it of a share, which is given back once, when the reference is dropped.
+    // SAFETY: from `Arc::into_raw` in `counted`; dropped once, with this reference.
     let shared = unsafe { Arc::from_raw(shared.as_ptr().cast_const()) };
     drop(FrameRef::new(shared.pool(), word.frame()));
 }
 
-/// Looks, after the end of an announcement that is wanted, if there still is the pool. Another's look may have found that it has ended, and let go of
-/// the pool.
+/// Scans after the end of an awaited hazard, if the pool still exists. Another thread's scan may
+/// have seen the end and released the pool.
 #[cold]
 #[inline(never)]
 fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
     let Some(mut entered) = exit.enter() else {
         return;
     };
-    // SAFETY: the pool is kept until somebody lets go of it, who has entered; so what it is a part of is there.
+    // SAFETY: only a thread that has entered the gate releases the pool, so it exists.
     let pool = unsafe { shared.as_ref() }.pool();
     let let_go = pool
         .announcements()
@@ -245,12 +248,12 @@ fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
     let_share_go(let_go);
 }
 
-/// Puts the counted reference that an announcement was handed over to.
+/// Puts the counted reference to which a hazard was transferred.
 #[cold]
 #[inline(never)]
 fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
-    // It has not ended yet: the pool is kept for it, until it has been put.
-    let mut entered = exit.enter().expect("a pool that a reference keeps");
+    // The pool is kept for this reference until it is put.
+    let mut entered = exit.enter().expect("a transferred hazard keeps the pool");
     // SAFETY: as above.
     let pool = unsafe { shared.as_ref() }.pool();
     let announcements = pool.announcements();
@@ -259,7 +262,7 @@ fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
     let_share_go(let_go);
 }
 
-/// Drops what kept the pool: this may free it. Nobody uses it any more who has not a share of his own.
+/// Drops the keeper, which may free the pool. All remaining users have strong references.
 fn let_share_go(keeper: Option<Keeper>) {
     if keeper.is_some() {
         Life::share_goes();

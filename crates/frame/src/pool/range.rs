@@ -1,29 +1,29 @@
 //! Contiguous frames as one handle, and freeing them as the largest aligned blocks.
 //!
-//! What. A range is a block that was split, or a part of one, so that each frame can be held by itself. It is freed in one walk:
-//! each frame's reference of the range is given up. Every run of frames that are free then is cut into the largest blocks that
-//! are aligned to their size, fit the rest of the run and are no larger than a page block.
+//! A range is a split block, or a part of one, whose frames can be referenced separately. It is
+//! freed in one pass, which drops the range's reference to each frame. Consecutive free frames form
+//! the largest blocks that are aligned and no larger than a page block.
 //!
-//! Three strategies, which differ in the treatment of a run:
-//! - [`FreeRange::OneByOne`], the baseline: every frame goes through the allocator by itself, and is merged
-//!   with its buddies step by step, or waits in a front cache;
-//! - [`FreeRange::Chunked`]: the run's blocks are put on the free lists as they are. The words of
-//!   their tails mean nothing there (I1 of `kind`), so only their first frames are written;
-//! - [`FreeRange::Merged`]: the effect of splitting on each frame is undone, so each block is an allocated
-//!   one again, and is freed like any other.
+//! Three strategies differ in how they free these frames:
+//! - [`FreeRange::OneByOne`], the baseline: the allocator frees each frame by itself, and merges it
+//!   with its buddies step by step, or caches it.
+//! - [`FreeRange::Chunked`]: the blocks are freed as they are. The words of their tails have no
+//!   meaning there (I1 of `kind`), so only the heads are written.
+//! - [`FreeRange::Merged`]: the effect of the split on each frame is undone. Each block is then an
+//!   allocated one, and is freed like any other.
 //!
 //! # Protocol
 //!
-//! 1. Replace the count of each frame by the lock if it is 1: one compare-and-swap. The frame is the walk's alone then.
-//! 2. If there are other references, free the run of locked frames before the frame, and put the range's reference. The last
-//!    put frees the frame, be it this one.
-//! 3. Free the last run.
+//! 1. If the count of a frame is 1, lock it with one compare-and-swap. The pass then owns it.
+//! 2. If there are other references, free the locked frames before this one, and put the range's
+//!    reference. The last put frees the frame, whether it is this one or a later one.
+//! 3. Free the remaining locked frames.
 //!
-//! The walk waits only for the node's lock.
+//! The pass waits only for the node's lock.
 //!
-//! Proved by: `tests/range.rs`, `tests/histories`, `tests/loom_pool.rs`, `range-free-reuse.litmus`, `refcount-range-free.litmus`.
-//!
-//! Source: Linux memory-management list, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
+//! Verified by `tests/range.rs`, `tests/histories`, `tests/loom_pool.rs`,
+//! `range-free-reuse.litmus`, `refcount-range-free.litmus`.
+//! Source: linux-mm, "mm/page_alloc: Optimize free_contig_range()" (January 2026).
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -36,21 +36,21 @@ use crate::count::RefScheme;
 use crate::lists::{Class, FreeLists};
 use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
 
-/// How a contiguous range is freed.
+/// Strategy for freeing a contiguous range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FreeRange {
     /// Each frame by itself: the baseline.
     OneByOne,
-    /// As the largest aligned blocks, put on the free lists as they are.
+    /// As the largest aligned blocks, without restoring their tails.
     #[default]
     Chunked,
-    /// As the largest aligned blocks, each made an allocated block again first.
+    /// As the largest aligned blocks, each restored to an allocated block first.
     Merged,
 }
 
-/// Contiguous frames, each with a reference of its own, which are this handle's: a block that was split.
+/// Contiguous frames from a split block, with a reference to each.
 ///
-/// Dropping it gives all of them back; those to which others hold references are freed by the last of them.
+/// Dropping it frees the frames. A frame with other references is freed by the last of them.
 pub struct FrameRange<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     first: FrameNr,
@@ -72,19 +72,19 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 }
 
 impl<'p, S: RefScheme> FrameRange<'p, S> {
-    /// The first frame.
+    /// Number of the first frame.
     pub fn first(&self) -> FrameNr {
         self.first
     }
 
-    /// How many frames there are: at least one.
-    #[allow(clippy::len_without_is_empty)] // It never is.
+    /// Number of frames: at least one.
+    #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> usize {
         self.nr
     }
 
-    /// A further reference to the frame at position `at`, e.g. for a reader of it; none if there is no such
-    /// frame, or it has as many references as it can count.
+    /// Acquires a further reference to the frame at position `at`. Returns `None` if the range has
+    /// no such frame, or the frame has the maximum number of references.
     pub fn get(&self, at: usize) -> Option<FrameRef<'p, S>> {
         if at >= self.nr {
             return None;
@@ -98,14 +98,13 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         }
     }
 
-    /// The bytes of all frames, which others that have references may be writing: to be read only. Who wants to write takes a
-    /// reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
+    /// Bytes of all frames, read only. Holders of other references may be writing them. To write,
+    /// acquire a reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
     pub fn bytes(&self) -> RacySource<'_> {
         self.pool.bytes(self.first, self.nr * FRAME_BYTES)
     }
 
-    /// Cuts the range in two: this one keeps the first `at` frames. None, and nothing is changed, unless
-    /// both have some.
+    /// Splits the range after `at` frames. Returns `None`, with no change, if one part were empty.
     pub fn split_off(&mut self, at: usize) -> Option<Self> {
         if at == 0 || at >= self.nr {
             return None;
@@ -119,19 +118,18 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         Some(rest)
     }
 
-    /// Gives all frames back. Returns how many are not free, because others hold references to them.
+    /// Frees all frames. Returns the number of frames that other references keep allocated.
     pub fn free(self, strategy: FreeRange) -> usize {
         ManuallyDrop::new(self).give_back(strategy)
     }
 
-    /// The protocol at the top. The handle is not used any more.
+    /// Frees the range by the protocol above. The handle must not be used any more.
     fn give_back(&self, strategy: FreeRange) -> usize {
         let lists = self.pool.lists();
         let first = self.first.get();
         let mut run = first;
         let mut nr_held = 0;
-        // A compare-and-swap waits for every load before it, and every load after it waits for it, so
-        // there is as little as can be in this loop.
+        // A compare-and-swap and all loads wait for each other, so the loop contains little else.
         for (record, nr) in lists.table[first as usize..first as usize + self.nr]
             .iter()
             .zip(first..)
@@ -159,21 +157,21 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
     }
 }
 
-/// Puts the range's reference to a frame that others have references to; whether that frees it.
+/// Puts the range's reference to a frame with other references. Returns whether that freed it.
 #[cold]
 fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
     let record = lists.meta(frame);
     let is_last = record.refs.put().is_last();
     if is_last {
-        // Not of order 0 for certain: with `LockBit` a late try may have revived the count and freed the frame, which is the head of
-        // a larger block by now.
+        // May be larger than 0: with `LockBit` a late `try_get` may have revived the count and
+        // freed the frame, which may now be the head of a larger block.
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
     }
     is_last
 }
 
-/// Frees the frames `run..end`, which are locked and the caller's alone.
+/// Frees the frames `run..end`, which are locked and belong to the caller.
 fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, end: u32) {
     match strategy {
         FreeRange::OneByOne => {
@@ -195,9 +193,9 @@ fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, e
     }
 }
 
-/// Frees a block whose frames are locked and the caller's alone; their words say anything.
+/// Frees a block whose frames are locked and belong to the caller, with any kind words.
 fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
-    // A page block is as good as one that was never split; smaller ones are to merge.
+    // Only page blocks are cached, as if never split. Smaller ones should merge.
     let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);
     let is_cached = class.is_some_and(|class| {
         let pushed = lists
@@ -210,8 +208,7 @@ fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) 
     }
 }
 
-/// Makes one allocated block of single frames that are locked and the caller's alone: undoes what
-/// [`UniqueFrame::split`] did to each.
+/// Joins locked frames of the caller to an allocated block: undoes [`UniqueFrame::split`].
 fn unsplit<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
     let frames = frame.index()..frame.index() + order.frames() as usize;
     for record in &lists.table[frames] {

@@ -1,4 +1,4 @@
-//! The pool as a whole, where a test needs more than its handles show.
+//! Tests of the whole pool that need more than the interface of its handles.
 
 use super::{FramePool, UniqueFrame};
 use crate::alloc::testing::HOME;
@@ -20,8 +20,8 @@ fn a_frame_is_among_those_of_its_node() {
     }
 }
 
-/// Symptom: blocks on the free list of a node that they are not of. Cause: a thread that moved to another
-/// node kept the front cache's blocks of the node that it was on before, and spilled them to the new one.
+/// Symptom: blocks on the free list of a node to which they do not belong. Cause: a thread that
+/// moved to another node kept cached blocks of its previous node, and spilled them to the new one.
 #[test]
 fn a_thread_that_moves_to_another_node_leaves_its_cached_blocks_behind() {
     let pool: FramePool = FramePool::new(&PoolConfig {
@@ -57,8 +57,8 @@ fn order(order: u8) -> Order {
     Order::new(order).unwrap()
 }
 
-/// A file with pages of 64 KiB could be opened in a cache of 80 frames in eight nodes, and then no
-/// page be had: frames were counted, not blocks within nodes.
+/// A file with pages of 64 KiB could be opened in a cache of 80 frames in eight nodes, which has no
+/// such block: frames were counted, not blocks within nodes.
 #[test]
 fn blocks_are_counted_node_by_node() {
     assert_eq!(pool(80, 8).nr_blocks(Order::ZERO), 80);
@@ -87,7 +87,7 @@ fn parts_of_a_block_become_the_block() {
     all.sort_by_key(UniqueFrame::frame);
     let mut held = all.split_off(20);
     let rest = held.split_off(2);
-    // Frames 0 to 19 are free, in front caches or in the node; 20 and 21 are held.
+    // Frames 0 to 19 are free, in caches or in the node; 20 and 21 are held.
     drop(all);
     let mut parts = pool.take_free_within(FrameNr::new(16), order(3));
     assert_eq!(
@@ -95,7 +95,7 @@ fn parts_of_a_block_become_the_block() {
         4
     );
     parts.append(&mut held);
-    // Two frames are missing: the parts are given back, and merge.
+    // Two frames are missing: the parts are freed, and merge.
     assert!(pool.join(parts, order(3)).is_none());
     assert_eq!(pool.stats().nr_available(), 22);
     pool.verify().unwrap();

@@ -1,4 +1,4 @@
-//! The pool's memory as the hit path sees it: a base address and nothing else.
+//! The pool's memory for cache hits: only a base address.
 
 #![allow(unsafe_code)] // Copies by frame number, without a bounds check or a handle.
 
@@ -10,14 +10,14 @@ use pagewell_sync::bytes::RacyBytes;
 use super::frame_pool::FramePool;
 use crate::count::RefScheme;
 
-/// A copy of what the hit path needs of a [`FramePool`], to be kept beside the hit path's other data
-/// so that it is in the same cache line.
+/// Copy of what a cache hit needs of a [`FramePool`], to be kept in the cache line of its other
+/// data.
 ///
 /// # Safety of its methods
 ///
-/// (P) The pool that the view is of must be alive. (F) The frame number must be less than
-/// [`FramePool::nr_frames`] of it. Some take, instead of a number, where the frame starts in the pool's memory:
-/// [`FRAME_BYTES`](crate::FRAME_BYTES) times the number, which their callers have in fewer steps.
+/// (P) The pool of the view must be alive. (F) The frame number must be less than
+/// [`FramePool::nr_frames`] of it. Some methods take the frame's offset in the pool's memory
+/// instead, which saves instructions: [`FRAME_BYTES`](crate::FRAME_BYTES) times the number.
 #[derive(Debug)]
 pub struct FrameView<S: RefScheme> {
     #[cfg(not(loom))]
@@ -35,13 +35,13 @@ impl<S: RefScheme> Clone for FrameView<S> {
 
 impl<S: RefScheme> Copy for FrameView<S> {}
 
-// SAFETY: a view is an address; what is done with it is `unsafe` and of the pool, which is `Sync`.
+// SAFETY: a view is an address. All accesses are `unsafe`, and to the pool, which is `Sync`.
 unsafe impl<S: RefScheme> Send for FrameView<S> {}
 // SAFETY: as above.
 unsafe impl<S: RefScheme> Sync for FrameView<S> {}
 
 impl<S: RefScheme> FramePool<S> {
-    /// The pool's memory as the hit path sees it.
+    /// Returns a view of the pool's memory.
     pub fn view(&self) -> FrameView<S> {
         FrameView {
             #[cfg(not(loom))]
@@ -54,44 +54,43 @@ impl<S: RefScheme> FramePool<S> {
 }
 
 impl<S: RefScheme> FrameView<S> {
-    /// Copies bytes from `off` bytes after the start of `frame` on, which others may be writing.
+    /// Copies `len` bytes from offset `off` in `frame` on, which other threads may be writing.
     ///
     /// # Safety
     ///
-    /// (P), (F) for all frames that the range touches, and (D) `dst` is valid for writes of `len`
-    /// bytes and no part of the pool's memory.
+    /// (P), (F) for all frames in the range, (D) `dst` is valid for `len` bytes outside the pool.
     #[inline(always)]
     pub unsafe fn copy_to(self, frame: u32, off: usize, dst: *mut u8, len: usize) {
-        // SAFETY: all duties are passed on; by (F) the product is a place in memory, and does not overflow.
+        // SAFETY: all duties are passed on; by (F) the offset is in memory, without overflow.
         unsafe { self.copy_to_from((frame as usize) << crate::words::FRAME_SHIFT, off, dst, len) }
     }
 
-    /// As [`copy_to`](Self::copy_to), of the frame that begins `start` bytes after the start of the pool's memory.
+    /// As [`copy_to`](Self::copy_to), for the frame at offset `start` in the pool's memory.
     ///
     /// # Safety
     ///
     /// As for `copy_to`.
     #[inline(always)]
     pub unsafe fn copy_to_from(self, start: usize, off: usize, dst: *mut u8, len: usize) {
-        // SAFETY: (P) and (F) are passed on; (W) nothing is written to it.
+        // SAFETY: (P) and (F) are passed on; (W) nothing is written.
         let bytes = unsafe { self.bytes_from(start, off, len) };
-        // SAFETY: the range has `len` bytes, and (D) so has `dst`.
+        // SAFETY: the range has `len` bytes, and by (D) so does `dst`.
         unsafe { bytes.copy_to_unchecked(0, dst, len) }
     }
 
-    /// The word at `index` of `frame`, which others may be writing.
+    /// Returns the word at `index` of `frame`, which other threads may be writing.
     ///
     /// # Safety
     ///
-    /// (P) for as long as the word is used, (F), (I) `index` is less than [`FRAME_WORDS`](crate::FRAME_WORDS), and (W) of
-    /// [`FramePool::words`].
+    /// (P) while the word is used, (F), (I) `index` is less than
+    /// [`FRAME_WORDS`](crate::FRAME_WORDS), and (W) of [`FramePool::words`].
     #[inline(always)]
     pub unsafe fn word<'a>(self, frame: u32, index: usize) -> &'a AtomicU64 {
-        // SAFETY: all duties are passed on; by (F) the product is a place in memory, and does not overflow.
+        // SAFETY: all duties are passed on; by (F) the offset is in memory, without overflow.
         unsafe { self.word_from((frame as usize) << crate::words::FRAME_SHIFT, index) }
     }
 
-    /// As [`word`](Self::word), of the frame that begins `start` bytes after the start of the pool's memory.
+    /// As [`word`](Self::word), for the frame at offset `start` in the pool's memory.
     ///
     /// # Safety
     ///
@@ -108,27 +107,26 @@ impl<S: RefScheme> FrameView<S> {
         #[cfg(not(loom))]
         {
             let start = start + index * size_of::<AtomicU64>();
-            // SAFETY: by (F) and (I) the word is inside of the pool's memory, which (P) is mapped.
+            // SAFETY: by (F) and (I) the word is in the pool's memory, mapped by (P).
             let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
-            // SAFETY: mapped for as long as (P) says, aligned since frames are, initialised since a mapping begins
-            // as zeros; and all who access the memory do so by atomics, or as if by them (`RacyBytes`).
+            // SAFETY: mapped by (P), aligned, zeroed first. All access is atomic or by `RacyBytes`.
             unsafe { word.as_ref() }
         }
     }
 
-    /// `len` bytes from `off` bytes after the start of `frame` on, which others may be reading or writing.
+    /// Returns `len` bytes from offset `off` in `frame` on, which other threads may be accessing.
     ///
     /// # Safety
     ///
-    /// (P) for as long as the bytes are used, (F) for all frames that the range touches, and (W) the caller writes only
-    /// to frames of which it may change the bytes at that moment.
+    /// (P) while the bytes are used, (F) for all frames in the range, and (W) the caller writes
+    /// only to frames whose bytes it may change at that moment.
     #[inline(always)]
     pub unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
-        // SAFETY: all duties are passed on; by (F) the product is a place in memory, and does not overflow.
+        // SAFETY: all duties are passed on; by (F) the offset is in memory, without overflow.
         unsafe { self.bytes_from((frame as usize) << crate::words::FRAME_SHIFT, off, len) }
     }
 
-    /// As [`bytes`](Self::bytes), of the frame that begins `start` bytes after the start of the pool's memory.
+    /// As [`bytes`](Self::bytes), for the frame at offset `start` in the pool's memory.
     #[inline(always)]
     unsafe fn bytes_from<'a>(self, start: usize, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]
@@ -142,10 +140,9 @@ impl<S: RefScheme> FrameView<S> {
         #[cfg(not(loom))]
         {
             let start = start + off;
-            // SAFETY: by (F) the range is inside of the pool's, which (P) is mapped.
+            // SAFETY: by (F) the range is in the pool's memory, mapped by (P).
             let start = unsafe { self.base.add(start) };
-            // SAFETY: the pool's memory stays mapped while it lives, by (P), and is accessed in ways that
-            // allow for other threads.
+            // SAFETY: mapped by (P), and accessed in ways that allow for other threads.
             unsafe { RacyBytes::new(start, len) }
         }
     }

@@ -1,8 +1,7 @@
-//! The records of a pool's frames: one for each, in one array.
+//! Metadata records of a pool's frames, in one array.
 //!
-//! - Owns: the metadata record (`meta`) with its mark (`mark`), and which thread may touch which field when.
-//! - Calls: `words`, `count`.
-//! - Promises: a frame number, however stale, always names a readable record; two hot frames never share a cache line.
+//! - Owns: the record (`meta`), its hazard protection (`mark`), the rules for access to each field.
+//! - Guarantees: a frame number, however stale, names a readable record.
 
 mod mark;
 mod meta;

@@ -1,4 +1,4 @@
-//! The typed word of a frame: what the frame is, and the order of its block. Pure.
+//! The kind word of a frame: its kind, and the order of its block. Pure functions.
 //!
 //! ```text
 //! 31      24 23                              0
@@ -7,43 +7,45 @@
 
 use super::geometry::Order;
 
-/// What a frame is at the moment.
+/// Current use of a frame.
 ///
-/// | kind | lock bit of the count | who may change the kind |
+/// | kind | lock bit of the count | may change the kind |
 /// |---|---|---|
-/// | `Tail` | set | whoever may change the head of its block (I1) |
+/// | `Tail` | set | the thread that may change the head of the block (I1) |
 /// | `Free` | set | the holder of the node's lock |
-/// | `Front` | set | the holder of the lock of the front cache that has it |
-/// | `Owned` | set | the [`UniqueFrame`](crate::UniqueFrame) that names it |
-/// | `Page`, `Leaf`, `Raw`, `Anon`, `Table` | clear, but for moments | nobody while anyone holds a reference; then whoever froze the count, or got [`Put::Last`](crate::refcount::Put::Last) |
+/// | `Front` | set | the user of the thread cache, or holder of the node's lock |
+/// | `Owned` | set | the holder of the [`UniqueFrame`](crate::UniqueFrame) |
+/// | others | clear, except briefly | after the last reference: the thread that locked the count |
 ///
-/// I1: what the word of a frame says that is not the first of its block means nothing. It is `Tail`, or
-/// `Raw` of order 0 where a range was freed by the block: writing every tail would cost a store a frame.
+/// The others are `Page`, `Leaf`, `Raw`, `Anon` and `Table`. A freeze or
+/// [`Put::Last`](crate::refcount::Put::Last) locks the count.
+///
+/// I1: the kind word of a tail has no meaning. It is `Tail`, or `Raw` of order 0 if a range was
+/// freed as blocks, since writing every tail would cost a store per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Not the first frame of its block; the block's head says the rest.
+    /// Not the first frame of its block. The block's head has the kind and the order.
     Tail = 0,
-    /// The head of a free block on a list of its node.
+    /// Head of a free block on a list of its node.
     Free = 1,
-    /// In a front cache: free, but not in the node's lists.
+    /// Free, in a thread cache or a transfer cache.
     Front = 2,
-    /// Allocated; its owner has not said what for.
+    /// Allocated, with no final kind yet.
     Owned = 3,
-    /// Holds a page of a file.
+    /// Page of a file.
     Page = 4,
-    /// Holds the slots of a part of a file's index.
+    /// Slots of a part of a file's index.
     Leaf = 5,
-    /// A frame of a [`FrameRange`](crate::FrameRange), or of one that was freed while others held references.
+    /// Frame of a [`FrameRange`](crate::FrameRange), which may be freed already.
     Raw = 6,
-    /// Holds a page of memory spaces.
+    /// Page of memory spaces.
     Anon = 8,
-    /// Holds entries of memory spaces' page tables.
+    /// Page-table entries of memory spaces.
     Table = 9,
 }
 
 impl FrameKind {
-    /// Whether a block of this kind has references.
     pub(crate) const fn may_be_published(self) -> bool {
         matches!(
             self,
@@ -69,13 +71,11 @@ impl FrameKind {
 
 const KIND_SHIFT: u32 = 24;
 
-/// The word as it is stored.
 #[inline]
 pub(crate) const fn pack(kind: FrameKind, order: Order) -> u32 {
     (kind as u32) << KIND_SHIFT | order.get() as u32
 }
 
-/// What the stored word says.
 #[inline]
 pub(crate) fn unpack(word: u32) -> (FrameKind, Order) {
     let order = Order::new((word & 0xff) as u8).unwrap_or(Order::ZERO);

@@ -1,9 +1,8 @@
-//! The words of a frame, and its number: what each value means, and every legal transition.
+//! Frame numbers, and the words of a frame: their values and every legal transition.
 //!
-//! - Owns: sizes, frame numbers and orders (`geometry`); the layout of the reference word ([`refword`]) and of the typed
-//!   word (`kind`).
-//! - Calls: nothing.
-//! - Promises: everything here is pure, and tested exhaustively beside its boundaries.
+//! - Owns: sizes, frame numbers and orders (`geometry`); the layouts of the reference word
+//!   ([`refword`]) and of the kind word (`kind`).
+//! - Guarantees: all functions are pure, and tested exhaustively around their boundaries.
 
 mod geometry;
 pub(crate) mod kind;

@@ -1,129 +1,124 @@
 //! The reference word: bit layout and every legal transition, without memory or threads.
 //!
-//! What. A page's references are counted in one 32-bit word, in one of two schemes. Each scheme has a word
-//! type here ([`LockBitWord`], [`CasLoopWord`]) whose methods say what a value means and what an
-//! operation has to do after it met that value. [`refcount`](crate::refcount) runs them on memory that
-//! threads share.
+//! One 32-bit word counts the references of a page, in one of two schemes. The methods of its word
+//! type ([`LockBitWord`], [`CasLoopWord`]) return what an operation that met a value has to do.
+//! [`refcount`](crate::refcount) applies them to shared memory.
 //!
 //! | word | [`LockBitWord`] | [`CasLoopWord`] |
 //! |---|---|---|
-//! | `0` | a put is about to lock it, or a try to revive it | locked: dead or frozen |
-//! | `1..=MAX_REFS` | live, so many references | the same |
-//! | above, below `LOCK` | live, and tries that overshot are giving back | never |
-//! | `LOCK` | locked: dead or frozen | never |
-//! | `LOCK + junk` | locked; `junk` was left by tries that failed | never |
+//! | `0` | transient: a put locks it, or a `try_get` revives it | locked: free or frozen |
+//! | `1..=MAX_REFS` | live, with this number of references | the same |
+//! | above, below `LOCK` | live; `try_get`s that exceeded the limit are subtracting | never |
+//! | `LOCK` | locked: free or frozen | never |
+//! | `LOCK + junk` | locked; `junk` was added by failed `try_get`s | never |
 //!
 //! Invariants.
-//! - I1. No concurrent tries and gets move the lock bit: the count part
-//!   stays below [`LOCK`] by the assertions below. In a word past a limit ([`RESET_THRESHOLD`]
-//!   when locked, [`MAX_REFS`] when live), the excess was added by threads that
-//!   have not returned yet: a thread returns only after the word was back at the limit, or after it has taken its
-//!   own share back. A thread adds at most [`MAX_TRY`] before it returns, and there are at most
-//!   [`MAX_THREADS`].
-//! - I2. `junk` never means anything: it may be dropped (reset), kept, or overwritten (unfreeze, set).
+//! - I1. Concurrent `try_get`s and gets never change the lock bit: by the assertions below the
+//!   count part stays below [`LOCK`]. The excess over a limit ([`RESET_THRESHOLD`] if locked,
+//!   [`MAX_REFS`] if live) was added by threads that have not returned yet. A thread returns only
+//!   after the word was back at the limit, or after it has subtracted its own addition. A thread
+//!   adds at most [`MAX_TRY`] before it returns, and there are at most [`MAX_THREADS`].
+//! - I2. `junk` has no meaning: it may be dropped (reset), kept, or overwritten (unfreeze, set).
 //!
-//! Source: Linux memory-management list, "mm: improve folio refcount scalability" (December 2025); the
-//! limit at half the range is that of `Arc` in the standard library.
-//!
-//! Proved by: the tests of this module (all words beside every boundary), and those that
-//! [`refcount`](crate::refcount) lists.
+//! The limit at half the range is that of `Arc`; the other sources are in
+//! [`refcount`](crate::refcount). Verified by the tests of this module (words around every
+//! boundary) and those of [`refcount`](crate::refcount).
 
-/// The lock bit: the page is dead or frozen, and the rest of the word means nothing.
+/// Lock bit: the page is free or frozen, and the rest of the word has no meaning.
 pub const LOCK: u32 = 1 << 31;
 
-/// The most references that a page can have; further ones are refused, or abort the process.
+/// Maximum number of references to a page. Further ones are refused, or abort the process.
 pub const MAX_REFS: u32 = 1 << 30;
 
-/// How much failed tries may leave behind on a locked word before they have to clean up for certain.
+/// Maximum junk on a locked word before a failed `try_get` must loop until the word is reset.
 pub const RESET_THRESHOLD: u32 = 1 << 30;
 
-/// The most threads that can be in the middle of an operation on one word: Linux's `PID_MAX_LIMIT`,
-/// which bounds the threads of all processes together.
+/// Maximum number of threads in an operation on one word: Linux's `PID_MAX_LIMIT`, system-wide.
 pub const MAX_THREADS: u32 = 1 << 22;
 
-/// The most references that one try asks for.
+/// Maximum number of references that one `try_get` requests.
 pub const MAX_TRY: u32 = u8::MAX as u32;
 
-/// What all threads together can have added beyond a limit.
+/// Maximum excess over a limit that all threads together can add.
 const OVERSHOOT: u64 = MAX_THREADS as u64 * MAX_TRY as u64;
 
-// I1: neither a locked word (its junk) nor a live one (its count) can carry into the lock bit.
+// I1: neither the junk of a locked word nor the count of a live one can carry into the lock bit.
 const _: () = assert!(RESET_THRESHOLD as u64 + OVERSHOOT < LOCK as u64);
 const _: () = assert!(MAX_REFS as u64 + OVERSHOOT < LOCK as u64);
 
-/// What a try has to do after it added to a [`LockBitWord`].
+/// Result of adding references to a [`LockBitWord`].
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// Nothing: it holds its references.
+    /// The caller holds its references.
     Taken,
-    /// The page is locked: attempt once to replace `seen` with [`LOCK`].
+    /// The page is locked. The caller attempts once to replace `seen` with [`LOCK`].
     Locked {
         /// The word after the addition.
         seen: u32,
     },
-    /// The page is locked and too much was left behind: replace the word with [`LOCK`] for certain.
+    /// The page is locked, with too much junk. The caller must reset the word to [`LOCK`].
     LockedHigh {
         /// The word after the addition.
         seen: u32,
     },
-    /// The page has too many references: give those just taken back.
+    /// The page has too many references. The caller subtracts its own.
     Over {
         /// The word after the addition.
         seen: u32,
     },
 }
 
-/// What a try that went over [`MAX_REFS`] does with the [`LockBitWord`] that it sees.
+/// Decision of a `try_get` that exceeded [`MAX_REFS`], for the current [`LockBitWord`].
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GiveBack {
-    /// Keep the references: others left, and the count is within its limit again.
+    /// Keep the references: other threads dropped theirs, and the count is within the limit again.
     Keep,
     /// Replace the word with this one, which lacks the references.
     Replace(u32),
-    /// Somebody put references that were not theirs, and the page is locked: the try failed.
+    /// Fail: the page is locked, because another thread put references that it did not hold.
     Locked,
 }
 
-/// What a put has to do after it subtracted.
+/// Result of subtracting references.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subtracted {
-    /// Nothing, and it must not touch the page again.
+    /// Other references remain. The caller must not access the page again.
     Kept,
-    /// The count is zero. A [`LockBitWord`] is still to be locked, and only who does that frees; a
-    /// [`CasLoopWord`] is locked by that.
+    /// The count is zero. The thread that also locks a [`LockBitWord`] frees the page. A
+    /// [`CasLoopWord`] is locked by the zero.
     Zero,
-    /// The references were not there: repair the word and report the bug.
+    /// The page had fewer references. The caller repairs the word and panics.
     Misuse,
 }
 
-/// What a get has to do after it added one.
+/// Result of adding one reference to a held one.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Got {
-    /// Nothing.
+    /// The caller holds the reference.
     Counted,
-    /// There are too many references: abort.
+    /// The page has too many references. The caller aborts the process.
     Overflow,
-    /// The caller cannot have held a reference, as it promised: take it back and report the bug.
+    /// The caller held no reference. It repairs the word and panics.
     Misuse,
 }
 
-/// What a try does with the [`CasLoopWord`] that it sees.
+/// Decision of a `try_get` for the current [`CasLoopWord`].
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddUnlessZero {
-    /// Replace the word with this one, which has the references.
+    /// Replace the word with this one, which includes the references.
     Replace(u32),
-    /// The page is locked: the try failed.
+    /// Fail: the page is locked.
     Locked,
-    /// The page has too many references: the try failed.
+    /// Fail: the page has too many references.
     Saturated,
 }
 
-/// A put's answer, the same for both schemes: a locked [`LockBitWord`] is negative, a locked
+/// Result of a put in both schemes. A locked [`LockBitWord`] is negative, and a locked
 /// [`CasLoopWord`] is smaller than any `n`.
 #[inline]
 const fn after_sub(prev: u32, n: u32) -> Subtracted {
@@ -136,8 +131,7 @@ const fn after_sub(prev: u32, n: u32) -> Subtracted {
     }
 }
 
-/// A get's answer, the same for both schemes. Zero is never a count that a get may meet: nobody holds
-/// a reference then.
+/// Result of a get in both schemes. A get never legally meets zero, when no reference exists.
 #[inline]
 const fn after_get(prev: u32) -> Got {
     if prev.wrapping_sub(1) < MAX_REFS - 1 {
@@ -149,40 +143,40 @@ const fn after_get(prev: u32) -> Got {
     }
 }
 
-/// The word of a page whose lock is bit 31.
+/// Reference word whose lock is bit 31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockBitWord(pub u32);
 
 impl LockBitWord {
-    /// A locked page on which no try has failed.
+    /// Locked, without junk.
     pub const LOCKED: Self = Self(LOCK);
 
-    /// Whether the page is dead or frozen.
+    /// Whether the page is free or frozen.
     #[inline]
     pub const fn is_locked(self) -> bool {
         self.0 & LOCK != 0
     }
 
-    /// How many references there are: 0 if the page is locked, whatever failed tries left behind.
+    /// Number of references. Returns 0 if the page is locked, whatever the junk.
     #[inline]
     pub const fn count(self) -> u32 {
         if self.is_locked() { 0 } else { self.0 }
     }
 
-    /// Whether failed tries left so much on a locked word that it has to be reset for certain.
+    /// Whether a locked word has more junk than [`RESET_THRESHOLD`].
     #[inline]
     pub const fn is_locked_high(self) -> bool {
         self.0 > LOCK + RESET_THRESHOLD
     }
 
-    /// Whether a try that added `n` to this word has got its references: it is not locked and stays
-    /// within [`MAX_REFS`]. One comparison, since a locked word is above all others.
+    /// Whether adding `n` acquires references: the word is not locked and stays within
+    /// [`MAX_REFS`]. One comparison suffices, since a locked word is larger than all others.
     #[inline]
     pub const fn admits(self, n: u32) -> bool {
         self.0 <= MAX_REFS - n
     }
 
-    /// What a try does that added `n` to this word.
+    /// Result of a `try_get` that added `n` to this word.
     #[inline]
     pub const fn after_add(self, n: u32) -> Added {
         let seen = self.0.wrapping_add(n);
@@ -191,14 +185,14 @@ impl LockBitWord {
         } else if !self.is_locked() {
             Added::Over { seen }
         } else if (self.0 & !LOCK) + n > RESET_THRESHOLD {
-            // Not read from `seen`: on a word that a misused put made underflow it may have wrapped.
+            // Not computed from `seen`, which may have wrapped if a misused put underflowed.
             Added::LockedHigh { seen }
         } else {
             Added::Locked { seen }
         }
     }
 
-    /// What a try that holds `n` references too many does when it sees this word.
+    /// Decides what a `try_get` with `n` excess references does about this word.
     #[inline]
     pub const fn give_back(self, n: u32) -> GiveBack {
         if self.is_locked() {
@@ -206,24 +200,24 @@ impl LockBitWord {
         } else if self.0 <= MAX_REFS {
             GiveBack::Keep
         } else {
-            // At least MAX_REFS - MAX_TRY + 1 remain: giving back never drops the count to zero.
+            // At least MAX_REFS - MAX_TRY + 1 remain, so this never lowers the count to zero.
             GiveBack::Replace(self.0 - n)
         }
     }
 
-    /// What a put does that subtracted `n` from this word.
+    /// Result of a put that subtracted `n` from this word.
     #[inline]
     pub const fn after_sub(self, n: u32) -> Subtracted {
         after_sub(self.0, n)
     }
 
-    /// What a get does that added one to this word.
+    /// Result of a get that added one to this word.
     #[inline]
     pub const fn after_get(self) -> Got {
         after_get(self.0)
     }
 
-    /// Whether a word can be what correct operations leave, so that a repair must not overwrite it.
+    /// Whether correct operations can leave this word. A repair must not overwrite such a word.
     #[inline]
     pub const fn is_sane(self) -> bool {
         if self.is_locked() {
@@ -233,9 +227,9 @@ impl LockBitWord {
         }
     }
 
-    /// What a put that was one too many leaves in place of this word, which it met: the references of
-    /// others, or else the lock. A zero must not come back: the put that made it may have given up
-    /// since, and a bare zero can be taken and freed. The page is leaked instead.
+    /// Returns the word that an excess put leaves instead of this one: the remaining references, or
+    /// else the lock. Zero is not restored: the put that produced it may have given up since, and a
+    /// bare zero can be acquired and freed. The page is leaked instead.
     #[inline]
     pub const fn repaired(self) -> Self {
         if self.is_locked() || self.0 == 0 {
@@ -246,27 +240,26 @@ impl LockBitWord {
     }
 }
 
-/// The word of a page that is locked when its count is zero.
+/// Reference word that is locked when its count is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CasLoopWord(pub u32);
 
 impl CasLoopWord {
-    /// A locked page.
     pub const LOCKED: Self = Self(0);
 
-    /// Whether the page is dead or frozen.
+    /// Whether the page is free or frozen.
     #[inline]
     pub const fn is_locked(self) -> bool {
         self.0 == 0
     }
 
-    /// How many references there are.
+    /// Number of references.
     #[inline]
     pub const fn count(self) -> u32 {
         self.0
     }
 
-    /// What a try for `n` references does when it sees this word.
+    /// Decides what a `try_get` for `n` references does about this word.
     #[inline]
     pub const fn add_unless_zero(self, n: u32) -> AddUnlessZero {
         if self.0 == 0 {
@@ -278,25 +271,25 @@ impl CasLoopWord {
         }
     }
 
-    /// What a put does that subtracted `n` from this word.
+    /// Result of a put that subtracted `n` from this word.
     #[inline]
     pub const fn after_sub(self, n: u32) -> Subtracted {
         after_sub(self.0, n)
     }
 
-    /// What a get does that added one to this word.
+    /// Result of a get that added one to this word.
     #[inline]
     pub const fn after_get(self) -> Got {
         after_get(self.0)
     }
 
-    /// Whether a word can be what correct operations leave, so that a repair must not overwrite it.
+    /// Whether correct operations can leave this word. A repair must not overwrite such a word.
     #[inline]
     pub const fn is_sane(self) -> bool {
         self.0 <= MAX_REFS
     }
 
-    /// What a put that was one too many leaves in place of this word, which it met: the word itself.
+    /// Returns the word that an excess put leaves instead of this one: the word itself.
     #[inline]
     pub const fn repaired(self) -> Self {
         self
@@ -307,7 +300,7 @@ impl CasLoopWord {
 mod tests {
     use super::*;
 
-    /// Every word within 600 of a boundary of the layout.
+    /// Returns every word within 600 of a boundary of the layout.
     fn words() -> impl Iterator<Item = u32> {
         let reach = 600_i64;
         [

@@ -135,8 +135,7 @@ fn a_node_that_is_not_there_is_an_error<S: RefScheme>() {
         for place in [Place::Only(node), Place::Prefer(node)] {
             let error = pool.alloc_by(&by_place(Order::ZERO, place)).unwrap_err();
             assert_eq!(error, AllocError::NoSuchNode { node, nr_nodes: 3 });
-            let text =
-                format!("cannot allocate from node {node}: the pool has 3, counted from 0");
+            let text = format!("cannot allocate from node {node}: the pool has 3, counted from 0");
             assert_eq!(error.to_string(), text);
         }
     }

@@ -15,9 +15,8 @@ use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, tot
 /// Device number of all backends in memory; no device of the system has it.
 const DEVICE: u64 = u64::MAX;
 
-/// A file that is a vector of bytes. Each backend is a separate file.
-///
-/// Its bytes live exactly as long as the backend, so its syncs only count.
+/// A file that is a vector of bytes. Each backend is a separate file. Its bytes live as long as the
+/// backend, so its syncs only count.
 #[derive(Debug)]
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,

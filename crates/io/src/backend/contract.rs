@@ -36,8 +36,7 @@ pub struct FileId {
 ///   the bytes may be written, and the file may have grown: the caller writes all of them again.
 /// - Both continue transfers that the system cuts short or interrupts.
 /// - `set_size` to less than the size discards the bytes past it for good: if the file grows again,
-///   they read as zeros. A larger size extends the file with zeros. After an error the file has
-///   either size.
+///   they read as zeros. A larger size extends the file with zeros. An error leaves either size.
 /// - `sync_data` makes durable every write and every size that returned before the call, and the
 ///   name of a file that this backend has created. `sync_all` adds times and permissions.
 /// - `size` returns the current size in bytes.
@@ -64,12 +63,13 @@ pub struct FileId {
 ///
 /// # After a failed sync
 ///
-/// A failed sync or `begin_sync` implies nothing about bytes. The system may have failed to write a
-/// page, marked it clean all the same, and dropped it from memory; or kept it, so that it still
-/// reads correctly; or written it. It reports the failure once. A later sync then has nothing to
-/// write and succeeds, with the bytes lost (Linux does this, whatever the file system). The caller
-/// must therefore **write again everything that was written since the last successful sync**, from
-/// its own memory, since not even a read is guaranteed to return the bytes; and then sync again.
+/// A failed sync or `begin_sync` implies nothing about the bytes written since the last successful
+/// sync. The system may have failed to write a page, marked it clean all the same, and dropped it
+/// from memory; or kept it, so that it still reads correctly; or written it. It reports the failure
+/// once. A later sync then has nothing to write and succeeds, with the bytes lost (Linux does this,
+/// whatever the file system). The caller must therefore **write again everything that was written
+/// since the last successful sync**, from its own memory, since not even a read is guaranteed to
+/// return the bytes; and then sync again.
 ///
 /// Sizes and names are not lost in this way: they stay as they were set, and the next successful
 /// sync makes them durable. (They are metadata, and a file system that cannot write metadata stops
@@ -102,7 +102,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Starts writeback of the bytes in `range`. Nothing is guaranteed before the next sync.
+    /// Permits the storage to start writeback of `range`. Guarantees nothing before the next sync.
     ///
     /// Called for one range after the other. A slow storage should block while much of earlier
     /// ranges is not written, so that neither a call nor the final sync seems to hang.

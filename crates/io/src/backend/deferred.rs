@@ -13,8 +13,7 @@ use super::request::{Kind, Request};
 /// Engines submit any number of concurrent requests to it. A thread of the cache that waits for one
 /// page alone calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
-    /// Accepts `request`, and calls [`Request::complete`] when done, on any thread, even before it
-    /// returns.
+    /// Accepts `request`. Calls [`Request::complete`] when done, on any thread, even before return.
     ///
     /// It should not block: its callers have more requests. A request that is dropped fails.
     fn start(&self, request: Request);
@@ -45,8 +44,7 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Returns the alignment of transfers: they begin and end at multiples of it.
     fn unit(&self) -> u64;
 
-    /// Returns `true` if the file currently ends at or before `pos`; `false` if the size is
-    /// unknown.
+    /// Returns `true` if the file now ends at or before `pos`; `false` if the size is unknown.
     fn ends_at(&self, pos: u64) -> bool;
 }
 

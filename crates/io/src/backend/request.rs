@@ -2,19 +2,17 @@
 //!
 //! A request owns all that it needs: its [`Completion`] owns the memory's owner. Any thread may
 //! therefore complete it, and no thread has to wait for it. A request cannot be cancelled once an
-//! engine has it: if the result is no longer needed, the completion still runs and frees what it
-//! owns.
+//! engine has it: an unneeded request still runs its completion, which frees what it owns.
 //!
 //! # Why the memory stays valid while the system writes to it
 //!
-//! - R1: The creator of a request guarantees that its memory is valid until
-//!   [`Completion::complete`] is called, or for good if it never is (the obligations of
-//!   [`Request::read`]).
+//! - R1: The creator of a request keeps its memory valid until [`Completion::complete`] is called,
+//!   or for good if it never is (as [`Request::read`] requires).
 //! - R2: Only [`Request::complete`] and the drop of a request call it. Both consume the request.
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
 //!   uses the memory: in the ring's slab for io_uring, on the stack for a blocking call. If such an
-//!   owner is leaked (`mem::forget`), the request is too: the completion is never called, and by R1
-//!   the memory stays valid.
+//!   owner is leaked (`mem::forget`), the request is too: it never completes, and by R1 the memory
+//!   stays valid.
 //! - R4: Safe code accesses the memory as [`RacyBytes`] that borrow from the request
 //!   ([`Request::buffers`]), and so not after it has completed the request.
 

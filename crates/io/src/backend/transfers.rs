@@ -44,7 +44,9 @@ impl fmt::Display for Buffered {
         let name = |errno: &i32| io::Error::from_raw_os_error(*errno);
         match self {
             Self::NotAsked => f.write_str("direct I/O was not requested"),
-            Self::NoAlignment => f.write_str("the file system reports no alignment for direct I/O"),
+            Self::NoAlignment => {
+                f.write_str("the file system reports no alignment for direct transfers")
+            }
             Self::TooCoarse(alignment) => {
                 write!(f, "direct I/O requires an alignment of {alignment} bytes")
             }

@@ -51,8 +51,7 @@ pub enum Fault {
     /// The call fails with this error and is not passed on: nothing is written, set or synced. A
     /// read leaves arbitrary bytes in the buffers.
     Fail(io::Error),
-    /// The call is performed, and then fails with this error. Not for reads, where it would equal
-    /// [`Fail`](Self::Fail).
+    /// The call is performed, and then fails with this error. For reads use [`Fail`](Self::Fail).
     DoneThenFail(io::Error),
     /// The file seems to end this many bytes after the start of the read. Only for reads.
     EndAfter(usize),

@@ -43,8 +43,7 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// is not bounded: those that exceed the limits wait, in an order that is fair to backends.
     fn submit(&self, job: Job);
 
-    /// Submits all of `jobs`, as [`submit`](Self::submit) does, and empties the vector. Cheaper
-    /// than separate calls.
+    /// Submits all of `jobs`, like [`submit`](Self::submit) but cheaper, and empties the vector.
     fn submit_all(&self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
             self.submit(job);
@@ -86,8 +85,7 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 /// another submission context. A call that needs exclusive access to the file (a change of its
 /// size, a direct write of a partial block) waits for the writes, which only this thread reaps.
 ///
-/// In a child forked later, requests in flight are the parent's; requests that were not started
-/// fail.
+/// In a child forked later, requests in flight are the parent's; requests not started fail.
 pub trait Lane: Sealed {
     /// Submits a request. It may start only when the thread waits.
     fn submit(&mut self, job: Job);

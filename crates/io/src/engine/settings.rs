@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Settings of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UringSettings {
-    /// Maximum number of requests in flight for which no thread waits; 8 to 16384, rounded up to a
-    /// power of two.
+    /// Maximum number of requests in flight without a waiter; 8 to 16384, rounded up to a power of
+    /// 2.
     pub depth: u32,
     /// Maximum number of these of one backend; at least one.
     pub per_storage: usize,

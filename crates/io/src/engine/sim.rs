@@ -117,7 +117,6 @@ struct Flight {
 /// Action of a step, determined with the state locked.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
-    /// Transfers this many bytes.
     Part(usize),
     Whole,
     Fail {

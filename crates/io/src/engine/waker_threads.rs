@@ -15,8 +15,7 @@
 //!   within their wakers run them one after the other.
 //! - A push notifies a thread only if none has the turn, or if a watcher is missing. Under load
 //!   neither applies, and a push costs a lock and a list operation.
-//! - A watcher that saw no waker removed for [`QUIET_TICKS`] ends its watch. An idle cache has no
-//!   timer.
+//! - A watcher that saw no removal for [`QUIET_TICKS`] ends its watch. An idle cache has no timer.
 //!
 //! [`Roles`] has the transitions; its test explores every order of them.
 //!

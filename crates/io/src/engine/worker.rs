@@ -144,8 +144,8 @@ impl WorkerEngine {
     /// of one backend: at most [`per_storage`](WorkerSettings::per_storage) run at once. A key is
     /// the address of an object that the call owns.
     ///
-    /// If there is no thread and none can be started, this thread makes the call. A forked child
-    /// drops the call.
+    /// If no thread exists or can be started, this thread makes the call. A forked child drops the
+    /// call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));

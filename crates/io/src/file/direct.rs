@@ -16,8 +16,7 @@ use crate::backend::{Buffered, Transfers};
 /// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Direct if the file system reports an alignment and accepts the transfers; otherwise as
-    /// `Never`.
+    /// Direct if the file system reports an alignment and accepts the transfers; else as `Never`.
     Auto,
     /// Always direct. If the file system reports no alignment, transfers are aligned to a page
     /// (4096). If it rejects direct I/O, opening the file or the transfer fails.

@@ -112,11 +112,8 @@ impl FileBackend {
 
     /// As [`open_writable`](Self::open_writable), but neither locks nor truncates the file. The
     /// caller locks it, and truncates it as the last step, when no check can fail any more. Opening
-    /// may be slow, and other threads that find the file locked wait.
-    ///
-    /// # Errors
-    ///
-    /// As [`open_writable`](Self::open_writable), except those of [`lock`](UnlockedFile::lock).
+    /// may be slow, and other threads that find the file locked wait. Errors are those of
+    /// [`open_writable`](Self::open_writable), without those of [`lock`](UnlockedFile::lock).
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);

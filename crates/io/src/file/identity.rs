@@ -133,8 +133,7 @@ pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
 }
 
 /// Resolves `path` to a descriptor for comparisons only (`O_PATH`): requires no read permission,
-/// breaks no lease, and does not release POSIX locks when it is closed. Fails with the errors of
-/// `open(2)`.
+/// breaks no lease, and its close releases no POSIX locks. Fails with the errors of `open(2)`.
 pub fn named(path: &Path) -> io::Result<File> {
     open::open(
         None,
@@ -149,8 +148,7 @@ pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
     id_and_mode(file).map(|(id, _)| id)
 }
 
-/// Device and inode number of the file at `path`; symbolic links are followed. Fails with the
-/// errors of `stat(2)`.
+/// Device and inode number at `path`, following links. Fails with the errors of `stat(2)`.
 pub fn id_at(path: &Path) -> io::Result<FileId> {
     let metadata = fs::metadata(path)?;
     Ok(FileId {

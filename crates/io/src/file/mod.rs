@@ -25,8 +25,8 @@
 //!
 //! A writer holds a write lock on the whole file, which belongs to the open file description. A
 //! second writer is refused, in this or another process, however often other descriptions of the
-//! same file are closed. The lock is acquired before any change of the file, including truncation.
-//! Readers take no lock.
+//! same file are closed. The lock is acquired before any change, including truncation. Readers take
+//! no lock.
 //!
 //! # Durable name
 //!

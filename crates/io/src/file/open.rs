@@ -9,8 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Opens the file at `path` with the given flags of `open(2)`; a created file gets the permissions
-/// `mode`.
+/// Opens the file at `path` with these flags of `open(2)`; a created file has permissions `mode`.
 ///
 /// `O_NONBLOCK` keeps the open of a pipe from blocking. The flag is cleared afterwards, since FUSE
 /// passes it on with every read. With it, a file under a lease of another process cannot be opened:

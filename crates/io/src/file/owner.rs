@@ -11,8 +11,8 @@ use pagewell_sync::wiped::{WipedOnFork, Word};
 
 /// The process that opened a file.
 ///
-/// A forked child shares the open files of its parent, but not its memory: caches in both would
-/// overwrite each other's pages.
+/// A forked child shares open files with its parent, but not memory: caches in both would overwrite
+/// each other's pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     id: u32,

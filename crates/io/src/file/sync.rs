@@ -12,8 +12,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// Starts writeback of the bytes in `range` to the device, without waiting for it. Returns `false`
-/// if the call is unavailable: some file systems and sandboxes lack it, and the sync works without
-/// it.
+/// if the call is unavailable: some file systems and sandboxes lack it. The sync works without it.
 ///
 /// Does not consume a recorded writeback error of the file: [`await_begun`] or the next sync
 /// reports that. An error of the call itself is an error, since the system may have dropped pages.

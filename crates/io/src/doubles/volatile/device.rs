@@ -155,8 +155,8 @@ impl VolatileDevice {
     }
 
     /// Turns the power off, and returns the device as it is after power-on, with this seed: synced
-    /// data survives, and of the rest any part, as [`SectorWrites`] permits. Every later call on
-    /// this device and its files fails.
+    /// data survives, and of the rest any part, as [`SectorWrites`] permits. Later calls on this
+    /// device and its files fail.
     ///
     /// Several crashes of one device show several possible outcomes.
     #[must_use]

@@ -75,8 +75,7 @@ impl Image {
     }
 }
 
-/// Iterates over the sectors of the `len` bytes from `pos` on: the sector's number, the offset in
-/// it, and the range of the bytes.
+/// Iterates over the sectors of `len` bytes from `pos` on: number, offset, and range of the bytes.
 pub(super) fn parts(
     pos: u64,
     len: usize,

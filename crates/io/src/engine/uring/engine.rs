@@ -31,11 +31,7 @@ struct Parts {
 }
 
 impl UringEngine {
-    /// Creates an engine whose ring has been tested.
-    ///
-    /// # Errors
-    ///
-    /// The reason why io_uring is unavailable.
+    /// Creates an engine whose ring has been tested. Fails if io_uring is unavailable.
     pub fn new(settings: UringSettings, workers: WorkerSettings) -> Result<Self, Refusal> {
         let settings = UringSettings {
             depth: settings.depth.clamp(8, 16384),

@@ -323,8 +323,7 @@ impl Ring {
     }
 
     /// Stops submission, after the kernel has rejected a call. Calls `each` with the jobs that the
-    /// kernel has not consumed, and never submits again (U3). The kernel completes the jobs that it
-    /// has.
+    /// kernel has not consumed, and never submits again (U3). The kernel completes the others.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {
@@ -390,8 +389,7 @@ fn advance(job: &mut Job, result: i32) -> Step {
         return match -result {
             libc::EINTR => Step::Again,
             // Older kernels return these instead of waiting, or when the submitting thread exits.
-            // They also mean wrong alignment or an unsupported call. The backend's calls handle
-            // each.
+            // They also mean wrong alignment or an unsupported call. The backend handles each.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };

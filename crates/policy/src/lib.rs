@@ -3,8 +3,8 @@
 //! The page cache drives this code; so does the simulator, with pages that do not exist. The policy
 //! knows frames, whether their pages were accessed, and how long a returning page was absent. A hit
 //! calls nothing here: it sets the page's accessed bit if that is clear. A thread that fills a
-//! frame leaves a [note](Notes) for it. A thread that needs frames calls [`Policy::evict`], under a
-//! lock of its own.
+//! frame leaves a [note](Notes) for it. A thread that needs frames calls [`Policy::evict`], under
+//! its own lock.
 //!
 //! | module | content |
 //! |---|---|

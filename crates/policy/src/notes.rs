@@ -7,8 +7,7 @@ use crate::words::{Ghost, Note};
 /// A word for each frame: the last event that the policy has not processed.
 ///
 /// The thread that fills a frame writes it, and the policy reads it in its next pass. A late or
-/// lost note costs the page only its queue position. Notes for frames that do not exist are
-/// dropped.
+/// lost note costs the page only its queue position. Notes for invalid frames are dropped.
 #[derive(Debug)]
 pub struct Notes(Box<[AtomicU32]>);
 
@@ -34,7 +33,8 @@ impl Notes {
             return;
         };
         // An unread note moves with the page: the swap gives it either to this call or to the
-        // policy. ORDERING: Relaxed; as in `note`.
+        // policy.
+        // ORDERING: Relaxed; as in `note`.
         let unread = match word.load(Ordering::Relaxed) {
             0 => 0,
             _ => word.swap(0, Ordering::Relaxed),

@@ -2,8 +2,8 @@
 
 use crate::words::Ghost;
 
-/// Error of a page that cannot be evicted now: it is dirty, being written, pinned, or in use by
-/// another thread.
+/// Error of a page that cannot be evicted now: it is dirty, being written, pinned, or otherwise in
+/// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stays;
 
@@ -14,8 +14,7 @@ pub enum Content {
     Nothing,
     /// First frame of a page; with the page's number of frames, a power of two.
     Page(u32),
-    /// Not evictable by the policy: the rest of a larger page, a leaf of the index, a frame of a
-    /// memory space.
+    /// Not evictable by the policy: the rest of a page, an index leaf, a frame of a memory space.
     Other,
 }
 

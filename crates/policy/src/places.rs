@@ -1,8 +1,7 @@
 //! Queue position of each frame.
 //!
 //! Invariants.
-//! - I1: each frame is in exactly one queue, at one position; a frame that a pass has popped is in
-//!   none.
+//! - I1: each frame is in exactly one queue, at one position; a popped frame is in none.
 //! - I2: a queue's size is that of its pages, in frames; `Limbo` and `Others` count entries.
 //! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
 //!
@@ -23,15 +22,13 @@ pub(crate) const IDLE: u8 = 1;
 pub(crate) struct Places {
     standings: Vec<Standing>,
     rings: Rings,
-    /// Frames from here on were never examined. They are the first of `Limbo`, and have no entry
-    /// yet.
+    /// Frames from here on were never examined. They are the first of `Limbo`, without entries.
     fresh: u32,
     /// By entry: the frame that it stands for, if it names another.
     taken: HashMap<Entry, u32>,
     /// By frame: the entry that stands for it, if that names another.
     seats: HashMap<u32, Entry>,
-    /// Unclassified frames that had no page when they were examined, and were not freed by an
-    /// eviction since.
+    /// Unclassified frames that had no page when examined, and were not evicted from since.
     nr_idle: u32,
     sizes: [u64; Queue::ALL.len()],
     /// Number of evicted frames.
@@ -45,8 +42,7 @@ const fn most_taken(nr_frames: usize) -> usize {
 
 impl Places {
     pub(crate) const fn bytes(nr_frames: usize) -> usize {
-        // A table of the standard library has at most 2 * 8 / 7 buckets for each item, of the item
-        // and a byte.
+        // A `std` table has at most 2 * 8 / 7 buckets for each item, of the item and a byte.
         let item = size_of::<Entry>() + size_of::<u32>() + 1;
         let tables = 2 * (most_taken(nr_frames) * 16 / 7 + 16) * item;
         nr_frames * size_of::<Standing>() + Rings::bytes(nr_frames) + tables

@@ -115,8 +115,7 @@ impl Rings {
         Some(entry)
     }
 
-    /// Approximate age of the first entry, in evictions: interpolated between the first entries of
-    /// two chunks.
+    /// Approximate age of the first entry, in evictions: interpolated between two chunks.
     pub(crate) fn waited(&self, ring: Queue, now: Epoch) -> u32 {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {

@@ -10,12 +10,12 @@
 //!   second, an accessed page moves to the protected queue. Others are evicted, and leave a ghost.
 //! - **Protected queue.** The clock hand clears a page's accessed bit and increments its age, or
 //!   else decrements its age. A page with a clear bit and age 0 is evicted.
-//! - **Returns.** The ghost of a page gives the time for which it was absent: its *distance*. The
-//!   page replaces the one at the head of the protected queue if that one has been unused for
-//!   clearly longer ([`Rules::is_unused_for`]). The loser gets another trial in the probation
-//!   queue. So a loop larger than the cache does not flush the protected queue, whose pages were
-//!   all used within one cycle. This is the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002), with a
-//!   clock hand in place of its stack.
+//! - **Returns.** The ghost of a page gives its *distance*, the minimum time for which it was
+//!   unused ([`Rules::distance`]). The page replaces the one at the head of the protected queue if
+//!   that one has been unused for clearly longer ([`Rules::is_unused_for`]). The loser gets another
+//!   trial in the probation queue. So a loop larger than the cache does not flush the protected
+//!   queue, whose pages were all used within one cycle. This is the rule of LIRS (Jiang and Zhang,
+//!   SIGMETRICS 2002), with a clock hand in place of its stack.
 //! - **Sizes.** If a page returns soon after it left the probation queue, that queue is too small;
 //!   if it had left the protected queue, too large. "Soon" is the same number of evictions from
 //!   either queue, so both cases indicate the benefit of a few more frames there (as in ARC,
@@ -70,12 +70,11 @@ impl Share {
 
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Target size of the probation queue, in frames times [`STEPS`]; set when the first page
-    /// returns.
+    /// Target size of the probation queue, in 1 / [`STEPS`] frames; set by the first return.
     target: Option<u64>,
     /// Whether the protected queue accepts pages that were not accessed again.
     is_filling: bool,
-    /// Number of such pages so far.
+    /// Counter of the pages offered to it while it fills.
     nr_offered: u32,
     /// Fraction of the evicted pages that were from the protected queue.
     from_main: Share,
@@ -118,8 +117,7 @@ impl Rules {
         target.clamp(1, sizes.all.max(1))
     }
 
-    /// Starts to fill the protected queue: it is nearly empty, or more pages were filled than
-    /// evicted.
+    /// Starts to fill the protected queue: it is nearly empty, or memory was free.
     pub(crate) const fn begin_to_fill(&mut self) {
         self.is_filling = true;
     }

@@ -4,7 +4,7 @@
 //! 3. Examine the first pages of the probation and the protected queue, according to the
 //!    [rules](crate::rules), until enough are evicted.
 //!
-//! Bounds. The number of frames to evict bounds the number that a pass examines. It may evict
+//! Bounds. The number of frames to evict bounds the number that a pass examines. A pass may evict
 //! fewer, if pages cannot be evicted or are in use.
 //!
 //! Unevictable pages. A dirty, pinned or claimed page is moved to the end of its queue. While a
@@ -52,8 +52,7 @@ pub(crate) struct Run<'r, P> {
     nr_at_once: usize,
     /// Whether more pages were filled than frames were evicted.
     is_backlog: bool,
-    /// Number of unevictable pages met in each queue, and the maximum before the other queue is
-    /// examined.
+    /// Number of unevictable pages met in each queue, and the maximum before a switch of queues.
     nr_staying: [u32; Queue::ALL.len()],
     most_staying: u32,
     /// Number of pages of the protected queue that may still be examined for returning pages.
@@ -123,8 +122,7 @@ impl<'r, P: Pages> Run<'r, P> {
     /// Evicts pages of about `nr` frames, and returns their number of frames.
     pub(crate) fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
-        // The first half of the examinations follows the rules; the second evicts any evictable
-        // page.
+        // The first half of the tries follows the rules; the second evicts any evictable page.
         let easy = nr.saturating_mul(16).saturating_add(64);
         for look in 0..easy.saturating_mul(2) {
             if nr_evicted >= nr {
@@ -153,8 +151,7 @@ impl<'r, P: Pages> Run<'r, P> {
             Queue::Window => Queue::Main,
             _ => Queue::Window,
         };
-        // If the probation queue has only newly written pages, do not go through all of them in
-        // each pass.
+        // If the probation queue has only newly written pages, do not go through them each time.
         let has_staying = |queue: Queue| self.nr_staying[queue as usize] > self.most_staying;
         let (queue, other) = match has_staying(queue) && !has_staying(other) {
             true => (other, queue),
@@ -282,8 +279,7 @@ impl<'r, P: Pages> Run<'r, P> {
     }
 
     /// Demotes a page of the protected queue that has been unused for clearly longer than
-    /// `distance`, and returns whether there was one. A page that returns after `distance` takes
-    /// its place.
+    /// `distance`, and returns whether there was one. A returning page takes its place.
     fn takes_a_place(&mut self, distance: u64) -> bool {
         while self.nr_challenges > 0 {
             self.nr_challenges -= 1;

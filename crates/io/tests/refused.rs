@@ -180,7 +180,7 @@ fn no_memory_for_it() {
 fn a_kernel_that_knows_none_of_its_flags() {
     apart("a_kernel_that_knows_none_of_its_flags", |path| {
         forbid(libc::SYS_io_uring_setup, libc::EINVAL);
-        assert_falls_back(path, Refusal::Refused(libc::EINVAL), "refuses");
+        assert_falls_back(path, Refusal::Refused(libc::EINVAL), "rejected io_uring");
     });
 }
 

@@ -245,6 +245,7 @@ impl LockBitWord {
 pub struct CasLoopWord(pub u32);
 
 impl CasLoopWord {
+    /// Word of a locked page.
     pub const LOCKED: Self = Self(0);
 
     /// Whether the page is free or frozen.

@@ -165,6 +165,7 @@ impl Request {
         }
     }
 
+    /// Kind of the operation.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind

@@ -50,6 +50,7 @@ impl Span {
         })
     }
 
+    /// Address of the first byte.
     #[must_use]
     pub fn start(self) -> *mut u8 {
         self.0.iov_base.cast()
@@ -61,6 +62,7 @@ impl Span {
         self.0.iov_len
     }
 
+    /// Whether the range has no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0

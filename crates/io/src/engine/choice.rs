@@ -44,6 +44,7 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Settings for `choice`, otherwise the defaults.
     #[must_use]
     pub fn new(choice: Choice) -> Self {
         Self {

@@ -35,6 +35,7 @@ impl Target {
         Ok(Self(Arc::new(answers)))
     }
 
+    /// Backend of the jobs.
     #[must_use]
     pub fn file(&self) -> &Arc<dyn Backend> {
         &self.0.file
@@ -84,6 +85,7 @@ impl Job {
         Self { target, request }
     }
 
+    /// The request to perform.
     pub fn request(&self) -> &Request {
         &self.request
     }

@@ -219,6 +219,7 @@ impl UnlockedFile {
     /// Maximum number of times to repeat the open of a file that is replaced concurrently.
     pub const MOST_TRIES: usize = 16;
 
+    /// Identity of the file.
     pub fn id(&self) -> FileId {
         self.backend.id
     }

@@ -562,14 +562,14 @@ race!(reset_vs_allocation holds for LockBit CasLoop; rejects
 );
 race!(stray_reference_vs_freeze holds for LockBit CasLoop; rejects
     FreezeByStore: UNORDERED,
-    FreezeFirst: "references that the page does not have",
+    FreezeFirst: "the page has fewer",
     FreezeAtLeast: UNORDERED,
     ResetByStore: "leaked",
     ZeroFreezeByStore: UNORDERED,
 );
 race!(free_if_unique_vs_increment holds for LockBit CasLoop; rejects
     FreezeByStore: UNORDERED,
-    FreezeFirst: "references that the page does not have",
+    FreezeFirst: "the page has fewer",
     FreezeAtLeast: UNORDERED,
     ZeroFreezeByStore: UNORDERED,
 );

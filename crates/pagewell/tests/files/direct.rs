@@ -97,7 +97,7 @@ fn an_open_file_keeps_its_transfers_and_who_names_others_is_told() {
     for other in [Direct::Auto, Direct::Always] {
         let error = open(other).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OptionsMismatch, "{error}");
-        assert!(error.to_string().contains("operating system"), "{error}");
+        assert!(error.to_string().contains("page cache"), "{error}");
     }
     assert_eq!(open(Direct::Never).unwrap().transfers(), not_asked);
     drop(buffered);

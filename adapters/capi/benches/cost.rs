@@ -239,12 +239,18 @@ fn times(sides: &Sides, rounds: usize, nr: u64, format: Format) {
         if format == Format::Json {
             for (engine, value, values) in [("rust", r, &of_rust), ("c", c, &of_c)] {
                 let (min, max) = (values[0], values[values.len() - 1]);
-                let line = serde_json::json!({"bench": "capi", "engine": engine, "case": case, "threads": 1, "unit": "ns", "value": value, "min": min, "max": max, "rounds": rounds});
+                let line = serde_json::json!({
+                    "bench": "capi", "engine": engine, "case": case, "threads": 1, "unit": "ns",
+                    "value": value, "min": min, "max": max, "rounds": rounds
+                });
                 println!("{line}");
             }
             println!(
                 "{}",
-                serde_json::json!({"bench": "capi", "difference": "c-rust", "case": case, "threads": 1, "unit": "ns", "value": m, "low": low, "high": high})
+                serde_json::json!({
+                    "bench": "capi", "difference": "c-rust", "case": case, "threads": 1,
+                    "unit": "ns", "value": m, "low": low, "high": high
+                })
             );
         } else {
             println!("{case:18} {r:9.2} {c:9.2} {m:9.2}   {low:.2} to {high:.2}");
@@ -291,7 +297,10 @@ fn instructions(format: Format) -> Result<(), String> {
         let (rust, c) = (count("rust")?, count("c")?);
         if format == Format::Json {
             for (engine, value) in [("rust", rust), ("c", c)] {
-                let line = serde_json::json!({"bench": "capi", "engine": engine, "case": case.0, "threads": 1, "unit": "instructions", "value": value});
+                let line = serde_json::json!({
+                    "bench": "capi", "engine": engine, "case": case.0, "threads": 1,
+                    "unit": "instructions", "value": value
+                });
                 println!("{line}");
             }
         } else {

@@ -52,7 +52,8 @@ fn it_is_what_cbindgen_makes() {
     }
     assert!(
         made == header(),
-        "include/pagewell.h is not what cbindgen makes now: PAGEWELL_BLESS=1 cargo test --test header"
+        "include/pagewell.h is not what cbindgen makes now: PAGEWELL_BLESS=1 cargo test --test \
+         header"
     );
 }
 

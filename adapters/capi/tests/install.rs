@@ -53,7 +53,8 @@ fn a_program_outside_of_the_tree_is_built_by_pkg_config_alone() {
     std::fs::write(outside.join("text"), "one two\nthree\n").expect("a file");
     for flags in ["--cflags --libs", "--static --cflags --libs"] {
         let script = format!(
-            "cc -std=c11 -Wall -Wextra -Werror wordcount.c $(pkg-config {flags} pagewell) -o wordcount && ./wordcount text"
+            "cc -std=c11 -Wall -Wextra -Werror wordcount.c $(pkg-config {flags} pagewell) -o \
+             wordcount && ./wordcount text"
         );
         let output = run(Command::new("sh")
             .args(["-ec", &script])

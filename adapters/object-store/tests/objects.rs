@@ -109,7 +109,8 @@ async fn what_objects_cost_is_bounded() {
     let after = Usage::now();
     let more = after.resident.saturating_sub(before.resident);
     println!(
-        "{nr} objects one after the other, of which {few} are known: {more} bytes more; mappings {} and then {}",
+        "{nr} objects one after the other, of which {few} are known: {more} bytes more; mappings \
+         {} and then {}",
         before.mappings, after.mappings
     );
     assert!(

@@ -242,7 +242,10 @@ fn a_full_disk_is_told_and_what_was_committed_stays() {
         check(&db);
         // One transaction that is too large is undone as a whole.
         let error = db
-            .execute_batch("BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO t SELECT NULL, randomblob(3000) FROM n; COMMIT")
+            .execute_batch(
+                "BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+                WHERE i < 1000) INSERT INTO t SELECT NULL, randomblob(3000) FROM n; COMMIT",
+            )
             .unwrap_err();
         assert_eq!(code(&error), ffi::SQLITE_FULL, "{mode}: {error}");
         if !db.is_autocommit() {
@@ -333,7 +336,8 @@ fn who_only_reads_leaves_the_locks_of_sqlites_own_vfs_in_this_process() {
     }
     // An exclusive lock is to be had only if that of the reader has gone.
     let lock = format!(
-        "import fcntl, sys\nfile = open({:?}, 'r+b')\nfcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)",
+        "import fcntl, sys\nfile = open({:?}, 'r+b')\nfcntl.lockf(file, fcntl.LOCK_EX | \
+         fcntl.LOCK_NB, 510, 0x40000002)",
         path.to_str().unwrap()
     );
     let try_lock = || Command::new("python3").args(["-c", &lock]).output();

@@ -40,7 +40,8 @@ fn every_journal_mode_commits_rolls_back_and_leaves_a_database_for_other_program
             if mode != "off" {
                 // More than SQLite's own cache has, so pages are written before the end.
                 db.execute_batch(
-                    "PRAGMA cache_size=10; BEGIN; UPDATE t SET body = randomblob(300); DELETE FROM t WHERE id % 2;",
+                    "PRAGMA cache_size=10; BEGIN; UPDATE t SET body = randomblob(300); DELETE FROM \
+                     t WHERE id % 2;",
                 )
                 .unwrap();
                 assert_ne!(sum(&db, "t"), before);
@@ -221,7 +222,8 @@ fn sixteen_connections_of_four_threads_lose_nothing() {
                         assert_eq!(all, 200_000);
                         db.execute_batch("BEGIN IMMEDIATE").unwrap();
                         for (id, more) in [(from, -7), (to, 7)] {
-                            let sql = "UPDATE account SET has = has + ?, text = randomblob(300) WHERE id = ?";
+                            let sql = "UPDATE account SET has = has + ?, text = randomblob(300) \
+                                WHERE id = ?";
                             db.execute(sql, params![more, id]).unwrap();
                         }
                         if numbers.below(5) == 0 {

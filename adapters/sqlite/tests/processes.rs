@@ -224,7 +224,8 @@ fn a_killed_process_leaves_every_committed_transaction_and_a_sound_database() {
                     last >= promised && last <= promised + 1,
                     "{what}: {last}, {promised}"
                 );
-                let sql = "SELECT count(*) FROM (SELECT round, count(*) AS n FROM t GROUP BY round HAVING n <> 30)";
+                let sql = "SELECT count(*) FROM (SELECT round, count(*) AS n FROM t GROUP BY round \
+                    HAVING n <> 30)";
                 assert_eq!(value::<i64>(&db, sql), 0, "{what}");
                 promised = last;
             }

@@ -74,7 +74,8 @@ fn main() -> ExitCode {
                 }
                 eprintln!("{}", failure.plan);
                 eprintln!(
-                    "seed {seed}: {}; to replay: cargo run --release -p pagewell-crash --features simulator -- --seed {seed}",
+                    "seed {seed}: {}; to replay: cargo run --release -p pagewell-crash --features \
+                     simulator -- --seed {seed}",
                     failure.why
                 );
                 return ExitCode::FAILURE;

@@ -24,7 +24,8 @@ fn runs_lose_nothing_and_read_nothing_foreign() {
         match simulator::run(seed) {
             Ok(tally) => sum += tally,
             Err(failure) => panic!(
-                "seed {seed}: {}; to replay: cargo run --release -p pagewell-crash --features simulator -- --seed {seed}",
+                "seed {seed}: {}; to replay: cargo run --release -p pagewell-crash --features \
+                 simulator -- --seed {seed}",
                 failure.why
             ),
         }

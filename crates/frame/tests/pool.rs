@@ -495,7 +495,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let which = any::<usize>;
     let step = prop_oneof![
-        8 => prop_oneof![3 => Just(0), 2 => 0..4_u8, 1 => 0..=Order::MAX.get()].prop_map(Step::Alloc),
+        8 => prop_oneof![3 => Just(0), 2 => 0..4_u8, 1 => 0..=Order::MAX.get()]
+            .prop_map(Step::Alloc),
         5 => which().prop_map(Step::Free),
         3 => which().prop_map(Step::Publish),
         2 => which().prop_map(Step::Get),

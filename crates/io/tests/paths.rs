@@ -43,7 +43,8 @@ fn can_act_as_users() -> bool {
         && as_user(USERS[0], || fs::metadata(dir.path()).is_ok());
     if !can {
         skipped(
-            "needs root to act as several users, and a directory for temporary files that they can reach",
+            "needs root to act as several users, and a directory for temporary files that they can \
+             reach",
         );
     }
     can
@@ -182,7 +183,8 @@ fn protected_symlinks_and_protected_regular_apply() {
                     for ask in ASKS {
                         let what = |kind: &str| {
                             format!(
-                                "{kind} of {owner} in a directory of {directory_owner}, sticky: {is_sticky}"
+                                "{kind} of {owner} in a directory of {directory_owner}, sticky: \
+                                 {is_sticky}"
                             )
                         };
                         for (kind, there) in [("link", true), ("dangling link", false)] {
@@ -272,7 +274,8 @@ fn protected_fifos_applies_and_fifos_are_not_files() {
                     };
                     let (std, ours) = (outcome(by_std), outcome(by_backend));
                     let what = format!(
-                        "FIFO of {owner} in a directory of {directory_owner}, sticky: {is_sticky}, user {user}, {ask:?}"
+                        "FIFO of {owner} in a directory of {directory_owner}, sticky: {is_sticky}, \
+                         user {user}, {ask:?}"
                     );
                     nr_opened_by_std += usize::from(std.is_none());
                     assert_eq!(ours, Some(std.flatten()), "{what}");

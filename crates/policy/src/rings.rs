@@ -189,7 +189,11 @@ mod tests {
     proptest! {
         /// One entry for each frame always fits, however the entries are distributed.
         #[test]
-        fn rings_are_queues(nr_frames in 1..400_usize, is_other: bool, steps in prop::collection::vec((0..4_usize, 0..4_usize, 1..100_u32), 1..60)) {
+        fn rings_are_queues(
+            nr_frames in 1..400_usize,
+            is_other: bool,
+            steps in prop::collection::vec((0..4_usize, 0..4_usize, 1..100_u32), 1..60),
+        ) {
             let all = Queue::ALL;
             let mut rings = Rings::new(nr_frames);
             let mut twins: [VecDeque<Entry>; 4] = Default::default();

@@ -161,7 +161,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        20 => (0..120_u32, prop_oneof![6 => Just(0_u32), 1 => 0..3_u32]).prop_map(|(id, order)| Step::Read { id, order }),
+        20 => (0..120_u32, prop_oneof![6 => Just(0_u32), 1 => 0..3_u32])
+            .prop_map(|(id, order)| Step::Read { id, order }),
         1 => any::<usize>().prop_map(Step::Truncate),
         3 => any::<usize>().prop_map(Step::Move),
         1 => any::<usize>().prop_map(Step::Stay),
@@ -188,7 +189,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn every_frame_is_in_one_queue_and_pages_go_once(nr_frames in 1..80_u32, steps in prop::collection::vec(step(), 1..300)) {
+    fn every_frame_is_in_one_queue_and_pages_go_once(
+        nr_frames in 1..80_u32,
+        steps in prop::collection::vec(step(), 1..300),
+    ) {
         let notes = Notes::new(nr_frames as usize);
         let mut policy = Policy::new(nr_frames as usize);
         let mut cache = Cache::new(nr_frames);
@@ -220,7 +224,8 @@ proptest! {
                     }
                 }
                 Step::Stay(nr) => {
-                    if let Some(Frame::Head { stays, .. }) = pick(nr).map(|head| &mut cache.frames[head as usize]) {
+                    let frame = pick(nr).map(|head| &mut cache.frames[head as usize]);
+                    if let Some(Frame::Head { stays, .. }) = frame {
                         *stays = !*stays;
                     }
                 }
@@ -230,7 +235,8 @@ proptest! {
                     }
                 }
                 Step::LeafGone => {
-                    if let Some(frame) = cache.frames.iter().position(|&frame| frame == Frame::Leaf) {
+                    let leaf = cache.frames.iter().position(|&frame| frame == Frame::Leaf);
+                    if let Some(frame) = leaf {
                         cache.frames[frame] = Frame::Free;
                         cache.free.push_back(frame as u32);
                     }
@@ -256,7 +262,9 @@ proptest! {
     /// The order in which unused pages are evicted does not depend on their frames. (There is room
     /// for 16 moved pages.)
     #[test]
-    fn a_moved_page_keeps_its_place(moves in prop::collection::vec((0..12_usize, any::<bool>()), 0..40)) {
+    fn a_moved_page_keeps_its_place(
+        moves in prop::collection::vec((0..12_usize, any::<bool>()), 0..40),
+    ) {
         let order = |moves: &[(usize, bool)]| {
             let notes = Notes::new(32);
             let mut policy = Policy::new(32);

@@ -81,7 +81,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(bound in 1..300_000_usize, steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..300)) {
+        fn it_is_a_set(
+            bound in 1..300_000_usize,
+            steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..300),
+        ) {
             let mut numbers = Numbers::below(bound);
             let mut twin = BTreeSet::new();
             // Few numbers, so that many steps meet one that is there.

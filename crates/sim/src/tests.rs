@@ -71,12 +71,18 @@ proptest! {
     }
 
     #[test]
-    fn no_choice_has_more_hits_than_the_limit(pages in 1..4_usize, requests in prop::collection::vec(0..5_u32, 0..11)) {
+    fn no_choice_has_more_hits_than_the_limit(
+        pages in 1..4_usize,
+        requests in prop::collection::vec(0..5_u32, 0..11),
+    ) {
         prop_assert_eq!(count(Policy::Belady, pages, &requests), best(pages, &requests));
     }
 
     #[test]
-    fn every_policy_keeps_to_the_limit(pages in 1..60_usize, requests in prop::collection::vec(0..80_u32, 0..500)) {
+    fn every_policy_keeps_to_the_limit(
+        pages in 1..60_usize,
+        requests in prop::collection::vec(0..80_u32, 0..500),
+    ) {
         let limit = count(Policy::Belady, pages, &requests);
         for policy in Policy::ALL {
             prop_assert!(count(policy, pages, &requests) <= limit, "{policy}");

@@ -28,7 +28,11 @@ pub fn in_one_register<T>(word: &T) -> &T {
         let mut place: *const T = word;
         // SAFETY: no instruction is emitted.
         unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) place, options(pure, nomem, nostack, preserves_flags));
+            std::arch::asm!(
+                "/* {0} */",
+                inout(reg) place,
+                options(pure, nomem, nostack, preserves_flags)
+            );
         }
         // SAFETY: the address of `word`, which is borrowed for as long.
         unsafe { &*place }

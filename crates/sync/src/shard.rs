@@ -433,6 +433,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_a_shard_and_all_are_there_to_be_added_up() {
+        use std::cell::RefCell;
         use std::sync::atomic::{AtomicUsize, Ordering};
 
         let shards = Shards::<AtomicUsize>::new();
@@ -474,7 +475,7 @@ mod tests {
             }
         }
         thread_local! {
-            static LATE: std::cell::RefCell<Option<AsksLate>> = const { std::cell::RefCell::new(None) };
+            static LATE: RefCell<Option<AsksLate>> = const { RefCell::new(None) };
         }
         let (teller, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

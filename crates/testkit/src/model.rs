@@ -183,7 +183,8 @@ impl NaiveFile {
             None => "and the storage does not have it".to_owned(),
         };
         Err(format!(
-            "page {page}, {} bytes from {off} on: neither what the file has nor what it had ({differs})",
+            "page {page}, {} bytes from {off} on: neither what the file has nor what it had \
+             ({differs})",
             got.len()
         ))
     }

@@ -60,7 +60,8 @@ fn lack_of(bytes: u64) -> Option<String> {
     };
     (room < bytes).then(|| {
         format!(
-            "no room for temporary files in {folder_is}: {} of {} MiB are free; name another folder in TMPDIR",
+            "no room for temporary files in {folder_is}: {} of {} MiB are free; name another \
+             folder in TMPDIR",
             room >> 20,
             bytes >> 20
         )

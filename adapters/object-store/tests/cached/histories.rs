@@ -47,11 +47,13 @@ fn ranges() -> impl Strategy<Value = Option<GetRange>> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let name = || 0..3_u8;
     let step = prop_oneof![
-        2 => (name(), lens(), any::<bool>()).prop_map(|(to, len, behind)| Step::Put { to, len, behind }),
+        2 => (name(), lens(), any::<bool>())
+            .prop_map(|(to, len, behind)| Step::Put { to, len, behind }),
         1 => (name(), any::<bool>()).prop_map(|(at, behind)| Step::Delete { at, behind }),
         1 => (name(), name()).prop_map(|(from, to)| Step::Copy { from, to }),
         6 => (name(), ranges()).prop_map(|(at, range)| Step::Get { at, range }),
-        3 => (name(), prop::collection::vec((0..80_000_u64, 1..9000_u64), 1..6)).prop_map(|(at, ranges)| Step::Ranges { at, ranges }),
+        3 => (name(), prop::collection::vec((0..80_000_u64, 1..9000_u64), 1..6))
+            .prop_map(|(at, ranges)| Step::Ranges { at, ranges }),
         1 => name().prop_map(|at| Step::Head { at }),
     ];
     prop::collection::vec(step, 1..40)

@@ -86,7 +86,8 @@ struct Settings {
 fn lens() -> impl Strategy<Value = usize> {
     prop_oneof![
         40 => 0..20_usize,
-        160 => (0..9_usize, 0..3_usize).prop_map(|(pages, more)| (pages * PAGE + more).saturating_sub(1)),
+        160 => (0..9_usize, 0..3_usize)
+            .prop_map(|(pages, more)| (pages * PAGE + more).saturating_sub(1)),
         80 => 0..80_000_usize,
         1 => (0..3 * PAGE).prop_map(|more| PIECE + more),
     ]
@@ -129,11 +130,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let name = || 0..3_u8;
     let reads = prop::collection::vec((name(), reads(), prop::bool::weighted(0.2)), 1..5);
     let step = prop_oneof![
-        3 => (name(), lens(), any::<bool>()).prop_map(|(to, len, is_behind)| Step::Put { to, len, is_behind }),
+        3 => (name(), lens(), any::<bool>())
+            .prop_map(|(to, len, is_behind)| Step::Put { to, len, is_behind }),
         1 => (name(), any::<bool>()).prop_map(|(at, is_behind)| Step::Delete { at, is_behind }),
         1 => (name(), name()).prop_map(|(from, to)| Step::Copy { from, to }),
         1 => name().prop_map(|at| Step::Forget { at }),
-        8 => (reads, prop::collection::vec(faults(), 0..5)).prop_map(|(reads, faults)| Step::Reads { reads, faults }),
+        8 => (reads, prop::collection::vec(faults(), 0..5))
+            .prop_map(|(reads, faults)| Step::Reads { reads, faults }),
     ];
     prop::collection::vec(step, 1..25)
 }

@@ -184,7 +184,8 @@ pub fn commit(path: &Path, detail: &str, nr: u64) {
                 .unwrap();
         }
         db.execute_batch(&format!(
-            "UPDATE t SET body = randomblob(400) WHERE id % 10 = {round} % 10 AND id > (SELECT max(id) FROM t) - 1000;
+            "UPDATE t SET body = randomblob(400) WHERE id % 10 = {round} % 10
+             AND id > (SELECT max(id) FROM t) - 1000;
              DELETE FROM t WHERE round < {round} - 60;"
         ))
         .unwrap();

@@ -18,7 +18,12 @@ pub(crate) struct BenchArgs {
     what: What,
 
     /// Numbers of workers, such as 1,2,4 [default: 1, 2, 4... up to all processors; --quick: 1 and all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
     threads: Vec<u32>,
 
     /// Measured seconds of each figure, over all its rounds [default: 0.5; --quick: 0.2]
@@ -50,7 +55,12 @@ pub(crate) struct BenchArgs {
     blocks: Vec<u64>,
 
     /// Sizes of the temporary files [default: 4K,1M,256M to read, 256M to write; --quick: 1M for hot and 256M for random reads, 64M to write; a tree gets the largest, about: 190M; --quick: 19M]
-    #[arg(long = "size", value_name = "LIST", value_delimiter = ',', value_parser = parse_file_size)]
+    #[arg(
+        long = "size",
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = parse_file_size
+    )]
     sizes: Vec<u64>,
 
     /// Page size of the cache: 4K, 8K, 16K, 32K or 64K [default: 4K]
@@ -188,7 +198,8 @@ impl BenchArgs {
                 return Err(Usage::new(
                     ErrorKind::ArgumentConflict,
                     format!(
-                        "{flag} is of no use to `bench cold`: its cases have files and blocks of their own"
+                        "{flag} is of no use to `bench cold`: its cases have files and blocks of \
+                         their own"
                     ),
                 ));
             }

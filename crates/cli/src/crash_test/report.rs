@@ -81,7 +81,8 @@ fn line(run: &Run, done: &Done, time: Duration) -> String {
     };
     let nr_ways = done.ways.all.len();
     format!(
-        "{:<10} {what}: nothing lost, torn or foreign ({:.1} s, seed {:#x}, by {nr_ways} ways{skipped})\n",
+        "{:<10} {what}: nothing lost, torn or foreign ({:.1} s, seed {:#x}, by {nr_ways} \
+         ways{skipped})\n",
         run.name(),
         time.as_secs_f64(),
         run.seed

@@ -158,7 +158,8 @@ impl Requested {
         match nr > self.most {
             false => Ok(()),
             true => Err(format!(
-                "the trace so far has {nr} requests, which take all of the memory that can be taken: replay a part of it"
+                "the trace so far has {nr} requests, which take all of the memory that can be \
+                 taken: replay a part of it"
             )),
         }
     }
@@ -195,7 +196,8 @@ impl Requested {
                 .is_some_and(|end| end <= len);
             if !is_inside && settings.is_strict {
                 return Err(Failure::Run(format!(
-                    "{}: {unit} {line}: a request past the end of {path}, which has {}: bytes {offset} to {}",
+                    "{}: {unit} {line}: a request past the end of {path}, which has {}: bytes \
+                     {offset} to {}",
                     settings.trace.display(),
                     Bytes(len),
                     offset.saturating_add(u64::from(action.len)),
@@ -231,7 +233,8 @@ impl Requested {
         }
         if nr_wrapped > 0 {
             notes.push(format!(
-                "{nr_wrapped} of {} requests are past the end of {path}, which has {}, and are wrapped into it",
+                "{nr_wrapped} of {} requests are past the end of {path}, which has {}, and are \
+                 wrapped into it",
                 actions.len(),
                 Bytes(len)
             ));
@@ -245,7 +248,8 @@ impl Requested {
         }
         if self.nr_writes > 0 && !settings.target.is_written() {
             notes.push(format!(
-                "{} writes are replayed as reads (--writes FILE has them written, to a file that may be overwritten)",
+                "{} writes are replayed as reads (--writes FILE has them written, to a file that \
+                 may be overwritten)",
                 self.nr_writes
             ));
         }

@@ -136,14 +136,19 @@ pub(super) fn all(
         ));
     }
     let by = outcomes.iter().find_map(|outcome| outcome.system_bytes);
-    text.push_str("\nMemory: the capacity of the engine's own cache, and what the operating system has of the file\n");
+    text.push_str(
+        "\nMemory: the capacity of the engine's own cache, and what the operating system \
+        has of the file\n",
+    );
     text.push_str(&format!(
-        "  in its cache at the end{}. Before each engine the system is asked to drop the file from its cache.\n",
+        "  in its cache at the end{}. Before each engine the system is asked to drop the file from \
+         its cache.\n",
         by.map_or(String::new(), |(_, how)| format!(" (by {})", how.name()))
     ));
     if let Pace::OfTrace { speed } = settings.pace {
         text.push_str(&format!(
-            "Requests are made at the times of the trace, {speed} times as fast; latencies count from when a request was due.\n"
+            "Requests are made at the times of the trace, {speed} times as fast; latencies count \
+             from when a request was due.\n"
         ));
     }
     output::print(&text)

@@ -54,11 +54,13 @@ impl fmt::Display for TraceError {
             TraceError::Empty => f.write_str("is empty"),
             TraceError::Compressed(with) => write!(
                 f,
-                "is compressed with {with}, which is not read here: unpack it first (gzip and zstd are read)"
+                "is compressed with {with}, which is not read here: unpack it first (gzip and zstd \
+                 are read)"
             ),
             TraceError::Unknown(why) => write!(
                 f,
-                "is no trace that is known: {why} (--trace-format names the format, if it is one of them)"
+                "is no trace that is known: {why} (--trace-format names the format, if it is one \
+                 of them)"
             ),
             TraceError::Read {
                 unit,

@@ -88,8 +88,8 @@ fn iologs_of_both_versions_are_read() {
         bytes(0, 4096, 4096, Op::Read),
     ];
     assert_eq!(requests(FIO_2), expected);
-    let version_3 = "fio version 3 iolog\n0 /a add\n0 /a open\n7 /a read 0 4096\n9 /b write 8192 512\n\
-                     10 /a trim 0 1\n11 /a read 4096 4096\n12 /a close\n";
+    let version_3 = "fio version 3 iolog\n0 /a add\n0 /a open\n7 /a read 0 4096\n\
+                     9 /b write 8192 512\n10 /a trim 0 1\n11 /a read 4096 4096\n12 /a close\n";
     assert_eq!(requests(version_3), expected);
     let (timed, _) = parse(version_3.as_bytes(), None);
     let times: Vec<_> = timed.iter().map(|request| request.time).collect();
@@ -551,7 +551,10 @@ proptest! {
 
     #[test]
     fn what_is_written_as_an_iolog_is_read_again(
-        written in prop::collection::vec((0_u32..5, 0_u64..1 << 62, 1_u64..1 << 32, any::<bool>()), 1..50)
+        written in prop::collection::vec(
+            (0_u32..5, 0_u64..1 << 62, 1_u64..1 << 32, any::<bool>()),
+            1..50
+        )
     ) {
         let mut text = "fio version 2 iolog\n".to_owned();
         for file in 0..5 {
@@ -573,7 +576,9 @@ proptest! {
     }
 
     #[test]
-    fn positions_are_those_of_a_naive_model(steps in prop::collection::vec((0_u8..4, 1_u64..5000), 1..60)) {
+    fn positions_are_those_of_a_naive_model(
+        steps in prop::collection::vec((0_u8..4, 1_u64..5000), 1..60),
+    ) {
         let mut text = "openat(AT_FDCWD, \"a\", O_RDWR) = 3\nread(3, \"\", 1) = 1\n".to_owned();
         let (mut pos, mut expected) = (1, vec![bytes(0, 0, 1, Op::Read)]);
         for (what, n) in steps {

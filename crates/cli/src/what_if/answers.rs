@@ -49,7 +49,8 @@ impl Answers {
         progress.say("looking for the size that is enough".to_owned());
         let enough = enough(workload, ours);
         sentences.push(format!(
-            "A cache of {} ({} pages, {:.1} % of what is touched) reaches 95 % of what is reachable with {}: {:.1} of {:.1} % hits.",
+            "A cache of {} ({} pages, {:.1} % of what is touched) reaches 95 % of what is \
+             reachable with {}: {:.1} of {:.1} % hits.",
             Bytes(enough.pages.saturating_mul(workload.page_size)),
             enough.pages,
             100.0 * enough.pages as f64 / workload.nr_touched() as f64,
@@ -114,8 +115,9 @@ fn of_sample(workload: &Workload, curves: &[Curve]) -> Option<String> {
     match errors.iter().copied().reduce(f64::max) {
         None => text.push_str("The sample is too small to tell the error"),
         Some(most) => text.push_str(&format!(
-            "Expected error: {:.2} points in the mean, {:.2} at most, of what a simulation of all pages would find: \
-             two standard errors, from the spread of four quarters of the sample",
+            "Expected error: {:.2} points in the mean, {:.2} at most, of what a simulation of \
+             all pages would find: two standard errors, from the spread of four quarters \
+             of the sample",
             100.0 * errors.iter().sum::<f64>() / errors.len() as f64,
             100.0 * most
         )),

@@ -75,7 +75,8 @@ impl Workload {
             let unit = self.report.format.unit();
             let (nr, all) = (self.report.nr_bad, self.report.nr_lines);
             progress.note(&format!(
-                "{trace}: {nr} of {all} {unit}s cannot be read as {} and are left out; the first is {unit} {}: {}{}",
+                "{trace}: {nr} of {all} {unit}s cannot be read as {} and are left out; the first \
+                 is {unit} {}: {}{}",
                 self.report.format.name(),
                 first.line,
                 first.why,
@@ -176,8 +177,9 @@ impl Pages {
         match is_full {
             false => Ok(()),
             true => Err(format!(
-                "the trace so far has {} page requests of {} pages, whose simulation takes all of the memory that can be taken: \
-                 take a sample (--sample auto, or a smaller rate)",
+                "the trace so far has {} page requests of {} pages, whose simulation \
+                 takes all of the memory that can be taken: take a sample \
+                 (--sample auto, or a smaller rate)",
                 self.requests.len(),
                 self.numbers.len()
             )),

@@ -122,12 +122,15 @@ type Names = &'static [&'static str];
 /// The cases of `cold`, with block, size of the file, and threads; what is there without fio; and what is there with it.
 #[rustfmt::skip]
 const COLD: [(&str, u64, u64, u64, Names, Names); 6] = [
-    ("random-depth-1", 4096, 4 << 20, 1, &["blocking", "pread", "blocking/pread"], &["fio-psync", "blocking/fio-psync"]),
+    ("random-depth-1", 4096, 4 << 20, 1, &["blocking", "pread", "blocking/pread"],
+        &["fio-psync", "blocking/fio-psync"]),
     ("random-depth-32", 4096, 4 << 20, 1, &["read-many"], &["fio-uring", "read-many/fio-uring"]),
     ("random-depth-64", 4096, 4 << 20, 1, &["async", "read-many", "async/read-many"],
         &["fio-uring", "async/fio-uring", "read-many/fio-uring"]),
-    ("random-threads-32", 4096, 4 << 20, 32, &["blocking", "pread", "blocking/pread"], &["fio-psync", "blocking/fio-psync"]),
-    ("sequential", 65_536, 4 << 20, 1, &["blocking", "pread", "blocking/pread"], &["fio-uring", "blocking/fio-uring"]),
+    ("random-threads-32", 4096, 4 << 20, 32, &["blocking", "pread", "blocking/pread"],
+        &["fio-psync", "blocking/fio-psync"]),
+    ("sequential", 65_536, 4 << 20, 1, &["blocking", "pread", "blocking/pread"],
+        &["fio-uring", "blocking/fio-uring"]),
     ("commit-threads-64", 4096, 64 << 12, 64,
         &["blocking", "one-thread", "fdatasync", "blocking/one-thread", "blocking/fdatasync"], &[]),
 ];
@@ -170,7 +173,8 @@ fn number(record: &Value, field: &str) -> f64 {
 fn lines_name_the_variant_of_the_copy_that_was_asked_for() {
     for variant in ["sse2", "avx", "avx512", "rep-movsb", "portable"] {
         let arguments = format!(
-            "bench read --case same-hot --block 4K --size 64K {SHORT} --format json --copy {variant}"
+            "bench read --case same-hot --block 4K --size 64K {SHORT} --format json --copy \
+             {variant}"
         );
         let finished = run(&mut pagewell(&arguments));
         if finished.code == Some(0) {

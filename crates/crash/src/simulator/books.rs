@@ -220,12 +220,16 @@ impl Books {
             };
             for (nr, version) in own() {
                 let missed = self.blocks[nr].changes.iter().find(|change| {
-                    matches!(change.value, Value::Version(other)
-                        if other > version && (other == latest || (other < latest && change.ended.is_some())))
+                    let Value::Version(other) = change.value else {
+                        return false;
+                    };
+                    let is_due = other == latest || (other < latest && change.ended.is_some());
+                    other > version && is_due
                 });
                 if let Some(missed) = missed {
                     return Err(format!(
-                        "a page is torn: it has version {latest} and in block {nr} version {version}, without {:?}",
+                        "a page is torn: it has version {latest} and in block {nr} version \
+                         {version}, without {:?}",
                         missed.value
                     ));
                 }

@@ -53,7 +53,8 @@ macro_rules! twin {
     ($(#[$doc:meta])* $name:ident of $real:ty, same $same:tt, but $($method:item)*) => {
         twin!($(#[$doc])* $name of $real, locked <$real>::LOCKED, same $same, but $($method)*);
     };
-    ($(#[$doc:meta])* $name:ident of $real:ty, locked $locked:expr, same [$($same:ident)*], but $($method:item)*) => {
+    ($(#[$doc:meta])* $name:ident of $real:ty, locked $locked:expr, same [$($same:ident)*],
+        but $($method:item)*) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         pub(crate) enum $name {}
@@ -146,7 +147,9 @@ twin! {
     /// Subtracts without looking whether there is anything.
     PutWithoutCheck of LockBit, same [is_locked count try_add get freeze store], but
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
-        if word.fetch_sub(n, ALL) == n && word.compare_exchange(0, LOCK, ALL, Ordering::Acquire).is_ok() {
+        if word.fetch_sub(n, ALL) == n
+            && word.compare_exchange(0, LOCK, ALL, Ordering::Acquire).is_ok()
+        {
             Put::Last
         } else {
             Put::Kept
@@ -184,7 +187,8 @@ twin! {
 
 twin! {
     /// Free pages are zero, though tries add without asking.
-    FreeIsZero of LockBit, locked 0, same [is_locked count try_add get sub_and_test freeze store], but
+    FreeIsZero of LockBit, locked 0,
+    same [is_locked count try_add get sub_and_test freeze store], but
 }
 
 /// What a try of the lock bit does, with another reset.

@@ -56,7 +56,8 @@ impl fmt::Display for Refusal {
             }
             Self::Refused(errno @ libc::ENOMEM) => write!(
                 f,
-                "cannot allocate memory for io_uring (RLIMIT_MEMLOCK bounds it before Linux 5.12): {}",
+                "cannot allocate memory for io_uring (RLIMIT_MEMLOCK bounds it before Linux 5.12): \
+                 {}",
                 name(errno)
             ),
             Self::Refused(errno) => write!(f, "the system rejected io_uring: {}", name(errno)),

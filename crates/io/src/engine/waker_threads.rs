@@ -453,7 +453,9 @@ mod tests {
                 if next.is_empty() {
                     assert!(world.roles.queue.is_empty(), "wakers wait: {world:?}");
                     assert_eq!(world.nr_returned, nr_returning, "{world:?}");
-                    let has_turn = |at: &At| matches!(at, At::InCall(turn, false) if world.roles.turn == Some(*turn));
+                    let turn = world.roles.turn;
+                    let has_turn =
+                        |at: &At| matches!(at, At::InCall(of, false) if turn == Some(*of));
                     let is_left = world.roles.turn.is_some() && !world.threads.iter().any(has_turn);
                     assert!(!is_left, "the turn is nobody's: {world:?}");
                     assert!(

@@ -56,7 +56,8 @@ impl fmt::Display for AmbiguousFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SameNumber => {
-                "another open file has the same device and inode number (inode number collision of the file system)"
+                "another open file has the same device and inode number (inode number collision of \
+                 the file system)"
             }
             Self::NumberChanges => "the file system changes the inode number of an open file",
         })

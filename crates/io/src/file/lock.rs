@@ -23,7 +23,8 @@ pub(super) fn take(file: &File) -> io::Result<()> {
         ),
         Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTTY) => FailedStep::error(
             io::ErrorKind::Unsupported,
-            "cannot lock the file: its file system does not support locks of open file descriptions (F_OFD_SETLK)",
+            "cannot lock the file: its file system does not support locks of open file \
+             descriptions (F_OFD_SETLK)",
             error,
         ),
         _ => FailedStep::error(error.kind(), "cannot lock the file", error),

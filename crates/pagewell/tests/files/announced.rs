@@ -1,5 +1,6 @@
 //! Pins that are announced instead of counted: what is promised of a pin holds, whatever becomes of the guard, of its thread, and of the page.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -533,7 +534,7 @@ fn owned_pins_outlive_their_threads_and_then_the_cache() {
 #[test]
 fn an_owned_pin_goes_with_the_variables_of_its_thread() {
     thread_local! {
-        static KEPT: std::cell::RefCell<Option<OwnedPageGuard>> = const { std::cell::RefCell::new(None) };
+        static KEPT: RefCell<Option<OwnedPageGuard>> = const { RefCell::new(None) };
     }
     thread::spawn(|| {
         // Registered before the thread has a number.

@@ -128,7 +128,11 @@ fn assert_agrees(v: &View<'_>, bytes: &[u8], place: usize, other: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn all_accesses_agree_with_a_slice(
@@ -147,7 +151,8 @@ proptest! {
             let mut other = content(seed.wrapping_add(1), other_len);
             if similar && let Some(there) = slice(&bytes, place, other_len) {
                 other.copy_from_slice(there);
-                if let Some(last) = other.get_mut(other_len.saturating_sub(1 + usize::from(flip) % 10)) {
+                let at = other_len.saturating_sub(1 + usize::from(flip) % 10);
+                if let Some(last) = other.get_mut(at) {
                     *last ^= flip & 0x81;
                 }
             }

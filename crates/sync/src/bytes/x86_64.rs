@@ -65,7 +65,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             let value: u32;
             // SAFETY: (r); memory valid by the obligations of `RacyBytes::new`. Writes nothing.
             unsafe {
-                asm!("movzx {v:e}, byte ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                asm!("movzx {v:e}, byte ptr [{base} + {off}]",
+                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
             }
             bytes.copy_from_slice(&value.to_ne_bytes()[..N]);
@@ -74,7 +75,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             let value: u32;
             // SAFETY: as above.
             unsafe {
-                asm!("movzx {v:e}, word ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                asm!("movzx {v:e}, word ptr [{base} + {off}]",
+                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
             }
             bytes.copy_from_slice(&value.to_ne_bytes()[..N]);
@@ -83,7 +85,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             let value: u32;
             // SAFETY: as above.
             unsafe {
-                asm!("mov {v:e}, dword ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                asm!("mov {v:e}, dword ptr [{base} + {off}]",
+                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
             }
             bytes.copy_from_slice(&value.to_ne_bytes());
@@ -92,7 +95,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             let value: u64;
             // SAFETY: as above.
             unsafe {
-                asm!("mov {v}, qword ptr [{base} + {off}]", base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
+                asm!("mov {v}, qword ptr [{base} + {off}]",
+                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
             }
             bytes.copy_from_slice(&value.to_ne_bytes());
@@ -101,7 +105,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             let (low, high): (u64, u64);
             // SAFETY: as above.
             unsafe {
-                asm!("mov {l}, qword ptr [{base} + {off}]", "mov {h}, qword ptr [{base} + {off} + 8]",
+                asm!("mov {l}, qword ptr [{base} + {off}]",
+                    "mov {h}, qword ptr [{base} + {off} + 8]",
                     base = in(reg) base, off = in(reg) off, l = out(reg) low, h = lateout(reg) high,
                     options(nostack, preserves_flags));
             }

@@ -166,7 +166,8 @@ mod tests {
     fn the_time_is_that_of_a_report_which_says_that_all_was_written() {
         let report = |error: u32, bytes: u64| {
             format!(
-                "note: whatever\n{{\"jobs\":[{{\"error\":{error},\"write\":{{\"io_bytes\":{bytes},\"runtime\":25}}}}]}}"
+                "note: whatever\n{{\"jobs\":[{{\"error\":{error},\
+                 \"write\":{{\"io_bytes\":{bytes},\"runtime\":25}}}}]}}"
             )
         };
         let time = |report: String| time_of(report.as_bytes(), 4096);

@@ -93,7 +93,8 @@ fn check(counts: &[&AtomicU32; ENGINES.len()]) -> Result<(), String> {
         let count = count.load(Ordering::Relaxed);
         if count != 1 {
             return Err(format!(
-                "{engine} has lost its count: {count:#x} instead of 1 after all references were dropped"
+                "{engine} has lost its count: {count:#x} instead of 1 after all references were \
+                 dropped"
             ));
         }
     }

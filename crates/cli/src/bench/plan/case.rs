@@ -359,7 +359,8 @@ impl Case {
             Case::RandomDepth64 => "the same, 64 at a time by one thread",
             Case::RandomThreads32 => "the same by 32 threads, each one after the other",
             Case::Sequential => {
-                "a file that is not cached, from end to end, by 64 KiB; fio-uring 8 times 1 MiB at once"
+                "a file that is not cached, from end to end, by 64 KiB; fio-uring 8 times 1 MiB at \
+                 once"
             }
             Case::CommitThreads64 => "64 threads each write 4 KiB of one file, and sync it",
         }

@@ -16,7 +16,8 @@ pub(in crate::bench) fn heading(settings: &Settings, nr_cpus: u32) -> String {
 /// The heading on a processor of this name, if it has one.
 fn heading_on(cpu_model: Option<&str>, settings: &Settings, nr_cpus: u32) -> String {
     wrap(&format!(
-        "pagewell {} on {}, {nr_cpus} processor{}; medians of {} round{} of {} for each engine\ncopies by {}\n",
+        "pagewell {} on {}, {nr_cpus} processor{}; medians of {} round{} of {} for each \
+         engine\ncopies by {}\n",
         env!("CARGO_PKG_VERSION"),
         shortened(cpu_model.unwrap_or(std::env::consts::ARCH), LONGEST_NAME),
         plural(nr_cpus),

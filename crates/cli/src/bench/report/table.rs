@@ -48,7 +48,8 @@ pub(in crate::bench) fn report(measured: &[Measured], files: &str) -> String {
     {
         let _ = writeln!(
             text,
-            "  cpu: processor time of the whole process per operation (sequential: MiB), all threads included."
+            "  cpu: processor time of the whole process per operation (sequential: MiB), all \
+             threads included."
         );
     }
     for case in cases(measured) {
@@ -197,7 +198,8 @@ fn noise(measured: &[Measured]) -> Option<String> {
     }
     let (most, place) = widest?;
     Some(format!(
-        "noise: the furthest round is {:.0} % off the median typically, {:.0} % at most\n       ({place})",
+        "noise: the furthest round is {:.0} % off the median typically, {:.0} % at most\n       \
+         ({place})",
         100.0 * Spread::of(all)?.median,
         100.0 * most,
     ))

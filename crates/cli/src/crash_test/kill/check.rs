@@ -206,8 +206,8 @@ impl<'l> Done<'l> {
         let thread = self.thread;
         let Some(nr) = self.own_blocks(page).find(wrong) else {
             return format!(
-                "page {page} is torn: of what thread {thread} did there it has something later without \
-                 something earlier"
+                "page {page} is torn: of what thread {thread} did there it has something later \
+                 without something earlier"
             );
         };
         let found = match Block::of(nr, bytes_of(nr, after)) {

@@ -114,7 +114,8 @@ impl LineReader for Blkparse {
         if self.action != b'Q' {
             let action = char::from(self.action);
             notes.push(format!(
-                "no request is seen when it is queued (Q): those with action {action} are counted, which may be merged"
+                "no request is seen when it is queued (Q): those with action {action} are counted, \
+                 which may be merged"
             ));
         }
         if self.nr_discards > 0 {

@@ -29,7 +29,8 @@ impl Fio {
             Some(b"fio version 3 iolog") => Version::Three,
             _ => {
                 return Err(TraceError::NotATrace(
-                    "line 1: is not `fio version 2 iolog` or `fio version 3 iolog`, which are the versions that are read",
+                    "line 1: is not `fio version 2 iolog` or `fio version 3 iolog`, which are the \
+                     versions that are read",
                 ));
             }
         };

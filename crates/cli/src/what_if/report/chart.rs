@@ -68,33 +68,42 @@ pub(super) fn chart(results: &Results<'_>) -> Markup {
         .map_or(&[][..], |curve| &curve.points);
     let labels = label_places(results.curves, &scale);
     html! {
-        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Hit ratio by size of the cache" {
+        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
+            aria-label="Hit ratio by size of the cache" {
             @for tenth in 0..=5 {
                 @let hits = f64::from(tenth) / 5.0;
                 line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(scale.y(hits)) y2=(scale.y(hits)) {}
-                text.tick x=(LEFT - 8.0) y=(scale.y(hits) + 4.0) text-anchor="end" { (tenth * 20) " %" }
+                text.tick x=(LEFT - 8.0) y=(scale.y(hits) + 4.0) text-anchor="end" {
+                    (tenth * 20) " %"
+                }
             }
             @for point in shown_sizes(sizes, &scale) {
-                line.grid x1=(scale.x(point.pages)) x2=(scale.x(point.pages)) y1=(TOP) y2=(HEIGHT - BOTTOM) {}
+                line.grid x1=(scale.x(point.pages)) x2=(scale.x(point.pages))
+                    y1=(TOP) y2=(HEIGHT - BOTTOM) {}
                 text.tick x=(scale.x(point.pages)) y=(HEIGHT - BOTTOM + 18.0) text-anchor="middle" {
                     (Bytes(point.pages.saturating_mul(page_size)))
                 }
             }
-            text.tick x=(LEFT + (WIDTH - LEFT - RIGHT) / 2.0) y=(HEIGHT - 10.0) text-anchor="middle" {
+            text.tick x=(LEFT + (WIDTH - LEFT - RIGHT) / 2.0) y=(HEIGHT - 10.0)
+                text-anchor="middle" {
                 "size of the cache (logarithmic)"
             }
             @let reachable = results.workload.reachable();
-            line.reachable x1=(LEFT) x2=(WIDTH - RIGHT) y1=(scale.y(reachable)) y2=(scale.y(reachable)) {
+            line.reachable x1=(LEFT) x2=(WIDTH - RIGHT)
+                y1=(scale.y(reachable)) y2=(scale.y(reachable)) {
                 title { "with everything cached: " (format!("{:.1} %", 100.0 * reachable)) }
             }
             // The first is drawn last, over the others.
             @for (curve, label) in results.curves.iter().zip(labels).rev() {
-                g style={ "color:" (colour(curve.policy)) } class=[(curve.policy == Policy::Belady).then_some("limit")] {
+                g style={ "color:" (colour(curve.policy)) }
+                    class=[(curve.policy == Policy::Belady).then_some("limit")] {
                     polyline points=(points(&curve.points, &scale)) {}
                     @for point in &curve.points {
-                        circle cx=(format!("{:.1}", scale.x(point.pages))) cy=(format!("{:.1}", scale.y(point.hit_ratio))) r="3" {
+                        circle cx=(format!("{:.1}", scale.x(point.pages)))
+                            cy=(format!("{:.1}", scale.y(point.hit_ratio))) r="3" {
                             title {
-                                (curve.policy) ", " (Bytes(point.pages.saturating_mul(page_size))) ": "
+                                (curve.policy) ", "
+                                (Bytes(point.pages.saturating_mul(page_size))) ": "
                                 (format!("{:.1} % hits", 100.0 * point.hit_ratio))
                             }
                         }

@@ -134,7 +134,8 @@ impl Drop for UringEngine {
             // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
-                "pagewell: the thread of a dropped io_uring engine continues: its requests are still in flight after {timeout:?}"
+                "pagewell: the thread of a dropped io_uring engine continues: its requests are \
+                 still in flight after {timeout:?}"
             );
         }
     }

@@ -99,7 +99,9 @@ impl Tree {
     pub(crate) fn open_files(
         log: File,
         options: Options,
-        open_data: impl FnOnce(&dyn Fn(OpenOptions) -> OpenOptions) -> Result<File, pagewell::Error>,
+        open_data: impl FnOnce(
+            &dyn Fn(OpenOptions) -> OpenOptions,
+        ) -> Result<File, pagewell::Error>,
     ) -> Result<Tree, Error> {
         let (log, is_new) = Log::open(log)?;
         let log = Arc::new(log);

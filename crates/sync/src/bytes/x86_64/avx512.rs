@@ -40,7 +40,8 @@ pieces!(
     /// Copies 256 to 512 bytes.
     copy_256_to_512, "vmovdqu64", "64", "",
     "256": [
-        "0" => "zmm16" "zmm20", "1" => "zmm17" "zmm21", "2" => "zmm18" "zmm22", "3" => "zmm19" "zmm23"
+        "0" => "zmm16" "zmm20", "1" => "zmm17" "zmm21",
+        "2" => "zmm18" "zmm22", "3" => "zmm19" "zmm23"
     ]
 );
 loops!(

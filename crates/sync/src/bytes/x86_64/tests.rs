@@ -68,7 +68,8 @@ fn every_piece_copies_every_length_that_it_takes() {
 /// registers. `vzeroupper` clears those of the registers 0 to 15, but the `asm!` declared only
 /// `xmm0` clobbered, others 0 to 8. `vector_asm!` declares all.
 macro_rules! survivors {
-    ($name:ident, $feature:literal, $vector:ident, $load:literal, $register:ident, [$($value:ident)+]) => {
+    ($name:ident, $feature:literal, $vector:ident, $load:literal, $register:ident,
+        [$($value:ident)+]) => {
         #[target_feature(enable = $feature)]
         #[inline(never)]
         fn $name(work: impl Fn()) {

@@ -101,9 +101,11 @@ macro_rules! pieces {
             unsafe {
                 vector_asm!(
                     $(concat!($move, " ", $first, ", [{src} + ", $i, "*", $width, "]"),)+
-                    $(concat!($move, " ", $second, ", [{src} + {len} - ", $half, " + ", $i, "*", $width, "]"),)+
+                    $(concat!($move, " ", $second,
+                        ", [{src} + {len} - ", $half, " + ", $i, "*", $width, "]"),)+
                     $(concat!($move, " [{dst} + ", $i, "*", $width, "], ", $first),)+
-                    $(concat!($move, " [{dst} + {len} - ", $half, " + ", $i, "*", $width, "], ", $second),)+
+                    $(concat!($move,
+                        " [{dst} + {len} - ", $half, " + ", $i, "*", $width, "], ", $second),)+
                     $end,
                     src = in(reg) src,
                     dst = in(reg) dst,

@@ -83,7 +83,8 @@ impl Part {
                 {
                     let at = start + at * self.block;
                     return Err(format!(
-                        "{nr} writes were done, and the bytes at {at} are not those of the last one there"
+                        "{nr} writes were done, and the bytes at {at} are not those of the last \
+                         one there"
                     ));
                 }
             }

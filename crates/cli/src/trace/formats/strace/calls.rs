@@ -149,7 +149,8 @@ impl Calls {
         let mut notes = Vec::new();
         if self.nr_mapped > 0 {
             notes.push(format!(
-                "{} mappings of files: what a program reads and writes through mmap is invisible to strace",
+                "{} mappings of files: what a program reads and writes through mmap is invisible \
+                 to strace",
                 self.nr_mapped
             ));
         }
@@ -167,13 +168,15 @@ impl Calls {
         }
         if self.descriptors.nr_unknown > 0 {
             notes.push(format!(
-                "{} calls are left out, since the trace does not say which file they are for (strace -y does)",
+                "{} calls are left out, since the trace does not say which file they are for \
+                 (strace -y does)",
                 self.descriptors.nr_unknown
             ));
         }
         if self.descriptors.nr_found_open > 0 {
             notes.push(format!(
-                "{} descriptors were opened where the trace does not show it: they are taken to be at the beginning",
+                "{} descriptors were opened where the trace does not show it: they are taken to be \
+                 at the beginning",
                 self.descriptors.nr_found_open
             ));
         }

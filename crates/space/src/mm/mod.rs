@@ -1,8 +1,10 @@
-//! The state of a space ([`space::Mm`]; Linux has `mm_struct`), and of all spaces of a pool ([`shared::Shared`]).
+//! State of a space ([`space::Mm`]; Linux has `mm_struct`), and of all spaces of a pool
+//! ([`shared::Shared`]).
 //!
-//! Owns: nothing but the parts, put together: tables, areas behind the structure lock, noted files; the supply and the writers.
+//! Owns: only the composition: tables, areas under the structure lock, noted files; supply and
+//! writers.
 //!
-//! May call: all rooms below but `motion`.
+//! May call: all modules below but `motion`.
 //!
 //! Promises: a space that is torn down leaves no entry and no link.
 //!

@@ -1,4 +1,4 @@
-//! What the spaces of one pool share.
+//! State that the spaces of one pool share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::table::Tables;
 
-/// What the spaces of one pool share. Each room is handed the part that it needs.
+/// State that the spaces of one pool share. Each module gets the part that it needs.
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) writers: Writers,
@@ -41,8 +41,9 @@ impl<S: RefScheme> Shared<S> {
         Tables::of(&self.supply)
     }
 
-    /// A number that no other area or space of the pool has: a file of a cache may be shown by spaces that do not know each other
-    /// ([`Spaces::from_source`](crate::Spaces::from_source) called twice), and tells their areas apart by it.
+    /// Returns a number that no other area or space of the pool has. A file of a cache may be
+    /// mapped by spaces with different sources ([`Spaces::from_source`](crate::Spaces::from_source)
+    /// called twice), and distinguishes their areas by it.
     pub(crate) fn next_id(&self) -> u64 {
         self.pool().next_number()
     }

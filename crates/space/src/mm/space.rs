@@ -1,4 +1,4 @@
-//! The state of one space, and what all rooms above do with it.
+//! State of one space, and its use by the modules above.
 
 use std::fmt;
 use std::mem::offset_of;
@@ -24,19 +24,20 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pmd::Pmd;
 
-/// A space: what Linux calls an `mm`.
+/// State of one space; Linux calls it an `mm`.
 pub(crate) struct Mm<S: RefScheme> {
-    /// With a view of the pool that `shared` keeps alive.
+    /// Includes a view of the pool, which `shared` keeps alive.
     pub(crate) tables: PageTables<S>,
     pub(crate) shared: Arc<Shared<S>>,
-    /// The structure lock. For reading: faults, pins, slow accesses; no table is taken out of the directory meanwhile,
-    /// but in exchange for a copy. For writing: changes of areas, forks.
+    /// Structure lock. Held for reading by faults, pins and slow accesses: no table leaves the
+    /// directory then, unless replaced by a copy. Held for writing by changes of areas and by
+    /// forks.
     pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,
 }
 
-// The tables, and what hits of mapped files load, apart from the lock and from the counts of the `Arc` in front.
+// Tables and noted files, which hits load, apart from the lock and from the counts of the `Arc`.
 const _: () = {
     type M = Mm<LockBit>;
     let lock = offset_of!(M, structure);
@@ -73,12 +74,12 @@ impl<S: RefScheme> Mm<S> {
         }))
     }
 
-    /// A number that no other space of the same frames has.
+    /// Returns a number that no other space of the same frames has.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Why there is no area at `addr`.
+    /// Returns the error for an `addr` in no area: unmapped or out of range.
     pub(crate) fn unmapped(&self, addr: u64) -> ErrorKind {
         match self.tables.pmd_word(addr) {
             Some(_) => ErrorKind::Unmapped,
@@ -86,19 +87,19 @@ impl<S: RefScheme> Mm<S> {
         }
     }
 
-    /// As [`PageTables::own`], with the tables of the space's pool.
+    /// See [`PageTables::own`].
     pub(crate) fn own_table(&self, order: Order, addr: u64) -> Result<Pmd, ErrorKind> {
         self.tables.own(self.shared.tables(), order, addr)
     }
 
-    /// Notes which file an area shows at `addr`. The structure lock is held.
+    /// Records the file that an area maps at `addr`. The caller holds the structure lock.
     pub(crate) fn note_file(&self, file: &Arc<FileArea<S>>, addr: u64) {
         let nr_tables = self.tables.directory().len();
         self.files.note(file, addr, nr_tables);
     }
 
-    /// Forgets which files the areas that overlap `range` show, and waits for accesses that go by it. The structure lock
-    /// is held for writing.
+    /// Clears the records of the files of areas that overlap `range`, and waits for accesses that
+    /// use them. The caller holds the structure lock for writing.
     pub(crate) fn forget_files(
         &self,
         areas: &Areas<S>,
@@ -108,7 +109,7 @@ impl<S: RefScheme> Mm<S> {
         self.files.forget(&self.shared.writers, areas, range, op)
     }
 
-    /// Calls `visit` with the word of every entry of `range` whose table is there.
+    /// Calls `visit` with the word and the address of every entry of `range` that has a table.
     pub(crate) fn for_each_entry(
         &self,
         areas: &Areas<S>,
@@ -131,8 +132,8 @@ impl<S: RefScheme> Mm<S> {
         }
     }
 
-    /// As [`Supply::with_room`](crate::supply::frames::Supply::with_room), for a page at the address that the error names, or
-    /// else for a table.
+    /// See [`Supply::with_room`](crate::supply::frames::Supply::with_room). The block is for a page
+    /// at the address of the error, or for a table if the error has none.
     pub(crate) fn with_room<R>(
         &self,
         attempt: impl FnMut() -> Result<R, Error>,
@@ -152,7 +153,7 @@ impl<S: RefScheme> Mm<S> {
         })
     }
 
-    /// Unmaps everything and takes all links out. Nobody uses the space any more, but for walks of families.
+    /// Unmaps everything and removes all links. Only walks of families may still access the space.
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
         let left = areas.take_left();
@@ -167,10 +168,10 @@ impl<S: RefScheme> Mm<S> {
                 }
             }
         }
-        // F1: nothing names a page of the families any more on behalf of these areas.
+        // F1: no entry names a page of the families on behalf of these areas any more.
         all.iter().for_each(Area::unlink);
         drop(areas);
-        // Without the lock: the last area of a file closes it.
+        // After the lock is released: dropping the last area of a file closes it.
         close(all);
     }
 }
@@ -181,7 +182,7 @@ impl<S: RefScheme> LinkedSpace for Mm<S> {
     }
 
     fn drop_copies(&self, maps: &FileMaps, size: u64) {
-        // C1.
+        // C1 of `areas::cut`: both locks are held.
         let areas = read(&self.structure);
         let _unsharing = self.tables.lock_unsharing();
         for area in areas.iter() {

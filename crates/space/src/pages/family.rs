@@ -1,32 +1,33 @@
 //! Anonymous families: from a page to the areas that may map it.
 //!
-//! What. A family is the pages that one area makes, each with an index (Linux: `anon_vma`). A fork's area may map them too: it is
-//! linked to its parent's families, and makes pages of a family of its own. So a page is mapped by areas that are linked to its
-//! family, and by no others; the pages of a fork are looked for in the fork and its descendants only.
+//! A family is the pages that one area creates, each with an index (Linux: `anon_vma`). The area of
+//! a fork may map them too: it is linked to its parent's families, and creates pages of a family of
+//! its own. So only areas that are linked to a page's family map it, and the pages of a fork are
+//! searched in the fork and its descendants only.
 //!
-//! A family without pages is not passed on to forks. So an area is linked to no more families than have pages that it might map,
-//! however many generations there were.
+//! A fork does not inherit families without pages. So the number of families of an area is bounded
+//! by those with pages that it might map, after any number of generations.
 //!
 //! Invariants.
-//! - F1: an area is linked before any entry of its space can name a page of the family, and stays linked until none
-//!   does. So whoever walks the family after an entry was made finds the entry; whoever walks meanwhile may miss it, and
-//!   finds by the page's counts that there is more to find.
-//! - F2: a link of a family keeps its space's directory, so a walk may look at that of a space that is gone; it finds it
-//!   empty.
+//! - F1: an area is linked before any entry of its space can name a page of the family, until none
+//!   does. So a walk after the creation of an entry finds it. A concurrent walk may miss it, and
+//!   detects that by the page's counts.
+//! - F2: a link of a family keeps the directory of its space. A walk may load that of a torn-down
+//!   space, and finds it empty.
 //!
-//! Locks. The lock of a family's tree is taken with the structure lock of a space held, or with none; entries are
-//! claimed with it held.
+//! Locks. The lock of a family's tree is acquired with or without the structure lock of a space.
+//! Entries are claimed with it held.
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::pages::links::Links;
 use crate::words::directory::Directory;
 
-/// The pages that the areas of one space made, and all areas that may map them.
+/// Pages that the areas of one space created, and all areas that may map them.
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) links: Links<Directory>,
-    /// How many frames are of this family.
+    /// Number of frames of this family.
     nr_frames: AtomicUsize,
 }
 
@@ -48,10 +49,12 @@ impl Family {
         self.nr_frames.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether any page of the family may be mapped by the caller, who keeps entries of its space from being made.
+    /// Whether the caller may map any page of the family. It keeps entries of its space from being
+    /// created.
     pub(crate) fn has_frames(&self) -> bool {
-        // ORDERING: Relaxed. A page that the caller's space maps was counted before it was mapped, which happened before
-        // this, and is not uncounted while it is mapped; so it is seen. Others do not matter.
+        // ORDERING: Relaxed. A page that the caller's space maps was counted before it was mapped,
+        // which happened before this, and is counted while it is mapped; so it is seen. Others do
+        // not matter.
         self.nr_frames.load(Ordering::Relaxed) != 0
     }
 }

@@ -1,9 +1,9 @@
-//! Links: from pages, by their index, to the areas that may show them.
+//! Links from pages, by their index, to the areas that may map them: an interval tree behind a
+//! lock. A family's links lead to the directory of a space ([`crate::pages::family`]), those of a
+//! file to the space ([`crate::areas::maps`]).
 //!
-//! An interval tree by index, behind a lock. What a link leads to is up to who makes it: a family's lead to the directory of a
-//! space ([`crate::pages::family`]), those of a file to the space ([`crate::areas::maps`]).
-//!
-//! Locks. The lock is taken with the structure lock of a space held, or with none; entries are claimed with it held.
+//! Locks. The lock is acquired with or without the structure lock of a space. Entries are claimed
+//! with it held.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -13,23 +13,23 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::pages::tree::IntervalTree;
 
-/// Where some pages may be mapped.
+/// Addresses at which some pages may be mapped.
 pub(crate) struct Link<T> {
     pub(crate) to: T,
-    /// The address of the page with the index `first`.
+    /// Address of the page with index `first`.
     pub(crate) addr: u64,
     pub(crate) first: u64,
     pub(crate) end: u64,
 }
 
 impl<T> Link<T> {
-    /// The address of the page with this index, which is in the link.
+    /// Returns the address of the page with this index, which must be in the link.
     pub(crate) fn addr_of(&self, index: u64) -> u64 {
         self.addr + (index - self.first) * FRAME_BYTES as u64
     }
 }
 
-/// All areas that may show some pages.
+/// All areas that may map some pages.
 pub(crate) struct Links<T>(Mutex<IntervalTree<Link<T>>>);
 
 impl<T> Links<T> {
@@ -37,21 +37,21 @@ impl<T> Links<T> {
         Self(Mutex::new(IntervalTree::new()))
     }
 
-    /// Links an area; `id` is its own.
+    /// Links an area by its `id`.
     pub(crate) fn link(&self, id: u64, link: Link<T>) {
         lock(&self.0).insert(link.first, link.end, id, link);
     }
 
-    /// Takes the link of the area `id` out, whose first index is `first`.
+    /// Removes the link of the area `id`, whose first index is `first`.
     pub(crate) fn unlink(&self, id: u64, first: u64) {
         let link = lock(&self.0).remove(first, id);
-        // Outside of the lock: it may be the last handle of the space's memory.
+        // After the lock is released: it may be the last handle of the space's memory.
         drop(link);
     }
 
-    /// Calls `visit` with every link that has one of the indices `first..end`, in the order of their first index and
-    /// then of their age, the oldest first, until it breaks. With the lock held. Cuts of files go by the order
-    /// (C3 of [`crate::areas::cut`]); migrations do not.
+    /// Calls `visit` with every link that has one of the indices `first..end`, ordered by first
+    /// index and then by age, oldest first, until it breaks. Holds the lock. Truncations rely on
+    /// the order (C3 of [`crate::areas::cut`]), migrations do not.
     pub(crate) fn walk<B>(
         &self,
         first: u64,

@@ -1,19 +1,18 @@
-//! Whose a page is: what its frame's record says of its family, its index there, and where it may be moved.
-//!
-//! The record has one share of the family (an `Arc`) as a bare word, from before the page is published until its count is zero.
+//! Owner of a page in its frame's metadata: family, index in it, and where compaction may move the
+//! page. The metadata has a strong reference to the family (an `Arc`) as a word, from before the
+//! page is published until its count is zero.
 
-#![allow(unsafe_code)] // Shares of a family that are kept as words.
+#![allow(unsafe_code)] // Strong references to families, kept as words.
 
 use std::sync::Arc;
 
 use crate::pages::family::Family;
 
-/// Where a page may be moved by those whom nobody has asked to move it: compaction.
+/// Limit of moves of a page that are not requested: compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// Anywhere.
     Anywhere,
-    /// Within the node that it is on.
+    /// To frames of its node.
     Node,
 }
 
@@ -33,35 +32,37 @@ impl Binding {
     }
 }
 
-/// Whose a page is, as its record says it.
+/// Owner of a page, as in its metadata.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    /// The word of its family.
+    /// Word of the family.
     pub(crate) family: u64,
-    /// Its index there.
+    /// Index in the family.
     pub(crate) index: u64,
     pub(crate) binding: Binding,
 }
 
-/// Keeps a family in the record of a frame of it.
+/// Converts a strong reference to a family to a word of the metadata.
 pub(crate) fn family_to_word(family: Arc<Family>) -> u64 {
     Arc::into_raw(family).expose_provenance() as u64
 }
 
-/// Takes the family out of the record of a page: for whoever has brought the page's count down to zero.
+/// Takes the strong reference out of the metadata. The caller has made the page's count zero.
 pub(crate) fn family_from_word(word: u64) -> Arc<Family> {
     let family = std::ptr::with_exposed_provenance::<Family>(word as usize);
-    // SAFETY: the word is from `family_to_word`, put into the record before the page was published; the record is
-    // the page's while its count is not zero, and the caller, who made it zero, calls this once. Of a page that was
-    // moved the word is in two records: the one of the frame that it left is made zero by who migrates, who does not
-    // call this for it (`let_go_moved`).
+    // SAFETY: the word is from `family_to_word`, stored in the metadata before the page was
+    // published. The metadata is the page's while its count is not zero, and the caller, which made
+    // it zero, calls this once. The word of a moved page is in two records: the migrating thread
+    // zeroes the count of the old frame, and does not call this for it (`let_go_moved`).
     unsafe { Arc::from_raw(family) }
 }
 
-/// The family of a page whose count cannot become zero meanwhile: it is isolated by the caller.
+/// Returns the family of a page that the caller has isolated, so that its count does not become
+/// zero.
 pub(crate) fn family_of_word(word: u64) -> Arc<Family> {
     let family = std::ptr::with_exposed_provenance::<Family>(word as usize);
-    // SAFETY: as in `family_from_word`, but that the record keeps its own: the count is not zero while this runs.
+    // SAFETY: as in `family_from_word`, but the metadata keeps its reference: the count is not
+    // zero.
     unsafe { Arc::increment_strong_count(family) };
     // SAFETY: the strong count that was just added.
     unsafe { Arc::from_raw(family) }

@@ -1,12 +1,11 @@
-//! The frames of pages: published for an entry, counted by entries, given back when nothing names them.
+//! Frames of pages: published for an entry, counted by entries, freed when nothing names them.
+//! [`counts`](crate::words::counts) has the rules. Threads that change a count hold the claim of
+//! the counted entry, or have isolated the frame.
 //!
-//! The rules of the count are at the top of [`counts`](crate::words::counts). All that add to it or take from it hold the
-//! claim of the entry that they count, or have the frame isolated.
-//!
-//! Ordering. What takes from the count is a release, and what acts on it an acquire: whoever finds that the page is
-//! mapped once, or gets the count to zero, or finds no mappings left, sees all that was done to the page through the
-//! entries that are gone. What adds is relaxed: it is read by others only after the claim has ended, or in the chain of
-//! read-modify-writes of this word.
+//! Ordering. A decrease of the count is a release, and an action on it an acquire: a thread that
+//! finds the page mapped once, makes the count zero, or finds no mappings left sees all that was
+//! done to the page through the dropped entries. An increase is relaxed: other threads load it only
+//! after the claim has ended, or in the chain of read-modify-writes of this word.
 
 use std::sync::Arc;
 
@@ -22,11 +21,11 @@ use crate::words::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
 use crate::words::cow::{Cow, References, decide};
 use crate::words::pte::{Pte, State};
 
-/// More entries than can be counted; nothing has changed.
+/// Error: more entries than can be counted. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// The pages of spaces in a pool: what their frames' records say, and how that changes.
+/// Pages of spaces in a pool: the metadata of their frames, and its changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Pages<'s, S: RefScheme> {
     pool: &'s FramePool<S>,
@@ -42,13 +41,13 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::counts_of(self.pool, frame)
     }
 
-    /// The counts of a page that cannot be freed meanwhile.
+    /// Returns the counts of a page that cannot be freed concurrently.
     pub(crate) fn counts(self, frame: FrameNr) -> Counts {
-        // ORDERING: Acquire; see the module's text.
+        // ORDERING: Acquire; see the module's documentation.
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
-    /// Makes a page of a block: page `index` of `family`, counted as `counts`, which is not zero. Neither waits nor
+    /// Makes a block page `index` of `family`, with `counts`, which are not zero. Neither waits nor
     /// allocates.
     pub(crate) fn publish(
         self,
@@ -67,8 +66,9 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         self.publish_moved(block, owner, counts)
     }
 
-    /// Makes a block the page that `owner` is of, which the caller moves out of another frame. The share of its family goes
-    /// with it, and that frame is to be let go of without it, as [`let_go_moved`](Self::let_go_moved) does.
+    /// Makes a block the page of `owner`, which the caller moves out of another frame. The strong
+    /// reference to the family moves along, so the caller frees the other frame with
+    /// [`let_go_moved`](Self::let_go_moved).
     pub(crate) fn publish_moved(
         self,
         block: UniqueFrame<'_, S>,
@@ -80,21 +80,23 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::publish_page(block, (owner.family, owner.index), private)
     }
 
-    /// Lets go of the frame out of which a page was moved, which the caller has isolated, and no entry names any more. It is
-    /// the answer; none if somebody looks at the frame at this moment, who frees it then.
+    /// Returns the frame that a page was moved out of, which the caller has isolated and no entry
+    /// names. Returns `None` if another thread has a reference: the last put then frees the frame.
     pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let word = self.word(frame);
-        // ORDERING: Acquire; see the module's text: the entries may be gone by the doing of others.
+        // ORDERING: Acquire; see the module's documentation: other threads may have dropped the
+        // entries.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
         debug_assert!(counts.is_isolated() && counts.mappings() == 0);
-        // Nobody else changes the word: no entry names the frame, and who has only a reference leaves alone what is
-        // isolated, and what is zero (`try_isolate`). So this need not be a read-modify-write.
-        // ORDERING: Relaxed; it is the release of the count of references that publishes it.
+        // No other thread changes the word: no entry names the frame, and a thread that has only a
+        // reference does not change isolated or zero counts (`try_isolate`). So a store suffices.
+        // ORDERING: Relaxed; the release of the reference count publishes it.
         word.store(0, Ordering::Relaxed);
         raw::counted_reference(self.pool, frame).try_unique().ok()
     }
 
-    /// Whose a page is that has a count, and keeps it meanwhile: the caller has isolated it, or claimed an entry of it.
+    /// Returns the owner of a page that keeps its count: the caller has isolated it, or claimed an
+    /// entry of it.
     pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
         let record = self.pool.meta(frame);
         let (family, index) = record.owner();
@@ -106,26 +108,26 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Who else has a reference to a page that is mapped once, by the entry that the caller has claimed.
+    /// Detects other references to a page that only the entry claimed by the caller maps.
     pub(crate) fn references(self, frame: FrameNr) -> References {
         if self.pool.meta(frame).count() != 1 {
             return References::Foreign;
         }
-        // ORDERING: Acquire fence; the load above read what the last put (a release) left, or what was added by a
-        // read-modify-write since, which continues its release sequence. So the reads of those who had the page pinned
-        // happen before it is written.
+        // ORDERING: Acquire fence; the load above read the value of the last put (a release), or of
+        // a later read-modify-write, which continues its release sequence. So reads through former
+        // pins happen before the page is written.
         fence(Ordering::Acquire);
         References::Mapped
     }
 
-    /// Counts an entry of the same kind as `entry`, which the caller has claimed, for a copy of it.
+    /// Counts a copy of `entry`, which the caller has claimed.
     pub(crate) fn count_copy(self, entry: Pte) -> Result<(), TooMany> {
         let (frame, one) = match entry.state() {
             State::Present(frame) => (frame, MAPPING),
             State::Migration(frame) => (frame, MIGRATION),
             State::Empty | State::Busy => return Ok(()),
         };
-        // ORDERING: Relaxed; see the module's text.
+        // ORDERING: Relaxed; see the module's documentation.
         let before = Counts::from_bits(self.word(frame).fetch_add(one, Ordering::Relaxed));
         let is_over = match one {
             MAPPING => before.is_over_with_mapping(),
@@ -138,8 +140,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(())
     }
 
-    /// Takes back what a present entry, or a migration entry, was counted as: the caller has claimed it and taken it
-    /// out, or it was in a table that is the caller's alone.
+    /// Uncounts a present or migration entry. The caller has claimed and removed it, or had
+    /// exclusive use of its table.
     pub(crate) fn drop_entry(self, entry: Pte) {
         match entry.state() {
             State::Present(frame) => self.take(frame, MAPPING),
@@ -148,17 +150,18 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Counts one more mapping of a page that the caller has isolated, and which so has a count. There are at most as many
-    /// of these as migration entries of another page, which is far from the end of the field even where the limit is
-    /// reached.
+    /// Counts a mapping of a page that the caller has isolated, so that its count is not zero.
+    /// There are at most as many such mappings as migration entries of another page, far from the
+    /// end of the field even if the limit is reached.
     pub(crate) fn add_mapping(self, frame: FrameNr) {
-        // ORDERING: Relaxed; see the module's text.
+        // ORDERING: Relaxed; see the module's documentation.
         self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
     }
 
-    /// A present entry becomes a migration entry. Returns the counts after that.
+    /// Counts the conversion of a present entry to a migration entry. Returns the new counts.
     pub(crate) fn turn_to_migration(self, frame: FrameNr) -> Result<Counts, TooMany> {
-        // ORDERING: AcqRel; whoever finds no mappings left sees what was done through those that were dropped.
+        // ORDERING: AcqRel; a thread that finds no mappings left sees what was done through the
+        // dropped ones.
         let turned = MIGRATION.wrapping_sub(MAPPING);
         let before = self.word(frame).fetch_add(turned, Ordering::AcqRel);
         if Counts::from_bits(before).is_over_with_migration() {
@@ -168,25 +171,25 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(Counts::from_bits(before.wrapping_add(turned)))
     }
 
-    /// A migration entry becomes a present entry of the same frame.
+    /// Counts the conversion of a migration entry to a present entry of the same frame.
     pub(crate) fn turn_back(self, frame: FrameNr) {
         let turned = MAPPING.wrapping_sub(MIGRATION);
-        // ORDERING: AcqRel; as for any change that takes from a field.
+        // ORDERING: AcqRel; as for any decrease of a field.
         self.word(frame).fetch_add(turned, Ordering::AcqRel);
     }
 
-    /// A migration entry was replaced by a present one of another frame.
+    /// Uncounts a migration entry that was replaced by a present entry of another frame.
     pub(crate) fn drop_migration(self, frame: FrameNr) {
         self.take(frame, MIGRATION);
     }
 
-    /// Moves the page of a claimed entry into `to`, if that entry is its only one, nobody has it pinned, and nobody migrates
-    /// it; else both are handed back. What has become free is the answer: the frame that the page left, unless
-    /// somebody looks at it at this moment, who frees it then.
+    /// Moves the page of a claimed entry to `to` if the entry is its only one, and it is neither
+    /// pinned nor isolated. Otherwise returns both. Returns the old frame, or `None` if another
+    /// thread has a reference: the last put then frees it.
     ///
-    /// While the claim lasts nobody writes the page, pins it, or gets another entry of it: all that takes a claim of
-    /// an entry, and there is no other. Only who has found the page by its frame may isolate it meanwhile; the swap
-    /// of the count decides between the two.
+    /// During the claim no thread writes the page, pins it, or creates another entry: each takes a
+    /// claim of an entry, and there is only one. Only a thread that finds the page by its frame may
+    /// isolate it concurrently; the swap of the count decides.
     pub(crate) fn move_claimed<'t>(
         self,
         claim: Claim<'t>,
@@ -201,7 +204,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         let bytes = to.bytes();
         bytes.copy_from_racy(0, self.pool.bytes(from, bytes.len()));
         let owner = self.owner_of(from);
-        // ORDERING: AcqRel, as of every change that takes from a field; Relaxed on failure: nothing was learned.
+        // ORDERING: AcqRel, as for any decrease of a field; Relaxed on failure: nothing else was
+        // loaded.
         let swapped =
             self.word(from)
                 .compare_exchange(MAPPING, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -213,20 +217,21 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(raw::counted_reference(self.pool, from).try_unique().ok())
     }
 
-    /// Isolates a page that has a count, which the caller makes sure of: it has claimed an entry that names it. False
-    /// if it is isolated already.
+    /// Isolates a page whose count the caller keeps above zero by the claim of an entry. Returns
+    /// `false` if it is isolated already.
     pub(crate) fn isolate(self, frame: FrameNr) -> bool {
-        // ORDERING: Acquire; pairs with the end of the isolation before.
+        // ORDERING: Acquire; pairs with the end of the previous isolation.
         let before = self.word(frame).fetch_or(ISOLATED, Ordering::Acquire);
         !Counts::from_bits(before).is_isolated()
     }
 
-    /// Isolates a page to which the caller has a reference only, if anything is counted still.
+    /// Isolates a page to which the caller has only a reference. Returns `false` if its count is
+    /// zero or it is isolated.
     pub(crate) fn try_isolate(self, frame: FrameNr) -> bool {
         let word = self.word(frame);
         // ORDERING: Relaxed; the swap decides.
         let mut seen = word.load(Ordering::Relaxed);
-        // Bound: the swap fails only if another thread changed the count, which is progress of that one.
+        // Bound: the swap fails only if another thread changed the count, and so made progress.
         loop {
             let counts = Counts::from_bits(seen);
             if counts.is_zero() || counts.is_isolated() {
@@ -245,29 +250,29 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Ends the isolation; gives the frame back if nothing names it any more.
+    /// Ends the isolation. Frees the frame if its count is zero.
     pub(crate) fn end_isolation(self, frame: FrameNr) {
         debug_assert!(self.counts(frame).is_isolated());
         self.take(frame, ISOLATED);
     }
 
-    /// The family of a page that the caller has isolated.
+    /// Returns the family of a page that the caller has isolated.
     pub(crate) fn family_of(self, frame: FrameNr) -> Arc<Family> {
         debug_assert!(self.counts(frame).is_isolated());
         let (family, _) = self.pool.meta(frame).owner();
         owner::family_of_word(family)
     }
 
-    /// Takes from the count; who gets it to zero gives the frame back.
+    /// Decreases the count. Frees the frame if it becomes zero.
     fn take(self, frame: FrameNr, what: u64) {
-        // ORDERING: AcqRel; see the module's text.
+        // ORDERING: AcqRel; see the module's documentation.
         let before = self.word(frame).fetch_sub(what, Ordering::AcqRel);
         if before == what {
             self.give_back(frame);
         }
     }
 
-    /// Drops the reference on behalf of the entries, for who has brought the count to zero.
+    /// Drops the reference of the entries. The caller has made the count zero.
     #[cold]
     fn give_back(self, frame: FrameNr) {
         let (family, _) = self.pool.meta(frame).owner();

@@ -1,18 +1,18 @@
-//! An interval tree: values by intervals, found by where the intervals are. Single-threaded.
+//! Interval tree: values by overlapping intervals. Single-threaded.
 //!
-//! What. A treap: a search tree by (start, id) whose shape is that of random insertions, whatever the order of the
-//! real ones, since every node has a random priority and parents have higher ones than children. Every node knows
-//! the greatest end below it, so a search passes over subtrees that end too early. Insertion, removal and the step
-//! from one match to the next take O(log n) on average.
+//! A treap is a search tree by (start, id). Each node has a random priority, and parents have
+//! higher ones than children, so its shape is that of random insertions, whatever their order. Each
+//! node has the greatest end in its subtree, so a search skips subtrees that end too early.
+//! Insertion, removal and the step to the next match take O(log n) on average.
 //!
-//! Ids grow, so of intervals that start together the newest is the last: a new fork comes at the tail.
+//! Ids ascend, so the newest of intervals with equal starts is the last: a new fork is inserted at
+//! the tail.
 //!
-//! Source: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al., "Introduction to
-//! Algorithms", chapter 17, for the augmentation.
+//! Sources: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al.,
+//! "Introduction to Algorithms", chapter 17, for the augmentation.
 
 use std::ops::ControlFlow;
 
-/// No node.
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct Node<V> {
     start: u64,
     end: u64,
     id: u64,
-    /// The greatest end in the subtree.
+    /// Greatest end in the subtree.
     last: u64,
     priority: u64,
     left: u32,
@@ -28,7 +28,7 @@ struct Node<V> {
     value: V,
 }
 
-/// Values by half-open intervals; (start, id) is distinct.
+/// Values by half-open intervals; each (start, id) is unique.
 #[derive(Debug)]
 pub(crate) struct IntervalTree<V> {
     nodes: Vec<Option<Node<V>>>,
@@ -47,12 +47,10 @@ impl<V> IntervalTree<V> {
         }
     }
 
-    /// How many intervals there are.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
-    /// Adds `value` for `start..end`.
     pub(crate) fn insert(&mut self, start: u64, end: u64, id: u64, value: V) {
         debug_assert!(start < end);
         let node = Node {
@@ -80,7 +78,7 @@ impl<V> IntervalTree<V> {
         self.root = self.merge(left, right);
     }
 
-    /// Takes out the interval that starts at `start` and has this id.
+    /// Removes the interval that starts at `start` and has this id.
     pub(crate) fn remove(&mut self, start: u64, id: u64) -> Option<V> {
         let (left, rest) = self.split(self.root, (start, id));
         let (found, right) = self.split(rest, (start, id + 1));
@@ -90,8 +88,8 @@ impl<V> IntervalTree<V> {
         Some(node.value)
     }
 
-    /// Calls `visit` with the values of all intervals that overlap `start..end`, in ascending order of (start, id),
-    /// until it breaks.
+    /// Calls `visit` with the values of all intervals that overlap `start..end`, in ascending order
+    /// of (start, id), until it breaks.
     pub(crate) fn overlapping<B>(
         &self,
         start: u64,
@@ -149,7 +147,7 @@ impl<V> IntervalTree<V> {
         }
     }
 
-    /// The nodes of the subtree before `key`, and those from it on.
+    /// Splits a subtree into the nodes before `key` and the others.
     fn split(&mut self, at: u32, key: (u64, u64)) -> (u32, u32) {
         let Some(node) = self.node(at) else {
             return (NIL, NIL);
@@ -171,7 +169,7 @@ impl<V> IntervalTree<V> {
         }
     }
 
-    /// One subtree of two, of which all of `left` is before all of `right`.
+    /// Merges two subtrees. All of `left` is before all of `right`.
     fn merge(&mut self, left: u32, right: u32) -> u32 {
         let (of_left, of_right) = match (self.node(left), self.node(right)) {
             (None, _) => return right,

@@ -1,14 +1,15 @@
-//! The frames that spaces have: allocating them, and making room where there is none.
+//! Allocation of frames for spaces, and reclaim if none is free.
 //!
-//! # Room that takes waiting
+//! # Reclaim that waits
 //!
-//! Whatever allocates does so with locks of a space held. So its source may evict what is clean, and no more: to write back what
-//! is dirty would be to wait for a storage, and to call programs' hooks, which may use spaces. An operation that has failed for
-//! lack of frames therefore lets go of everything, has the source do that, and is done again from its beginning
-//! ([`Supply::with_room`]). Operations that fail have changed nothing that keeps them from it.
+//! Allocations run with locks of a space held. Their source may therefore evict clean pages, but no
+//! more: writing dirty pages back would wait for a backend and call writeback callbacks of the
+//! program, which may use spaces. An operation that fails for lack of frames therefore releases
+//! everything, has the source clean pages, and restarts ([`Supply::with_room`]). A failed operation
+//! has changed nothing that prevents this.
 //!
-//! Progress. An operation is done again [`TRIES`] times at the most, and only if pages were made clean; others may take what has
-//! become free.
+//! Progress. An operation is repeated at most [`TRIES`] times, and only if pages were cleaned;
+//! other threads may take the frames.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ use crate::supply::stock::TableStock;
 use crate::supply::view::PoolView;
 use crate::words::claim;
 
-/// How often an operation is done again.
+/// Maximum number of repetitions of an operation.
 const TRIES: usize = 4;
 
-/// The frames of a pool, and what makes room among them.
+/// Frames of a pool, and the source that reclaims some.
 pub(crate) struct Supply<S: RefScheme> {
-    /// Of the pool of `source`: the two live together.
+    /// View of the pool of `source`: the two live together.
     view: PoolView<S>,
     source: Arc<dyn FrameSource<S>>,
     tables: Padded<TableStock>,
@@ -48,13 +49,14 @@ impl<S: RefScheme> Supply<S> {
         self.view.pool()
     }
 
-    /// A view of the pool, to be kept beside what keeps this.
+    /// Returns a view of the pool. Copies must be kept beside an owner of this supply.
     #[inline]
     pub(crate) fn view(&self) -> &PoolView<S> {
         &self.view
     }
 
-    /// Allocates a block, making room if there is none. (Blocks are made by moving pages in [`crate::motion::compact`].)
+    /// Allocates a block, and evicts for it if none is free. ([`crate::motion::compact`] assembles
+    /// blocks by moving pages.)
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         claim::assert_none_held();
         if place == Place::Anywhere
@@ -76,27 +78,27 @@ impl<S: RefScheme> Supply<S> {
         self.make_room(order, place)
     }
 
-    /// A block that the source makes room for ([`FrameSource::make_room`]), if it is one of the pool's and of this order; no
-    /// claim is held. What a source answers is not trusted: anybody may be one, and a table that named a frame of another pool
-    /// would name any memory.
+    /// Has the source evict for a block ([`FrameSource::make_room`]). The caller holds no claim. A
+    /// block of another pool or order is dropped: any code may be a source, and a table that names
+    /// a frame of another pool would name arbitrary memory.
     pub(crate) fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let block = self.source.make_room(order, place);
         block.filter(|block| std::ptr::eq(block.pool(), self.pool()) && block.order() == order)
     }
 
-    /// Has the source move what it has in `frame` to the block `to` ([`FrameSource::move_page`]).
+    /// Has the source move its page in `frame` to the block `to` ([`FrameSource::move_page`]).
     pub(crate) fn move_page<'s>(
         &'s self,
         frame: FrameNr,
         to: UniqueFrame<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
         let left = self.source.move_page(frame, to)?;
-        // As of `make_room`: a block of another pool is none of the place.
+        // As in `make_room`: a source may return a block of another pool.
         let is_asked = std::ptr::eq(left.pool(), self.pool()) && left.frame() == frame;
         if is_asked { Ok(left) } else { Err(left) }
     }
 
-    /// A block on this node and no other, if one is free.
+    /// Allocates a block on this node only, without reclaim.
     pub(crate) fn alloc_on(&self, order: Order, node: usize) -> Option<UniqueFrame<'_, S>> {
         claim::assert_none_held();
         let request = AllocRequest {
@@ -106,8 +108,8 @@ impl<S: RefScheme> Supply<S> {
         self.pool().alloc_by(&request).ok()
     }
 
-    /// A frame for a table; it is to be given to [`free_table`](Self::free_table), or [`forget_table`](Self::forget_table)
-    /// is to be called for it.
+    /// Allocates a frame for a table. The caller passes it to [`free_table`](Self::free_table), or
+    /// calls [`forget_table`](Self::forget_table) for it.
     pub(crate) fn alloc_table(&self) -> Option<UniqueFrame<'_, S>> {
         let frame = self
             .tables
@@ -119,18 +121,18 @@ impl<S: RefScheme> Supply<S> {
         frame
     }
 
-    /// Gives the frame of a table back.
+    /// Frees the frame of a table.
     pub(crate) fn free_table(&self, frame: UniqueFrame<'_, S>) {
         self.tables.put(self.pool(), frame);
     }
 
-    /// There is one table less, whose frame the last of those who look at it frees.
+    /// Uncounts a table whose frame is freed with its last reference.
     pub(crate) fn forget_table(&self) {
         self.tables.forget(self.pool());
     }
 
-    /// Does `attempt`, and if it fails for lack of frames again when the source has made some fit to be taken: for such
-    /// a block as `wanted` says. No lock is held.
+    /// Runs `attempt`. If it fails for lack of frames, has the source clean pages where the block
+    /// `wanted` may be, and repeats. The caller holds no lock.
     pub(crate) fn with_room<R>(
         &self,
         wanted: impl Fn(Error) -> (Order, Place),
@@ -155,7 +157,7 @@ impl<S: RefScheme> Supply<S> {
         if self.source.make_clean(order, place) {
             return true;
         }
-        // It may have been a table that there was no frame for, which may be anywhere.
+        // A table may have lacked a frame, which can be on any node.
         place != Place::Anywhere
             && self.pool().alloc(Order::ZERO).is_none()
             && self.source.make_clean(Order::ZERO, Place::Anywhere)

@@ -1,14 +1,17 @@
-//! What all spaces of a pool draw on: its frames, the source that makes room among them, and the writers that may be stopped.
+//! Resources of all spaces of a pool: its frames, the source that reclaims some, and the writers,
+//! which can be stopped.
 //!
-//! Owns: the pool and who gives it ([`source`]); its memory by number ([`view`], [`raw`]: most of the unsafe steps of this crate);
-//! allocation, with the frames that are set aside for tables ([`frames`], [`stock`]); the writers at work ([`writers`]).
+//! Owns: the pool and its source ([`source`]); memory by frame number ([`view`], [`raw`]: most of
+//! the unsafe steps of this crate); allocation, with the frames reserved for tables ([`frames`],
+//! [`stock`]); the writers at work ([`writers`]).
 //!
-//! May call: `words`, for the check that who allocates has no claim; `error`.
+//! May call: `words`, to check that an allocating thread holds no claim; `error`.
 //!
-//! Promises: to allocate may evict what is clean, and waits for no storage and no program; what takes that is done with no lock
-//! held, and then the operation is done again ([`frames::Supply::with_room`]). While writers are stopped, none is at work.
+//! Promises: an allocation may evict clean pages, but waits for no backend and no program. If that
+//! is needed, it is done with no lock held, and the operation is repeated
+//! ([`frames::Supply::with_room`]). While writers are stopped, none is at work.
 //!
-//! Locks: that of the stock; a visit of the writers.
+//! Locks: that of the stock; the scan of the writers.
 
 pub(crate) mod frames;
 pub(crate) mod raw;

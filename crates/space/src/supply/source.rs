@@ -1,40 +1,43 @@
-//! Where spaces get their frames from: a pool of their own, or one that they share with a cache of files.
+//! Sources of frames for spaces: a pool of their own, or one that they share with a page cache.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
-/// Where spaces get their frames from.
+/// Source of the frames of spaces.
 ///
-/// A pool is one. What shares its frames with others, such as a cache of files, makes room by taking from them.
+/// A pool is a source. A source whose frames have other users, such as a page cache, reclaims
+/// frames from these.
 pub trait FrameSource<S: RefScheme>: Send + Sync {
-    /// The pool; the same one for as long as the source lives.
+    /// Returns the pool, always the same one.
     fn pool(&self) -> &FramePool<S>;
 
-    /// Makes room: a block of `order` that may be at `place`, taken from what else the source has in its frames; none if
-    /// there is nothing to take. It is asked when no such block is free.
+    /// Reclaims a block of `order` that may be at `place`, from other uses of the source's frames.
+    /// Returns `None` if nothing can be reclaimed. Called if no such block is free.
     ///
-    /// It is called with locks of a space held, so it must not use spaces of this source, nor wait for anybody who does. A
-    /// block of another pool or order is dropped, and counts as none.
+    /// The caller holds locks of a space, so the source must not use spaces of this source, nor
+    /// wait for a thread that does. A block of another pool or order is dropped, and treated as
+    /// `None`.
     fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let _ = (order, place);
         None
     }
 
-    /// Does what takes waiting, so that [`make_room`](Self::make_room) may find something at `place` where it has found
-    /// nothing: gives what is dirty to a storage, say. Whether it is worth to ask again.
+    /// Does what requires waiting, such as writeback, so that [`make_room`](Self::make_room) may
+    /// succeed at `place` where it has failed. Returns whether a new attempt makes sense.
     ///
-    /// It is called with no lock held. It may call programs that use spaces.
+    /// The caller holds no lock. The source may call programs that use spaces.
     fn make_clean(&self, order: Order, place: Place) -> bool {
         let _ = (order, place);
         false
     }
 
-    /// Moves what the source has in `frame`, a block of the order of `to`, to that; returns the block that it was in. As
-    /// [`make_room`](Self::make_room), it must not use spaces; and any other block counts as if it could not be done.
+    /// Moves the source's page in `frame` to the block `to`, of the same order, and returns the
+    /// block that it left. As [`make_room`](Self::make_room), it must not use spaces. Any other
+    /// returned block is treated as a failure.
     ///
     /// # Errors
     ///
-    /// `to`, when that cannot be done.
+    /// Returns `to` if the page cannot be moved.
     fn move_page<'f>(
         &'f self,
         frame: FrameNr,
@@ -57,8 +60,8 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
     }
 }
 
-/// The frames of a cache of files: pages of files are evicted for those of spaces, on the nodes where these may be; they
-/// are written back before, if they have to be.
+/// Frames of a page cache. Pages of files are evicted for those of spaces, on the nodes where these
+/// may be, and are written back before if necessary.
 impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn pool(&self) -> &FramePool<S> {
         Self::pool(self)

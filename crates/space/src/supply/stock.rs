@@ -1,10 +1,11 @@
-//! Frames set aside for page tables: next to each other, so that they are in the way of few large blocks.
+//! Frames reserved for page tables, next to each other, so that they fragment few large blocks.
 //!
-//! Tables cannot be moved. If each were taken from wherever a frame is free, there would be one in every 2 MiB of pages, and
-//! compaction would find no place for a large block. So a whole block is taken for many of them, and what is given back is
-//! handed out again first. The stock is given back as a whole when no table is left, or memory has run out.
+//! Tables cannot be moved. If each used any free frame, there would be one in every 2 MiB, and
+//! compaction could not assemble large blocks. So a whole block is allocated for many tables, and
+//! freed frames of it are reused first. The stock is freed when no table is left or memory has run
+//! out.
 //!
-//! Locks. One, held for a few steps: no frame is allocated with it held.
+//! Locks. One, held for a few steps, without allocating a frame.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, UniqueFrame};
@@ -12,10 +13,10 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::supply::raw;
 
-/// A block for tables is at most such a part of the pool.
+/// A block for tables is at most this fraction of the pool: one part of 128.
 const PART_OF_POOL: usize = 128;
 
-/// Frames for tables. `pool` is the one that they are of, in all that is asked.
+/// Frames for tables. `pool` is always the one that the frames are of.
 #[derive(Debug, Default)]
 pub(crate) struct TableStock {
     state: Mutex<State>,
@@ -23,13 +24,13 @@ pub(crate) struct TableStock {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Frames that no table is in.
+    /// Frames without a table.
     free: Vec<FrameNr>,
-    /// How many tables there are.
+    /// Number of tables.
     nr_used: usize,
 }
 
-/// The order of the blocks that are taken for tables.
+/// Order of the blocks that are allocated for tables.
 fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
     let frames = pool.nr_frames() / PART_OF_POOL;
     let order = frames.checked_ilog2().unwrap_or(0);
@@ -39,8 +40,8 @@ fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
 }
 
 impl TableStock {
-    /// Counts one more table, and takes the frame for it: out of the stock, or of a new block for it, if one is free. If there is
-    /// none the caller gets a frame elsewhere; or [`forget`](Self::forget)s the table.
+    /// Counts one more table, and takes a frame for it from the stock, or from a new block if one
+    /// is free. On `None`, the caller allocates elsewhere, or calls [`forget`](Self::forget).
     pub(crate) fn take<'p, S: RefScheme>(
         &self,
         pool: &'p FramePool<S>,
@@ -52,11 +53,11 @@ impl TableStock {
             return Some(raw::withheld(pool, frame));
         }
         drop(state);
-        // To make room, or move pages, for a block would be too much.
+        // Evicting or moving pages for a block would cost too much.
         let block = (order > Order::ZERO).then(|| pool.alloc(order)).flatten()?;
         let mut frames = Vec::new();
         pool.split_into(block, &mut frames);
-        // The lowest first, so that they are handed out in ascending order.
+        // Lowest on top, so that frames are handed out in ascending order.
         frames.reverse();
         let frame = frames.pop();
         let spare = frames.into_iter().map(UniqueFrame::into_withheld);
@@ -64,7 +65,7 @@ impl TableStock {
         frame
     }
 
-    /// Gives the frame of a table back.
+    /// Frees the frame of a table, and uncounts the table.
     pub(crate) fn put<S: RefScheme>(&self, pool: &FramePool<S>, frame: UniqueFrame<'_, S>) {
         let most = group(pool).frames() as usize;
         let mut state = lock(&self.state);
@@ -78,7 +79,7 @@ impl TableStock {
         self.forget(pool);
     }
 
-    /// There is one table less, whose frame the last of those who look at it frees.
+    /// Uncounts a table whose frame is freed with its last reference.
     pub(crate) fn forget<S: RefScheme>(&self, pool: &FramePool<S>) {
         let mut state = lock(&self.state);
         state.nr_used -= 1;
@@ -89,7 +90,7 @@ impl TableStock {
         }
     }
 
-    /// Gives all frames that no table is in back to the pool; returns how many those are.
+    /// Frees all frames without a table. Returns their number.
     pub(crate) fn drain<S: RefScheme>(&self, pool: &FramePool<S>) -> usize {
         let free = std::mem::take(&mut lock(&self.state).free);
         let nr = free.len();

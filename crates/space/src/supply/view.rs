@@ -1,9 +1,10 @@
-//! The pool as hits see it: its memory, reached by number.
+//! View of the pool for hits: its memory, by frame number.
 //!
-//! A view is kept beside what keeps the pool alive, and used only with that. The numbers may come from words of a table that was
-//! freed meanwhile, and so be any: what is read is checked against the pool's bounds, and by the reader afterwards.
+//! A view is kept beside an owner of the pool, and used only while that lives. Numbers may come
+//! from the words of a table that was freed since, and so be arbitrary. Accesses are checked
+//! against the bounds of the pool, and validated by the reader afterwards.
 
-#![allow(unsafe_code)] // Memory reached by number.
+#![allow(unsafe_code)] // Memory by number.
 
 use std::ptr::NonNull;
 
@@ -15,13 +16,12 @@ use pagewell_sync::prefetch::in_one_register;
 
 use crate::words::pte::Pte;
 
-/// What the hit path needs of a pool.
-///
-/// Copies are kept beside a handle of the pool, and used only with that alive.
+/// Parts of a pool that hits need. Copies are kept beside a handle of the pool, and used only while
+/// that lives.
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
-    /// More than every entry that names a frame of the pool.
+    /// Above all entries that name a frame of the pool.
     limit: u64,
     nr_frames: usize,
     pool: NonNull<FramePool<S>>,
@@ -33,7 +33,7 @@ unsafe impl<S: RefScheme> Send for PoolView<S> {}
 unsafe impl<S: RefScheme> Sync for PoolView<S> {}
 
 impl<S: RefScheme> PoolView<S> {
-    /// The view of a pool that lives for as long as this does.
+    /// Creates a view of a pool that outlives it.
     pub(crate) fn new(pool: &FramePool<S>) -> Self {
         Self {
             view: pool.view(),
@@ -43,11 +43,10 @@ impl<S: RefScheme> PoolView<S> {
         }
     }
 
-    /// The pool.
     #[inline(always)]
     pub(crate) fn pool(&self) -> &FramePool<S> {
-        // SAFETY: (P) the view is beside what keeps the pool alive, and where it is: a source that is shared, and so
-        // neither moves nor is changed while it is.
+        // SAFETY: (P) the view is beside an owner of the pool, which is in a shared source and so
+        // neither moves nor changes while that lives.
         unsafe { self.pool.as_ref() }
     }
 
@@ -64,19 +63,20 @@ impl<S: RefScheme> Clone for PoolView<S> {
 
 impl<S: RefScheme> Copy for PoolView<S> {}
 
-/// The entry `index` of the table in `table`, a frame of the pool that a directory has named.
+/// Returns entry `index` of the table in `table`, a frame of the pool that a directory has named.
 ///
-/// The frame may have been freed since and be in use for anything: then the word is any number.
+/// The frame may have been freed and reused since. The word is then any number.
 #[inline(always)]
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
-    // SAFETY: (P) the view is beside what keeps the pool alive. (F) directories name frames of their pool only.
-    // (I) an index is from `entry_of`, which is less by its mask. (W) to change the word takes a claim of it, by a swap that
-    // succeeds only while it is an entry of a table that is kept from being freed (the table at the top of `tables::table`).
+    // SAFETY: (P) the view is beside an owner of the pool. (F) directories name only frames of
+    // their pool. (I) `entry_of` masks the index. (W) a change of the word takes a claim, by a swap
+    // that succeeds only while it is an entry of a table that is kept from being freed (the list in
+    // `tables::table`).
     unsafe { pool.view.word(table, index) }
 }
 
-/// As [`entry`], of the table that begins `table_start` bytes after the start of the pool's memory, as its directory says.
+/// As [`entry`], for the table at `table_start` bytes in the pool's memory, from a directory entry.
 #[inline(always)]
 pub(crate) fn entry_from<S: RefScheme>(
     pool: &PoolView<S>,
@@ -89,8 +89,8 @@ pub(crate) fn entry_from<S: RefScheme>(
     in_one_register(word)
 }
 
-/// Copies bytes of a page of 2^`order` frames that begins at frame `frame`, as an entry says which may be any number:
-/// false if the pool has no such frames.
+/// Copies bytes of a page of 2^`order` frames at frame `frame`, from an entry that may be any
+/// number. Returns `false` if the pool has no such frames.
 #[inline(always)]
 pub(crate) fn copy_page<S: RefScheme>(
     pool: &PoolView<S>,
@@ -103,13 +103,14 @@ pub(crate) fn copy_page<S: RefScheme>(
     if frame as usize + (1 << order) > pool.nr_frames {
         return false;
     }
-    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the pool. (D) the buffer
-    // is exclusive, and no safe reference is to memory of the pool that is not pinned.
+    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the
+    // pool. (D) the buffer is exclusive, and safe references exist only to pinned memory of the
+    // pool.
     unsafe { pool.view.copy_to(frame, off, buf.as_mut_ptr(), buf.len()) };
     true
 }
 
-/// As [`copy_page`], of the page of one frame that `entry` names, which may be any number.
+/// As [`copy_page`], for the page of one frame that `entry` names, which may be any number.
 #[inline(always)]
 pub(crate) fn copy_small_page<S: RefScheme>(
     pool: &PoolView<S>,
@@ -129,8 +130,8 @@ pub(crate) fn copy_small_page<S: RefScheme>(
     true
 }
 
-/// The `len` bytes from `off` on of a page of 2^`order` frames, as of [`copy_page`], to be looked at where they are; none if the pool has
-/// no such frames.
+/// Returns `len` bytes from `off` of a page of 2^`order` frames, as in [`copy_page`], for reads in
+/// place. Returns `None` if the pool has no such frames.
 #[inline(always)]
 pub(crate) fn racy_page<S: RefScheme>(
     pool: &PoolView<S>,
@@ -143,13 +144,13 @@ pub(crate) fn racy_page<S: RefScheme>(
     if frame as usize + (1 << order) > pool.nr_frames {
         return None;
     }
-    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the pool. (W) nothing is written: what is
-    // handed out can only be read.
+    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the
+    // pool. (W) nothing is written: a `RacySource` can only be read.
     Some(unsafe { pool.view.bytes(frame, off, len) }.source())
 }
 
-/// Some bytes of a page that a settled entry of a table names, which cannot be freed meanwhile: the caller has claimed
-/// the entry.
+/// Returns bytes of the page of an entry that the caller has claimed, so that the page is not
+/// freed.
 #[inline(always)]
 pub(crate) fn page_bytes_of<S: RefScheme>(
     pool: &PoolView<S>,
@@ -158,7 +159,8 @@ pub(crate) fn page_bytes_of<S: RefScheme>(
     len: usize,
 ) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
-    // SAFETY: (P) as above. (F) an entry that is claimed in a table that is one names frames of the pool, and callers
-    // stay within the page. (W) who writes has found the page to be the entry's alone (`cow`).
+    // SAFETY: (P) as above. (F) a claimed entry of a table names frames of the pool, and callers
+    // stay within the page. (W) a writer has found that the page belongs to the entry alone
+    // (`cow`).
     unsafe { pool.view.bytes(frame, off, len) }
 }

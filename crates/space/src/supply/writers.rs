@@ -1,18 +1,19 @@
-//! Who is writing a page where it is, of any space of a pool; and how forks and unmapping stop them for a moment.
+//! Writers in place, of all spaces of a pool, and how forks and unmapping stop them briefly.
 //!
-//! A writer is *at work* between looking at the directory and the end of the claim, and it waits for nothing meanwhile. Whoever
-//! stops the writers knows that none is at work, and that none begins before they are let go on. For a writer this costs two plain
-//! stores ([`pagewell_sync::per_thread`]).
+//! A writer is *at work* from its load of the directory to the end of its claim, and waits for
+//! nothing in between. A thread that stops the writers can rely on none being at work, and none
+//! starting, until it releases them. This costs a writer two plain stores
+//! ([`pagewell_sync::per_thread`]).
 
 use std::fmt;
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 
-/// The writers of all spaces of a pool.
+/// Writers of all spaces of a pool.
 pub(crate) struct Writers(PerThread<()>);
 
-/// The system refused to stop the writers.
+/// Error: the system refused the fence that stops the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
@@ -26,20 +27,21 @@ impl Writers {
         Self(PerThread::new(nr_writers, Fences::new(), || ()))
     }
 
-    /// Does `work` as a writer that [`stop`](Self::stop) waits for; none, and nothing is done, if this thread cannot be one
-    /// (there are more threads than places).
+    /// Runs `work` as a writer that [`stop`](Self::stop) waits for. Returns `None`, without running
+    /// it, if this thread cannot be one: there are more threads than places.
     #[inline(always)]
     pub(crate) fn at_work<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.0.with_mine(|()| work())
     }
 
-    /// As [`at_work`](Self::at_work), until the answer is dropped; none while there is a visitor too.
+    /// As [`at_work`](Self::at_work), until the result is dropped. Also `None` while writers are
+    /// stopped.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<AtWork<'_>> {
         self.0.try_enter()
     }
 
-    /// Does `work` while no writer is at work. It must neither wait nor allocate.
+    /// Runs `work` while no writer is at work. It must neither wait nor allocate.
     pub(crate) fn stop<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
         self.0.with_all(|_, reach| match reach {
             Reach::All => Ok(work()),

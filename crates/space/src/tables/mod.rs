@@ -1,12 +1,13 @@
-//! Page tables: those of all spaces of a pool, which spaces share ([`table`]), and those of one space ([`of_space`]).
+//! Page tables: those of all spaces of a pool, which spaces share ([`table`]), and those of one
+//! space ([`of_space`]).
 //!
-//! Owns: the frames that are tables, the number of their users, and each space's directory.
+//! Owns: the frames of tables, the number of their shares, and each space's directory.
 //!
-//! May call: `pages` (an entry that is copied or dropped is counted there), `supply`, `words`, `error`.
+//! May call: `pages` (counts copied and dropped entries), `supply`, `words`, `error`.
 //!
-//! Promises: a table with several users has none of its empty entries filled, and none that may be written through (T1, T2 of
-//! [`table`]). A table that is held, or of a directory whose structure lock is held, is not freed. Who waits for a migration entry
-//! is woken when it changes or its table goes.
+//! Promises: in a table with several shares no empty entry is filled, and none is writable (T1, T2
+//! of [`table`]). A table is not freed while it is held, or while the structure lock of its space
+//! is. Waiters for a migration entry are woken when it changes or its table is removed.
 //!
 //! Locks: unsharing, for exchanges of a space's tables.
 

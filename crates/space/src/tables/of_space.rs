@@ -1,13 +1,15 @@
-//! The tables of one space: its directory, and how a table becomes its own.
+//! Tables of one space: its directory, and how a table becomes exclusive.
 //!
-//! Locks. *Unsharing* is held by whoever changes entries of the directory with the structure lock held for reading: one of them
-//! at a time. Who holds the structure lock for writing changes them without it.
+//! Locks. A thread that changes entries of the directory with the structure lock held for reading
+//! holds the *unsharing* lock. The holder of the structure lock for writing needs no other.
 //!
-//! D1: a table that leaves the directory, for another one or for none, moves the directory's *edition*, after the entry was
-//! changed and before the space's share of the table is dropped ([`PageTables::set`]). So who finds the edition as it was before
-//! it looked at an entry knows that no table which it met has been let go of meanwhile: one comparison for as many tables as it
-//! likes, where a second look at each entry would take its address and what it was
-//! ([`crate::access::optimistic`] has the argument). The edition has 64 bits and is moved by one, so it does not repeat.
+//! D1: when a table leaves the directory, with or without a replacement, the directory's *sequence
+//! counter* (`edition`) is incremented, after the entry was changed and before the space's share of
+//! the table is dropped ([`PageTables::set`]). A thread that finds the counter as before it loaded
+//! an entry can rely on no share of a table that it met having been dropped in between. This is one
+//! comparison for any number of tables, where a check of each entry needs its address and previous
+//! value ([`crate::access::optimistic`] has the argument). The counter has 64 bits and does not
+//! repeat.
 
 use std::mem::offset_of;
 
@@ -23,17 +25,17 @@ use crate::tables::table::Tables;
 use crate::words::directory::Directory;
 use crate::words::pmd::Pmd;
 
-/// The directory of a space, and what a hit needs to go on from there.
+/// Directory of a space, with the pool view that a hit needs next.
 #[derive(Debug)]
 pub(crate) struct PageTables<S: RefScheme> {
-    /// For each 2 MiB of addresses, the table that has their entries.
+    /// For each 2 MiB of addresses, the table with their entries.
     directory: Directory,
-    /// A copy of the one in the supply, beside the directory; whoever has this keeps the supply.
+    /// Copy of the supply's, next to the directory. Owners of this value keep the supply alive.
     view: PoolView<S>,
-    /// How many tables have left the directory (D1). Hits load it; it has lines of its own, as it is written where a table is
-    /// exchanged.
+    /// Number of tables that have left the directory (D1). Hits load it. It has lines of its own,
+    /// as exchanges of tables write it.
     edition: Padded<AtomicU64>,
-    /// Hits load the fields above, and nothing here is on their lines.
+    /// Not on the lines of the fields above, which hits load.
     unsharing: Padded<Mutex<()>>,
 }
 
@@ -68,56 +70,60 @@ impl<S: RefScheme> PageTables<S> {
         &self.view
     }
 
-    /// The directory's entry for `addr`; none beyond the addresses of the space.
+    /// Returns the directory's word for `addr`, or `None` past the last address of the space.
     #[inline(always)]
     pub(crate) fn pmd_word(&self, addr: u64) -> Option<&AtomicU64> {
         self.directory.word(addr)
     }
 
-    /// The directory's entry for `addr`, which is one of the space.
+    /// Returns the directory's word for `addr`, which must be in the space.
     pub(crate) fn word_of(&self, addr: u64) -> &AtomicU64 {
         &self.directory.words(&(addr..addr + 1))[0]
     }
 
-    /// The entry `index` of the table that `pmd` names; any number, if that was freed meanwhile.
+    /// Returns entry `index` of the table that `pmd` names: any number if the table was freed
+    /// since.
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
     }
 
-    /// The directory's edition now, to be compared with [`is_edition`](Self::is_edition) later.
+    /// Loads the sequence counter, for a later [`is_edition`](Self::is_edition).
     #[inline(always)]
     pub(crate) fn edition(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `set`: who sees an edition sees the entries that it was moved for.
+        // ORDERING: Acquire; pairs with the release in `set`: a thread that loads a new value sees
+        // the entries that it was incremented for.
         self.edition.load(Ordering::Acquire)
     }
 
-    /// Whether no table has left the directory since it had this edition. What the answer is about was read before, with an
-    /// acquire fence after it.
+    /// Whether no table has left the directory since the counter was `edition`. The caller has an
+    /// acquire fence between its reads and this call.
     #[inline(always)]
     pub(crate) fn is_edition(&self, edition: u64) -> bool {
         // ORDERING: Relaxed; ordered by the caller's fence.
         self.edition.load(Ordering::Relaxed) == edition
     }
 
-    /// Changes an entry of the directory, with the lock held that it takes (D1).
+    /// Changes an entry of the directory (D1). The caller holds the lock that this requires.
     pub(crate) fn set(&self, word: &AtomicU64, pmd: Pmd) {
         let before = Directory::look(word);
         Directory::set(word, pmd);
         if before.is_present() && before.table() != pmd.table() {
-            // ORDERING: Release; publishes the change of the entry to whoever loads the new edition. What was done to the table
-            // by others later comes after the drop of this space's share, and that after this.
+            // ORDERING: Release; publishes the change of the entry to threads that load the new
+            // value. Later changes of the table by other spaces come after the drop of this space's
+            // share, which comes after this.
             self.edition.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Keeps others from exchanging tables of the space.
+    /// Acquires the unsharing lock.
     pub(crate) fn lock_unsharing(&self) -> MutexGuard<'_, ()> {
         lock(&self.unsharing)
     }
 
-    /// The directory's entry for `addr` with a table that is this space's alone, for pages of `order`. The structure lock
-    /// is held, for reading at the least; so the table stays in the directory, and the space's alone.
+    /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its entry.
+    /// The caller holds the structure lock, at least for reading, so the table stays in the
+    /// directory and exclusive.
     pub(crate) fn own(
         &self,
         tables: Tables<'_, S>,

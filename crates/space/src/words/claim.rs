@@ -1,29 +1,33 @@
-//! The claim of a page-table entry: the one way to change it.
+//! The claim of a page-table entry: the exclusive right to change it.
 //!
-//! Place. Faults, writes, pins, unmapping, protecting, moving, the copying of tables and the walks of migrations
-//! change entries, all of them here, so that no change can forget to move the version.
+//! Place. Faults, writes, pins, unmapping, protecting, moving, copies of tables and migration walks
+//! change entries only here, so that every change increments the version.
 //!
 //! Protocol.
-//! 1. Look at the entry, and swap it for the same word with `busy` set. Who succeeds has the claim.
-//! 2. Do what is to be done: write the page's bytes (behind a release fence), count entries, take references.
-//! 3. End the claim with the new entry, or drop it, which restores the old one: then nothing may have changed.
+//! 1. Load the entry, and swap in the same word with `busy` set. The thread that succeeds holds the
+//!    claim.
+//! 2. Write the page's bytes (after a release fence), count entries, take references.
+//! 3. End the claim with the new entry. Or drop the claim, which restores the old entry; nothing
+//!    may have changed in this case.
 //!
-//! Whoever claims makes sure that the table is not freed meanwhile ([`crate::tables::table`] lists the ways).
+//! A claiming thread ensures that the table is not freed ([`crate::tables::table`] lists the ways).
 //!
-//! C1: a holder of a claim does not wait for anything, nor allocates. So claims cannot deadlock, and waiting for one
-//! is waiting for a few steps and the copy of one page at the most. Builds with debug assertions count the claims of
-//! each thread, and whatever allocates or waits checks that it has none ([`assert_none_held`]).
+//! C1: the holder of a claim neither waits nor allocates. So claims cannot deadlock, and a wait for
+//! one takes a few steps and the copy of one page at most. Builds with debug assertions count the
+//! claims of each thread, and code that allocates or waits asserts that it holds none
+//! ([`assert_none_held`]).
 //!
-//! Ordering. The swap is an acquire: it sees what the last holder did to the page and to the counts. The end is a
-//! release. A release does not keep later bytes from being seen before the swap, so whoever writes bytes in place
-//! has a release fence after the swap ([`Claim::before_writing`]).
+//! Ordering. The swap is an acquire: the holder sees what the last holder did to the page and to
+//! the counts. The end is a release. Neither keeps bytes that are written after the swap from
+//! becoming visible before it, so a thread that writes bytes in place has a release fence after the
+//! swap ([`Claim::before_writing`]).
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
 use crate::words::pte::{Pte, State};
 
-/// The right to change one entry.
+/// Exclusive right to change one entry.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Claim<'t> {
@@ -32,12 +36,13 @@ pub(crate) struct Claim<'t> {
 }
 
 impl<'t> Claim<'t> {
-    /// Claims the entry if it still is as it was `seen`, and that is not claimed.
+    /// Claims the entry if it is still as `seen`, which must not be claimed. Returns `None` if it
+    /// changed.
     #[inline]
     pub(crate) fn try_new(word: &'t AtomicU64, seen: Pte) -> Option<Self> {
         debug_assert!(!seen.is_busy());
-        // ORDERING: Acquire on success; pairs with the release that ended the last claim. Relaxed on failure:
-        // nothing was learned.
+        // ORDERING: Acquire on success; pairs with the release that ended the last claim. Relaxed
+        // on failure: nothing else was loaded.
         word.compare_exchange(
             seen.bits(),
             seen.claimed().bits(),
@@ -51,13 +56,13 @@ impl<'t> Claim<'t> {
         })
     }
 
-    /// The entry as it was claimed.
+    /// Returns the entry as it was before the claim.
     #[inline]
     pub(crate) fn before(&self) -> Pte {
         self.before
     }
 
-    /// To be called between the claim and writing the bytes of the page where they are.
+    /// Orders the claim before writes of the page's bytes in place. Called between the two.
     ///
     /// ```text
     /// writer                        optimistic reader
@@ -68,12 +73,12 @@ impl<'t> Claim<'t> {
     /// ```
     #[inline]
     pub(crate) fn before_writing(&self) {
-        // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the bytes. The model
-        // `loom_read_vs_write` fails without it.
+        // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the
+        // bytes. The model `loom_read_vs_write` fails without it.
         fence(Ordering::Release);
     }
 
-    /// Ends the claim: the entry is now `after`.
+    /// Ends the claim and stores `after` in the entry.
     #[inline]
     pub(crate) fn end(self, after: Pte) {
         debug_assert!(!after.is_busy() && after != self.before);
@@ -88,20 +93,20 @@ impl<'t> Claim<'t> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         held::remove();
-        // ORDERING: Release; as in `end`. A reader that saw the word before the claim was not wrong.
+        // ORDERING: Release; as in `end`. A reader that loaded the same word before the claim read
+        // unchanged bytes.
         self.word.store(self.before.bits(), Ordering::Release);
     }
 }
 
-/// Loads an entry.
 #[inline(always)]
 pub(crate) fn look(word: &AtomicU64) -> Pte {
-    // ORDERING: Acquire; pairs with the release that ended the last claim: what the entry names is seen as it was
-    // published.
+    // ORDERING: Acquire; pairs with the release that ended the last claim, so that the page is seen
+    // as it was published.
     Pte::from_bits(word.load(Ordering::Acquire))
 }
 
-/// Claims an entry when it is settled, and not empty.
+/// Claims an entry once no other thread has claimed it. Returns `None` if it is empty.
 pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
     let mut backoff = Backoff::new();
     loop {
@@ -118,13 +123,13 @@ pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
     }
 }
 
-/// To be called where something is allocated or waited for (C1).
+/// Asserts that this thread holds no claim. Called before allocations and waits (C1).
 #[inline]
 pub(crate) fn assert_none_held() {
     debug_assert!(held::is_none(), "allocates or waits with an entry claimed");
 }
 
-/// How many claims this thread has.
+/// Number of claims that this thread holds.
 #[cfg(all(debug_assertions, not(loom)))]
 mod held {
     use std::cell::Cell;
@@ -146,7 +151,7 @@ mod held {
     }
 }
 
-/// Nobody counts. (The threads of a model are of one thread of the system.)
+/// No counting. (The threads of a model share one thread of the system.)
 #[cfg(not(all(debug_assertions, not(loom))))]
 mod held {
     #[inline(always)]

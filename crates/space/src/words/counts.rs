@@ -1,12 +1,13 @@
-//! How many entries name a frame: of each kind, exactly, in one word. Pure.
+//! Exact numbers of the entries that name a frame, by kind, in one word. Pure.
 //!
 //! ```text
 //! 63        57     56      55                     28 27              0
 //! [    0     ][isolated][ migration entries (28) ][ mappings (28) ]
 //! ```
 //!
-//! The word is in the frame's record. Each entry of a page table that names the frame is counted once, in one field
-//! or the other, by whoever holds the entry's claim while it is made, copied, turned or dropped (I1):
+//! The word is in the frame's metadata. Each page-table entry that names the frame is counted once,
+//! in one of the fields, by the thread that holds the entry's claim while it creates, copies,
+//! converts or drops the entry (I1):
 //!
 //! | change of an entry | mappings | migration entries |
 //! |---|---|---|
@@ -18,37 +19,36 @@
 //! | second walk: migration becomes present, in another frame | +1 there | -1 |
 //! | undo: migration becomes present, in the same frame | +1 | -1 |
 //!
-//! A turn is one addition to the word, so there is no moment at which an entry is not counted. So "no mappings" is
-//! the truth about the whole machine, tables that are being copied and that no space shows yet included, and so is
-//! "no migration entries": walks may stop there, whatever else goes on.
+//! A conversion is one addition to the word, so an entry is counted at every moment. "No mappings"
+//! therefore holds for all tables, including copies that are in no directory yet, and so does "no
+//! migration entries": walks may stop then, whatever runs concurrently.
 //!
-//! While the word is not zero the frame has one reference, on behalf of all that is counted here. Whoever makes it
-//! zero drops that one (I2); nothing is added to a zero. `isolated` is the mark of the one migration that a frame is
-//! subject to, on both frames: the one that the page leaves and the one that it comes to. It keeps them from being freed
-//! meanwhile, and says of the latter that it may have more mappings in a moment (I3).
+//! While the word is not zero, the frame has one reference on behalf of all that is counted. The
+//! thread that makes the word zero drops this reference (I2); nothing is added to a zero.
+//! `isolated` marks both frames of a migration, the old and the new one; a frame is subject to one
+//! migration at a time. The bit keeps the frames from being freed, and shows of the new frame that
+//! its mappings may soon increase (I3).
 //!
-//! The limit of migration entries is 2^24 - 1, the same as where it is a part of a typed word of 32 bits; the field
-//! is wider, so that those who are over it and about to give back do not run into the mark.
+//! Migration entries are limited to 2^24 - 1. The field is wider, so that threads that exceed the
+//! limit and are about to revert do not overflow into the isolated bit.
 
 use std::fmt;
 
-/// One mapping.
 pub(crate) const MAPPING: u64 = 1;
-/// One migration entry.
 pub(crate) const MIGRATION: u64 = 1 << FIELD_BITS;
-/// The frame is being migrated.
+/// Bit of a frame that is being migrated.
 pub(crate) const ISOLATED: u64 = 1 << (2 * FIELD_BITS);
 
 const FIELD_BITS: u32 = 28;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
-/// The most migration entries that a frame may have.
+/// Maximum number of migration entries of a frame.
 pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
 
-/// The most mappings that a frame may have: a table each, of 4 KiB.
+/// Maximum number of mappings of a frame. Each is in a table of its own, of 4 KiB.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;
 
-/// The word.
+/// Counts of one frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts(u64);
 
@@ -57,12 +57,12 @@ impl Counts {
         Self(bits)
     }
 
-    /// How many present entries name the frame.
+    /// Number of present entries that name the frame.
     pub(crate) const fn mappings(self) -> u32 {
         (self.0 & FIELD_MASK) as u32
     }
 
-    /// How many migration entries name the frame.
+    /// Number of migration entries that name the frame.
     pub(crate) const fn migrations(self) -> u32 {
         (self.0 >> FIELD_BITS & FIELD_MASK) as u32
     }
@@ -71,22 +71,22 @@ impl Counts {
         self.0 & ISOLATED != 0
     }
 
-    /// Whether nothing is counted, so that the reference is to be dropped.
+    /// Whether nothing is counted, so that the frame's reference must be dropped.
     pub(crate) const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this is the count of a frame that one entry names, a present one.
+    /// Whether exactly one entry names the frame, and it is present.
     pub(crate) const fn is_mapped_once(self) -> bool {
         self.mappings() == 1 && self.migrations() == 0
     }
 
-    /// Whether one more mapping, added to this, is too many and has to be taken back.
+    /// Whether one mapping added to these counts exceeds the limit and must be reverted.
     pub(crate) const fn is_over_with_mapping(self) -> bool {
         self.mappings() >= MAX_MAPPINGS
     }
 
-    /// As for a mapping.
+    /// Whether one migration entry added to these counts exceeds the limit and must be reverted.
     pub(crate) const fn is_over_with_migration(self) -> bool {
         self.migrations() >= MAX_MIGRATION_ENTRIES
     }

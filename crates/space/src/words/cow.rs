@@ -1,32 +1,31 @@
-//! What a write to a page does that it may not write where it is. Pure.
+//! Decision of a write to a page that is not writable in place. Pure.
 
 use crate::words::counts::Counts;
 
-/// Who else has a reference to the page's frame.
+/// Other references to the page's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum References {
-    /// Nobody but the entries that name it.
+    /// None except that of the entries.
     Mapped,
-    /// Somebody has it pinned, or looks at it.
+    /// At least one, of a pin or of another thread.
     Foreign,
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Cow {
-    /// The page is nobody else's any more: write it where it is.
+    /// Write in place: no other entry or reference uses the page any more.
     Reuse,
     /// Write to a copy.
     Copy,
 }
 
-/// Decides for the holder of the claim of a present entry, in a table of its space's own, of an area that allows
-/// writes.
+/// Decides for the holder of the claim of a present entry, in an exclusive table, of an area that
+/// allows writes.
 ///
-/// "Mapped once" cannot change meanwhile: another entry comes from copying one, and ours is claimed. Nor can there be
-/// a new pin: it needs the claim too. A page that is isolated may be about to get more entries: those that are still
-/// migration entries of the frame that it is being moved out of.
+/// The counts cannot grow past "mapped once" concurrently: another entry is created by copying one,
+/// and the only one is claimed. A new pin needs the claim too. An isolated page may be about to get
+/// more entries: those that are still migration entries of the frame that it is being moved out of.
 pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     match references {
         References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,

@@ -1,8 +1,8 @@
-//! A space's directory: an array of words, reserved for all the addresses that a space may have, and used where there are
-//! tables. The same kind of array has a word for each 2 MiB for other purposes ([`crate::areas::noted`]).
+//! Directory of a space: an array of words that is reserved for all addresses of the space, and
+//! uses memory only where tables exist. [`crate::areas::noted`] uses the same kind of array.
 //!
-//! A directory is a handle, cheap to clone: links of families keep the array of a space that is gone, which is empty then
-//! (F2 of [`crate::pages::family`]).
+//! A directory is a handle that is cheap to clone. Links of families keep the array of a space that
+//! was torn down; it is empty then (F2 of [`crate::pages::family`]).
 
 #![allow(unsafe_code)] // A mapping of its own.
 
@@ -21,7 +21,7 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// The memory of a directory.
+    /// Memory of a directory.
     #[derive(Debug)]
     struct Mapping {
         start: NonNull<AtomicU64>,
@@ -33,14 +33,14 @@ mod imp {
     // SAFETY: as above.
     unsafe impl Sync for Mapping {}
 
-    /// Words that begin as zeros.
+    /// Array of words that are initially zero.
     #[derive(Clone, Debug)]
     pub(crate) struct Directory {
-        /// As in `mapping`: a hit loads them from here.
+        /// As in `mapping`: a hit loads both from here.
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Keeps the words.
-        #[allow(dead_code)] // Held, and not looked at.
+        /// Keeps the words mapped.
+        #[allow(dead_code)] // Never read.
         mapping: Arc<Mapping>,
     }
 
@@ -50,11 +50,12 @@ mod imp {
     unsafe impl Sync for Directory {}
 
     impl Directory {
-        /// `len` zeros, at least one; none when the system does not give the addresses.
+        /// Reserves `len` zeros. Returns `None` if `len` is 0 or the system has no such range of
+        /// addresses.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>()).filter(|n| *n > 0)?;
-            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
-            // memory that exists.
+            // SAFETY: a new private anonymous mapping at an address that the kernel chooses affects
+            // no existing memory.
             let start = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -68,7 +69,7 @@ mod imp {
             if start == libc::MAP_FAILED {
                 return None;
             }
-            // Huge pages would use memory where there are no tables. The advice is a wish.
+            // Huge pages would use memory where there are no tables. A failure is ignored.
             // SAFETY: the range was just mapped; the advice does not change its contents.
             let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
             let start = NonNull::new(start.cast())?;
@@ -86,8 +87,8 @@ mod imp {
 
         #[inline(always)]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped, aligned to a page, zeros or what was stored; and unmapped when the last handle is dropped, while
-            // the slice borrows this one.
+            // SAFETY: mapped, aligned to a page, zeros or stored values. It is unmapped when the
+            // last handle is dropped, and the slice borrows this handle.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }
@@ -95,7 +96,8 @@ mod imp {
     impl Drop for Mapping {
         fn drop(&mut self) {
             let bytes = self.len * size_of::<AtomicU64>();
-            // SAFETY: the mapping that `new` made; no handle of it is left, and nothing borrows from one.
+            // SAFETY: the mapping that `new` created; no handle is left, and nothing borrows from
+            // one.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }
@@ -108,7 +110,7 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// Words that begin as zeros: a model's.
+    /// Array of words that are initially zero, in a model.
     #[derive(Clone, Debug)]
     pub(crate) struct Directory(Arc<[AtomicU64]>);
 
@@ -130,29 +132,29 @@ mod imp {
 pub(crate) use imp::Directory;
 
 impl Directory {
-    /// The word for `addr`; none beyond the addresses of the space.
+    /// Returns the word for `addr`, or `None` past the last address of the space.
     #[inline(always)]
     pub(crate) fn word(&self, addr: u64) -> Option<&AtomicU64> {
         self.get((addr >> TABLE_SHIFT) as usize)
     }
 
-    /// The words of the tables that span `range`, which is within the addresses of the space.
+    /// Returns the words of the tables that span `range`, which must be within the space.
     pub(crate) fn words(&self, range: &Range<u64>) -> &[AtomicU64] {
         let first = table_of(range.start) as usize;
         let end = range.end.div_ceil(TABLE_BYTES) as usize;
         &self[first..end]
     }
 
-    /// Loads an entry.
     #[inline(always)]
     pub(crate) fn look(word: &AtomicU64) -> Pmd {
         // ORDERING: Acquire; pairs with the release that published the table.
         Pmd::from_bits(word.load(Ordering::Acquire))
     }
 
-    /// Changes an entry, with the lock held that it takes.
+    /// Stores an entry. The caller holds the lock that this requires ([`crate::tables::of_space`]).
     pub(crate) fn set(word: &AtomicU64, pmd: Pmd) {
-        // ORDERING: Release; publishes the table, and orders the change before the share is dropped.
+        // ORDERING: Release; publishes the table, and orders the change before the drop of the
+        // share.
         word.store(pmd.bits(), Ordering::Release);
     }
 }

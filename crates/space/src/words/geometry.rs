@@ -1,58 +1,61 @@
-//! Addresses of a space, and where a page table has its entry for one. Pure.
+//! Addresses of a space, and the positions of their entries in page tables. Pure.
 //!
 //! ```text
-//! address:  [ which table of the directory ][ which entry of the table ][ byte of the page ]
-//!             what is left of the 64 bits     9 bits less the order        12 bits + the order
+//! address:  [ table of the directory ][ entry of the table ][ byte of the page ]
+//!             the rest of the 64 bits   9 bits - the order    12 bits + the order
 //! ```
 //!
-//! A table spans [`TABLE_BYTES`] of addresses whatever the size of the pages in it: with pages of order `k` it uses
-//! `512 >> k` of its entries, beside each other. Which ones the lowest `k` bits of the table's number say, the bits of the address
-//! above. Were they always the first, the entries in use would all be at the same place of a frame, and caches would have place for some dozens of them:
-//! lines go into sets by their address within 4 KiB or 64 KiB. So neighbouring tables take neighbouring entries.
+//! A table spans [`TABLE_BYTES`] of addresses, whatever the size of its pages: with pages of order
+//! `k` it uses `512 >> k` consecutive entries. The lowest `k` bits of the table's number, which are
+//! the address bits above, select which. If a table always used its first entries, they would all
+//! have the same offset in their frames, and processor caches would hold only some dozens of them:
+//! the cache set of a line depends on its address within 4 KiB or 64 KiB. Neighbouring tables
+//! therefore use neighbouring entries.
 
 use pagewell_frame::{FRAME_BYTES, FRAME_SHIFT, FRAME_WORDS, Order};
 
-/// log2 of how many entries a table has.
+/// log2 of the number of entries of a table.
 const TABLE_ENTRIES_SHIFT: u32 = FRAME_WORDS.trailing_zeros();
 
-/// log2 of how many bytes of addresses a table spans.
+/// log2 of the bytes of addresses that a table spans.
 pub(crate) const TABLE_SHIFT: u32 = FRAME_SHIFT + TABLE_ENTRIES_SHIFT;
 
-/// How many bytes of addresses a table spans: 2 MiB.
+/// Bytes of addresses that a table spans: 2 MiB.
 pub(crate) const TABLE_BYTES: u64 = 1 << TABLE_SHIFT;
 
-/// The order of the largest pages: one fills what a table spans.
+/// Order of the largest pages: one page fills the span of a table.
 pub(crate) const MAX_PAGE_ORDER: Order = match Order::new(TABLE_ENTRIES_SHIFT as u8) {
     Some(order) => order,
     None => Order::MAX,
 };
 
-/// The number of the table that has the entry for `addr`.
+/// Returns the number of the table that has the entry for `addr`.
 #[inline]
 pub(crate) const fn table_of(addr: u64) -> u64 {
     addr >> TABLE_SHIFT
 }
 
-/// The first address that table number `table` spans.
+/// Returns the first address that table number `table` spans.
 #[inline]
 #[cfg(any(feature = "baselines", test))]
 pub(crate) const fn table_start(table: usize) -> u64 {
     (table as u64) << TABLE_SHIFT
 }
 
-/// The entry for `addr` in its table, given the order of the table's pages: the nine bits above the byte of the page.
+/// Returns the index of the entry for `addr` in a table for pages of `order`: the nine bits above
+/// the offset in the page.
 #[inline]
 pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
     (addr >> (FRAME_SHIFT + order)) as usize & (FRAME_WORDS - 1)
 }
 
-/// Where `addr` is in its page.
+/// Returns the offset of `addr` in its page.
 #[inline]
 pub(crate) const fn offset_in_page(addr: u64, order: u32) -> usize {
     (addr & (page_bytes(order) - 1)) as usize
 }
 
-/// How many bytes a page of `order` has.
+/// Returns the size of a page of `order`.
 #[inline]
 pub(crate) const fn page_bytes(order: u32) -> u64 {
     (FRAME_BYTES as u64) << order

@@ -1,20 +1,22 @@
-//! The entry of a space's directory: which table has the entries of 2 MiB of addresses. Pure.
+//! Directory entry: names the table with the entries of 2 MiB of addresses. Pure.
 //!
 //! ```text
 //! 63 62          33 32            6   5   2      1        0
 //! [0][  frame (30)  ][ version (27) ][order][exclusive][small]
 //! ```
 //!
-//! `order` is that of the pages in the table; `small` says that there is a table and its order is 0, so that a read asks for
-//! both by one test. If neither is set there is no table. `exclusive`: no other space uses the table, so that pages may be mapped
-//! in it, and written through it; a fork takes the mark off, and it is put back when the others have let go of
-//! the table, or this space has a copy of its own.
+//! `order` is that of the pages in the table. `small` means that there is a table and its order is
+//! 0, so that a read tests both at once. If neither is set, there is no table. `exclusive`: no
+//! other space uses the table, so pages may be mapped in it and written through it. A fork clears
+//! the bit. It is set again when the other spaces have dropped the table, or when this space has a
+//! copy of its own.
 //!
-//! Every change moves the version, which begins with 0 when the space is made and never starts over. So an
-//! optimistic reader that finds the same word before and after its copy knows that the table was its space's
-//! all the while. A change needs the space's lock for the unsharing of tables, and takes a hundred nanoseconds at
-//! the least: to repeat a version takes some ten seconds of nothing else, within one copy. (Reads that copy look at the directory's
-//! edition instead, [`crate::tables::of_space`].)
+//! Every change increments the version, which starts at 0 with the space and is never reset. An
+//! optimistic reader that finds the same word before and after its copy can therefore rely on the
+//! table having been its space's throughout. A change needs the unsharing lock, or the structure
+//! lock for writing, and takes at least a hundred nanoseconds: to repeat a version takes some ten
+//! seconds of nothing else, within one copy. (Copying reads check the directory's sequence counter
+//! instead, [`crate::tables::of_space`].)
 
 use std::fmt;
 
@@ -31,7 +33,7 @@ const VERSION_SHIFT: u32 = 6;
 const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
-/// An entry of the directory.
+/// Entry of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pmd(u64);
 
@@ -46,48 +48,46 @@ impl Pmd {
         self.0
     }
 
-    /// Whether there is a table.
     #[inline]
     pub(crate) const fn is_present(self) -> bool {
         self.0 & (SMALL | ORDER_MASK) != 0
     }
 
-    /// Whether there is a table, for pages of one frame.
+    /// Whether there is a table, and its pages are of one frame.
     #[inline]
     pub(crate) const fn has_small_pages(self) -> bool {
         self.0 & SMALL != 0
     }
 
-    /// Whether there is a table, for pages that fill what it spans.
+    /// Whether there is a table, and its pages fill its span.
     #[inline]
     pub(crate) const fn has_huge_pages(self) -> bool {
         self.0 & ORDER_MASK == (MAX_PAGE_ORDER.get() as u64) << ORDER_SHIFT
     }
 
-    /// Whether there is a table, and it is this space's alone.
+    /// Whether there is a table, and no other space uses it.
     #[inline]
     pub(crate) const fn is_exclusive(self) -> bool {
         self.0 & EXCLUSIVE != 0
     }
 
-    /// The number of the table's frame; meaningless if there is none.
+    /// Returns the number of the table's frame; meaningless if there is no table.
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Where the table begins in the memory of its pool; meaningless if there is none.
+    /// Returns the byte offset of the table in the pool's memory; meaningless if there is no table.
     #[inline(always)]
     pub(crate) const fn table_start(self) -> usize {
         start_in_pool(self.0)
     }
 
-    /// The table's frame, if there is one.
+    /// Returns the table's frame, or `None` if there is no table.
     pub(crate) fn table(self) -> Option<FrameNr> {
         self.is_present().then(|| FrameNr::new(self.frame()))
     }
 
-    /// The order of the table's pages.
     #[inline]
     pub(crate) const fn order(self) -> u32 {
         ((self.0 & ORDER_MASK) >> ORDER_SHIFT) as u32
@@ -97,7 +97,7 @@ impl Pmd {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// After a change that put in a table of this space's own, for pages of `order`.
+    /// The entry after this space got an exclusive table for pages of `order`.
     pub(crate) const fn with_table(self, table: FrameNr, order: Order) -> Self {
         let small = if order.get() == 0 { SMALL } else { 0 };
         let order = (order.get() as u64) << ORDER_SHIFT;
@@ -105,17 +105,17 @@ impl Pmd {
         Self(frame | self.next_version() | order | EXCLUSIVE | small)
     }
 
-    /// After another space has got the table too.
+    /// The entry after another space got the table too.
     pub(crate) const fn shared(self) -> Self {
         Self(self.0 & !(VERSION_MASK | EXCLUSIVE) | self.next_version())
     }
 
-    /// After the others have let go of the table.
+    /// The entry after all other spaces dropped the table.
     pub(crate) const fn taken_over(self) -> Self {
         Self(self.0 & !VERSION_MASK | self.next_version() | EXCLUSIVE)
     }
 
-    /// After the table was taken out.
+    /// The entry after the table was removed.
     pub(crate) const fn emptied(self) -> Self {
         Self(self.next_version())
     }

@@ -1,4 +1,4 @@
-//! The page-table entry: what a table says of one page, in one word. Pure.
+//! Page-table entry: the state of one page in one word. Pure.
 //!
 //! ```text
 //! 63 62           33 32              6    5        4          3          2         1     0
@@ -13,19 +13,21 @@
 //! | migration | 1 | 0 | 0 | the one that the page is being moved out of |
 //! | claimed | 1 | 1 | 0 | as before |
 //!
-//! A word of zeros is an empty entry. `hot` is all that a read has to test. `readable` and `writable` say what may be done without
-//! looking any further: a page that is `writable` is named by no other entry and pinned by nobody, so it is written where it is. A
-//! migration entry keeps the three marks of the entry that it stands for. The uppermost bit is 0, so that a shift that keeps the
-//! sign, and a short mask, make an address of the frame's number ([`Pte::frame_start`]).
+//! A word of zeros is an empty entry. A read tests only `hot`. `readable` and `writable` permit
+//! accesses without further checks: no other entry and no pin refers to a `writable` page, so it is
+//! written in place. A migration entry keeps these two bits and `dirty` of the entry that it
+//! replaces. The top bit is 0, so a signed shift and a short mask turn the frame number into an
+//! address ([`Pte::frame_start`]).
 //!
-//! Every change goes through a claim ([`crate::words::claim`]), and moves the version: bytes written, marks changed, the
-//! frame replaced, taken out or put in.
+//! Every change is made under a claim ([`crate::words::claim`]) and increments the version: bytes
+//! written, bits changed, the frame replaced, removed or set.
 //!
-//! How far the version is from repeating: a reader is fooled only if, during one copy, its entry is changed
-//! exactly a multiple of 2^27 times and is then the same in everything else. A change takes some twenty
-//! nanoseconds at the least, so that is more than a second in the middle of one copy of at most a page, and the copy would have
-//! to end between one write and the next. A table that is freed and used again does not matter: its reader checks
-//! the directory's entry too, which has a version of its own ([`crate::words::pmd`]).
+//! Repeating versions. A reader misses a change only if, during one copy, its entry is changed
+//! exactly a multiple of 2^27 times and is then equal in all other bits. A change takes at least
+//! some twenty nanoseconds, so this needs more than a second within one copy of at most a page, and
+//! the copy would have to end between two writes. Reuse of a freed table needs no version: a
+//! copying read also checks the sequence counter of its directory ([`crate::tables::of_space`]), a
+//! view the directory's entry ([`crate::words::pmd`]).
 
 use std::fmt;
 
@@ -38,49 +40,50 @@ const READABLE: u64 = 1 << 3;
 const WRITABLE: u64 = 1 << 4;
 const DIRTY: u64 = 1 << 5;
 
-/// What state the entry is in.
+/// Bits of the state.
 const STATE: u64 = HOT | COLD | MIGRATION;
 
-/// The state of a claimed entry.
+/// State of a claimed entry.
 const BUSY: u64 = COLD | MIGRATION;
 
-/// What a page's user may see; kept by a migration entry.
+/// Permissions and dirty bit of the page; kept by a migration entry.
 const MARKS: u64 = READABLE | WRITABLE | DIRTY;
 
 const VERSION_SHIFT: u32 = 6;
 const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
-/// Where the frame begins in its pool that `word` has in the bits below the uppermost, which is zero.
+/// Returns the byte offset in the pool of the frame that `word` names. The top bit must be zero.
 #[inline(always)]
 pub(super) const fn start_in_pool(word: u64) -> usize {
-    // The shift keeps the sign, which is none: so the compiler leaves the mask as it is, a small negative number.
+    // A signed shift, of a word that is not negative: so the compiler keeps the short negative
+    // mask.
     let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
     (shifted & -(FRAME_BYTES as i64)) as usize
 }
 
-/// The word of an entry.
+/// Value of a page-table entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pte(u64);
 
-/// What an entry says.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum State {
-    /// Nothing is mapped here.
+    /// No page is mapped.
     Empty,
     /// The page is in this frame.
     Present(FrameNr),
     /// The page is being moved out of this frame.
     Migration(FrameNr),
-    /// Someone is changing the entry.
+    /// A thread has claimed the entry.
     Busy,
 }
 
-/// What the accesses of an area may do.
+/// Accesses that an area permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protection {
-    /// Nothing.
+    /// No access.
     None,
     /// Read.
     Read,
@@ -90,19 +93,17 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// Whether reads are allowed.
     pub(crate) const fn allows_reads(self) -> bool {
         !matches!(self, Self::None)
     }
 
-    /// Whether writes are allowed.
     pub(crate) const fn allows_writes(self) -> bool {
         matches!(self, Self::ReadWrite)
     }
 }
 
 impl Pte {
-    /// An entry that was never used.
+    /// Initial value of an entry.
     pub(crate) const EMPTY: Self = Self(0);
 
     #[inline]
@@ -125,26 +126,27 @@ impl Pte {
         }
     }
 
-    /// The frame's number; meaningless in an empty entry.
+    /// Returns the frame's number; meaningless in an empty entry.
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Where the frame begins in the memory of its pool; meaningless in an empty entry. In the word the number is so many bits
-    /// above that place that one shift is left, and one mask that fits into an instruction.
+    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry. The
+    /// position of the number in the word leaves one shift, and one mask that fits into an
+    /// instruction.
     #[inline(always)]
     pub(crate) const fn frame_start(self) -> usize {
         start_in_pool(self.0)
     }
 
-    /// Whether an optimistic read may go on: present, readable, and nobody is changing it.
+    /// Whether an optimistic read may continue: present, readable and not claimed.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
         self.0 & HOT != 0
     }
 
-    /// Whether the page may be written where it is without a look at anything else: hot, and writable.
+    /// Whether the page may be written in place without further checks: hot and writable.
     #[inline]
     pub(crate) const fn may_write_in_place(self) -> bool {
         self.0 & (HOT | WRITABLE) == HOT | WRITABLE
@@ -154,13 +156,13 @@ impl Pte {
         self.0 & STATE == BUSY
     }
 
-    /// More than every word that names a frame below `nr_frames`.
+    /// Returns a limit above all words that name a frame below `nr_frames`.
     pub(crate) const fn limit(nr_frames: usize) -> u64 {
-        // The pool has less than 2^30 frames: their numbers have so many bits, and one means none.
+        // The pool has less than 2^30 frames: numbers have 30 bits, and one is reserved for "none".
         (nr_frames as u64) << FRAME_SHIFT
     }
 
-    /// Whether the frame's number is below the one that `limit` is of, whatever the word is.
+    /// Whether the frame's number is below that of `limit`, for any word.
     #[inline]
     pub(crate) const fn is_below(self, limit: u64) -> bool {
         self.0 < limit
@@ -170,7 +172,7 @@ impl Pte {
         self.0 & WRITABLE != 0
     }
 
-    /// The word while a claim of it lasts.
+    /// The claimed form of the word.
     #[inline]
     pub(crate) const fn claimed(self) -> Self {
         Self(self.0 & !HOT | BUSY)
@@ -180,12 +182,12 @@ impl Pte {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// The state of a present entry with these marks.
+    /// State bits of a present entry with these marks.
     const fn present(marks: u64) -> u64 {
         if marks & READABLE != 0 { HOT } else { COLD }
     }
 
-    /// After a change that leaves the frame and the given marks, of an entry that has one.
+    /// The entry after a change that keeps the frame and sets `marks`. The entry names a frame.
     const fn with_marks(self, marks: u64) -> Self {
         let state = match self.0 & STATE {
             MIGRATION => MIGRATION,
@@ -203,19 +205,19 @@ impl Pte {
         self.0 & MARKS
     }
 
-    /// After the page was written where it is.
+    /// The entry after a write in place.
     #[inline]
     pub(crate) const fn rewritten(self) -> Self {
         self.with_marks(self.marks() | DIRTY)
     }
 
-    /// After a write that made the page, or put it into a frame of its own: this one.
+    /// The entry after a write that created the page, or copied it, in `frame`.
     pub(crate) const fn owned(self, frame: FrameNr) -> Self {
         let marks = READABLE | WRITABLE | DIRTY;
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
     }
 
-    /// After a page was made that nobody has written to, which may be written only where the area says so.
+    /// The entry after an unwritten page was created, with the permissions of the area.
     pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
         let mut marks = 0;
         if protection.allows_reads() {
@@ -228,17 +230,17 @@ impl Pte {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
     }
 
-    /// After the page was found to be nobody else's: it may be written.
+    /// The entry after the page was found to be unshared, and so made writable.
     pub(crate) const fn reused(self) -> Self {
         self.with_marks(READABLE | WRITABLE | DIRTY)
     }
 
-    /// After a change that made the page, or the migration entry for it, somebody else's too, or pinned.
+    /// The entry, present or migration, after the page was shared or pinned.
     pub(crate) const fn shared(self) -> Self {
         self.with_marks(self.marks() & !WRITABLE)
     }
 
-    /// After the area's protection was changed. Writing is allowed by the fault that asks for it.
+    /// The entry after a change of the area's protection. A fault makes it writable on demand.
     pub(crate) const fn protected(self, protection: Protection) -> Self {
         let kept = self.marks() & !(READABLE | WRITABLE);
         let readable = if protection.allows_reads() {
@@ -249,24 +251,24 @@ impl Pte {
         self.with_marks(kept | readable)
     }
 
-    /// After the first walk: a migration entry with the marks of this one.
+    /// The entry after the first walk: a migration entry with the same marks.
     pub(crate) const fn to_migration(self) -> Self {
         self.with(MIGRATION, self.marks())
     }
 
-    /// After the second walk, or a move under the claim: present, in `frame`, with the marks of this entry.
+    /// The entry after the second walk, or a move under the claim: present, in `frame`, same marks.
     pub(crate) const fn restored(self, frame: FrameNr) -> Self {
         let marks = self.marks();
         let settled = self.with(Self::present(marks), marks).0;
         Self(settled & !(!0 << FRAME_SHIFT) | (frame.get() as u64) << FRAME_SHIFT)
     }
 
-    /// After `entry`, a settled one of another place, was moved to this one.
+    /// This entry after `entry`, a settled one, was moved here from another address.
     pub(crate) const fn moved_here(self, entry: Self) -> Self {
         Self(entry.0 & !VERSION_MASK | self.next_version())
     }
 
-    /// After a change that took the page out.
+    /// The entry after the page was removed.
     pub(crate) const fn emptied(self) -> Self {
         Self(self.next_version())
     }
@@ -300,7 +302,7 @@ mod tests {
         (pte.0 & VERSION_MASK) >> VERSION_SHIFT
     }
 
-    /// Settled entries of every state and with all marks, at versions around the ends of their range.
+    /// Settled entries of every state, with all marks, at versions around the ends of their range.
     fn entries() -> impl Iterator<Item = Pte> {
         [0, 1, LAST - 1, LAST].into_iter().flat_map(|version| {
             let marks = (0..8_u64).map(|marks| marks << READABLE.trailing_zeros());

@@ -1,4 +1,4 @@
-//! Areas: ranges of addresses with one protection and one policy; and how they are linked to the pages that they may map.
+//! Areas, and their links to the pages that they may map.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use crate::words::claim;
 use crate::words::geometry::page_bytes;
 use crate::words::pte::Protection;
 
-/// A range of addresses with one protection and one policy.
+/// Range of addresses with one protection and one policy.
 pub(crate) struct Area<S: RefScheme> {
     pub(crate) range: Range<u64>,
-    /// The index, in all families, of the frame of addresses that the area begins with.
+    /// Index, in all families, of the area's first frame.
     pub(crate) first: u64,
     pub(crate) order: Order,
     pub(crate) protection: Protection,
     pub(crate) policy: Policy,
-    /// The file that the area shows, if it does.
+    /// Mapped file, if any.
     pub(crate) file: Option<Arc<FileArea<S>>>,
-    /// Under which the area is linked.
+    /// Id of the area's links.
     id: u64,
-    /// The families of the pages that it got by forks.
+    /// Families of the pages that forks passed on.
     inherited: Vec<Arc<Family>>,
-    /// The family of the pages that it makes; made with the first of them.
+    /// Family of the pages that the area creates, itself created with the first of them.
     own: Mutex<Option<Arc<Family>>>,
 }
 
 impl<S: RefScheme> Area<S> {
-    /// An area without pages, which is not linked to anything.
+    /// Creates an area without pages and links.
     pub(crate) fn new(
         range: Range<u64>,
         order: Order,
@@ -57,7 +57,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// An area that shows a file, without copies of its pages; not linked yet.
+    /// Creates an area that maps a file, without copies of its pages and without links.
     pub(crate) fn of_file(
         range: Range<u64>,
         order: Order,
@@ -71,7 +71,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// The index of the page that `addr`, of this area, is in.
+    /// Returns the index of the page of `addr`, which must be in the area.
     pub(crate) fn index_of(&self, addr: u64) -> u64 {
         let page = (addr - self.range.start) & !(self.page_bytes() - 1);
         self.first + page / FRAME_BYTES as u64
@@ -85,18 +85,17 @@ impl<S: RefScheme> Area<S> {
         self.first + (self.range.end - self.range.start) / FRAME_BYTES as u64
     }
 
-    /// Where the page with this index is to be.
+    /// Returns the allowed nodes of the page with this index.
     pub(crate) fn place(&self, index: u64, nr_nodes: usize) -> Place {
         self.policy.place(index >> self.order.get(), nr_nodes)
     }
 
-    /// Where compaction may move its pages.
     pub(crate) fn binding(&self) -> Binding {
         self.policy.binding()
     }
 
-    /// The family of the pages that the area makes. It may have to be made, which takes locks and allocates: so not with
-    /// an entry claimed.
+    /// Returns the family of the pages that the area creates. Creates it on first use, which locks
+    /// and allocates, so the caller holds no claim of an entry.
     pub(crate) fn own_family(&self, space: &impl LinkedSpace) -> Arc<Family> {
         claim::assert_none_held();
         let mut own = lock(&self.own);
@@ -123,13 +122,12 @@ impl<S: RefScheme> Area<S> {
         self.inherited.iter().cloned().chain(own).collect()
     }
 
-    /// How many families the area is linked to.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn nr_families(&self) -> usize {
         self.families().len()
     }
 
-    /// Links the area to all of its families, and to its file.
+    /// Links the area to all its families, and to its file.
     pub(crate) fn link<T: LinkedSpace + 'static>(&self, space: &Arc<T>) {
         if let Some(file) = &self.file {
             file.link(self.id, space);
@@ -139,7 +137,6 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// Takes all links of the area out.
     pub(crate) fn unlink(&self) {
         for family in self.families() {
             family.links.unlink(self.id, self.first);
@@ -149,7 +146,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// A part of this area, with an id of its own; not linked yet.
+    /// Returns a part of this area with an id of its own, not linked yet.
     pub(crate) fn part(&self, range: Range<u64>, id: u64) -> Self {
         let file = self.file.as_ref();
         Self {
@@ -165,7 +162,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// This area at other addresses, with an id of its own; not linked yet.
+    /// Returns this area at other addresses with an id of its own, not linked yet.
     pub(crate) fn moved(&self, start: u64, id: u64) -> Self {
         let len = self.range.end - self.range.start;
         let mut moved = self.part(self.range.clone(), id);
@@ -175,9 +172,9 @@ impl<S: RefScheme> Area<S> {
         moved
     }
 
-    /// A fork's area: it may map the pages of all families that have any. Not linked yet.
-    ///
-    /// The structure lock of this area's space is held for writing, so no page is being made in it.
+    /// Returns the area of a fork, not linked yet. It may map the pages of all families that have
+    /// any. The caller holds the structure lock of this area's space for writing, so no page is
+    /// being created.
     pub(crate) fn forked(&self, id: u64) -> Self {
         let mut inherited = self.families();
         inherited.retain(|family| family.has_frames());

@@ -1,39 +1,42 @@
-//! Cuts: when a file gets shorter, the copies of its pages go that private areas have past its new end.
+//! Truncation: when a file shrinks, private areas lose their copies of pages past its new end.
 //!
 //! # Protocol
 //!
 //! ```text
-//! who cuts the file                                  first write to a page of a private area
-//! 1 store the new size; drop the file's pages        a make a table, or have one; claim the empty entry
+//! thread that truncates the file                     first write to a page of a private area
+//! 1 store the new size; drop the file's pages        a create a table, or have one; claim the empty entry
 //! 2 fence(SeqCst)                                    b fence(SeqCst)
-//! 3 go through the spaces that may have copies:      c is the page within the file's size? if not, give up
+//! 3 visit the spaces that may have copies:           c is the page within the file's size? if not, give up
 //!   wait for claims, empty the entries               d copy the page; end the claim: present
 //! ```
 //!
-//! By the fences, either step 3 finds the claim of step a, in the table that was there before it, and waits for d; or
-//! step c sees the new size. The lock of the file's size is held from 1 to 3: so the file has not grown again when the
-//! last copy goes, and a copy of what it has then is not taken for an old one.
+//! By the fences, either step 3 finds the claim of step a, in the table that existed before it, and
+//! waits for d; or step c loads the new size. The lock of the file's size is held from 1 to 3. So
+//! the file has not grown again when the last copy is dropped, and no copy of its later contents is
+//! taken for an old one.
 //!
 //! # Why no copy is missed
 //!
-//! C1. A space is gone through with its structure lock and its lock for unsharing in hand. So none of its tables is being
-//!     copied or moved meanwhile, and afterwards no table that it uses has an entry for a page past the end, nor has one
-//!     that is copied from those later.
-//! C2. A copy that is in a table of another space is there because that space is linked (F3 of [`crate::areas::maps`]). A fork
-//!     is linked before it has any tables, and it has those of its parent: if it was made before the parent was gone
-//!     through, it is linked by then. So spaces are gone through until none is linked that was not.
-//! C3. A parent is gone through before its forks. A fork that was gone through while it was linked and had no tables yet
-//!     would get them from its parent afterwards, with what is past the end; to go through the parent waits for the
-//!     copying, since that holds its structure lock. An area of a fork begins at the same page as its parent's and is
-//!     younger, so the order of [`Links::walk`](crate::pages::links::Links::walk) is this one.
+//! C1. A space is visited with its structure lock and its unsharing lock held. So none of its
+//! tables is being copied or moved then, and afterwards none that it uses has an entry for a page
+//! past the end, nor has a later copy of these tables. C2. A copy in a table of another space
+//! exists only because that space is linked (F3 of [`crate::areas::maps`]). A fork is linked before
+//! it has tables, and these are its parent's: if it was created before the visit of the parent, it
+//! is linked by then. So the visits go on until no unvisited space is linked. C3. A parent is
+//! visited before its forks. Otherwise a fork that was visited while linked, but without tables,
+//! would get them from its parent afterwards, with entries past the end. The visit of the parent
+//! waits for the fork operation, which holds the parent's structure lock. An area of a fork begins
+//! at the same page as its parent's and is younger, which is the order of
+//! [`Links::walk`](crate::pages::links::Links::walk).
 //!
-//! What a cut leaves. The copy of the page that the new end is in stays whole; so do pins.
+//! Not dropped: the copy of the page that contains the new end, and pins.
 //!
-//! Locks. The lock of the file's size, then structure (for reading), unsharing, claims. Whoever holds a lock of a space
-//! waits for none of a file ([`pagewell_cache::MappedFile`]).
+//! Locks. The lock of the file's size, then structure (for reading), unsharing, claims. A thread
+//! that holds a lock of a space waits for none of a file ([`pagewell_cache::MappedFile`]).
 //!
-//! Proved by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`, `loom_cut_vs_fork`,
-//! `loom_cut_vs_move_under_claim`; by the histories of `pagewell/tests/spaces/files.rs`.
+//! Verified by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`,
+//! `loom_cut_vs_fork`, `loom_cut_vs_move_under_claim`; by the histories of
+//! `pagewell/tests/spaces/files.rs`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -49,11 +52,11 @@ use crate::areas::maps::{FileMaps, LinkedSpace};
 
 impl FileUser for FileMaps {
     fn cut(&self, size: u64) {
-        // ORDERING: SeqCst fence; the picture above. Pairs with the one in `is_cut_off`.
+        // ORDERING: SeqCst fence; step 2. Pairs with the one in `is_cut_off`.
         fence(Ordering::SeqCst);
         let first = size / FRAME_BYTES as u64;
         let mut seen = HashSet::new();
-        // Kept until the end, so that no address comes again.
+        // Kept until the end, so that no address is reused.
         let mut done: Vec<Arc<dyn LinkedSpace>> = Vec::new();
         loop {
             let mut next = Vec::new();
@@ -66,7 +69,7 @@ impl FileUser for FileMaps {
             if next.is_empty() {
                 return;
             }
-            // C3.
+            // C3: parents first.
             for space in &next {
                 space.drop_copies(self, size);
             }
@@ -75,10 +78,12 @@ impl FileUser for FileMaps {
     }
 }
 
-/// Whether a file ends before a page of it that is to be copied. The entry for it is claimed.
+/// Whether a file ends before the page at `addr`, which is to be copied. The caller has claimed its
+/// entry.
 pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
-    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: we claim, and look at the size;
-    // whoever cuts the file stores the size, and looks for claims; one must see the other).
+    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: this thread
+    // claims, then loads the size; the other stores the size, then loads claims; one sees the
+    // other).
     fence(Ordering::SeqCst);
     let start = file.pos_of(addr) & !(file.file().page_size() as u64 - 1);
     start >= file.file().size()

@@ -1,9 +1,10 @@
-//! Areas that show files: what such an area knows.
+//! Areas that map files: state of such an area.
 //!
-//! A *shared* area has the file's pages: it reads and writes them through the index of the file, which is its page
-//! table. A *private* area has the file's pages until it writes one; then it has a copy, in a page of its own that its
-//! tables name as they do any anonymous page. So no entry ever names a page of a file, and the cache may evict, write
-//! back, cut off or move its pages without looking for entries (`docs/adr/0010-mapped-files-use-the-file-index.md`).
+//! A *shared* area has the file's pages: it reads and writes them through the index of the file,
+//! which is its page table. A *private* area has the file's pages until it writes one. It then has
+//! a copy, a page of its own, which its tables name as any anonymous page. So no entry ever names a
+//! page of a file, and the cache evicts, writes back, truncates or moves its pages without
+//! searching for entries (`docs/adr/0010-mapped-files-use-the-file-index.md`).
 
 use std::fmt;
 use std::ops::Range;
@@ -22,28 +23,27 @@ use crate::words::geometry::entry_of;
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Protection, Pte, State};
 
-/// A file that areas show: one handle of it for all areas that came from one mapping.
+/// Mapped file: one handle for all areas that stem from one mapping.
 #[repr(align(128))] // Hits load it: its counts are on other lines.
 pub(crate) struct Backing<S: RefScheme> {
     pub(crate) file: MappedFile<S>,
     pub(crate) maps: Arc<FileMaps>,
 }
 
-/// What a private area has of a page, as long as it does not change.
+/// Words of a private area's page without a copy. Unchanged words mean that there is still none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoCopy {
     pmd: Pmd,
     entry: Option<Pte>,
 }
 
-/// What an area that shows a file knows. It does not change; an area that changes gets another one.
+/// State of an area that maps a file. Immutable: a changed area gets a new one.
 #[repr(align(128))] // Hits load it: its counts, which misses change, are on other lines.
 pub(crate) struct FileArea<S: RefScheme> {
     pub(crate) backing: Arc<Backing<S>>,
     pub(crate) sharing: Sharing,
-    /// The area's addresses.
     pub(crate) range: Range<u64>,
-    /// Which byte of the file the area begins with.
+    /// Byte of the file at the start of the area.
     pub(crate) first_byte: u64,
     pub(crate) protection: Protection,
     page_shift: u32,
@@ -68,7 +68,7 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    /// The same for the part of the area at `range`, shown at the addresses from `start` on.
+    /// Returns the state for the part of the area at `range`, mapped at `start`.
     pub(crate) fn part(&self, range: &Range<u64>, start: u64) -> Self {
         Self {
             backing: Arc::clone(&self.backing),
@@ -78,7 +78,6 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    /// The same with another protection.
     pub(crate) fn protected(&self, protection: Protection) -> Self {
         Self {
             backing: Arc::clone(&self.backing),
@@ -92,48 +91,46 @@ impl<S: RefScheme> FileArea<S> {
         &self.backing.file
     }
 
-    /// Whether `addr` is in the area.
     #[inline(always)]
     pub(crate) fn shows(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.range.start) < self.range.end - self.range.start
     }
 
-    /// Which byte of the file `addr`, of the area, shows.
+    /// Returns the byte of the file at `addr`, which must be in the area.
     #[inline(always)]
     pub(crate) fn pos_of(&self, addr: u64) -> u64 {
         self.first_byte + (addr - self.range.start)
     }
 
-    /// Which page of the file `addr`, of the area, is in.
+    /// Returns the page of the file at `addr`, which must be in the area.
     pub(crate) fn page_of(&self, addr: u64) -> u64 {
         self.pos_of(addr) >> self.page_shift
     }
 
-    /// How many bytes there are from `addr` to the end of its page.
+    /// Returns the number of bytes from `addr` to the end of its page.
     #[inline]
     pub(crate) fn bytes_to_page_end(&self, addr: u64) -> usize {
         let page_bytes = 1_u64 << self.page_shift;
         (page_bytes - (self.pos_of(addr) & (page_bytes - 1))) as usize
     }
 
-    /// The order of the pages.
     pub(crate) fn order(&self) -> Order {
         let order = self.page_shift - FRAME_BYTES.trailing_zeros();
         Order::new(order as u8).unwrap_or(Order::ZERO)
     }
 
-    /// Whether writes are allowed, and go to the file.
+    /// Whether writes are permitted, and are writes to the file.
     #[inline]
     pub(crate) fn writes_file(&self) -> bool {
         self.sharing == Sharing::Shared && self.protection.allows_writes()
     }
 
-    /// Whether the area may be given this protection.
+    /// Whether `protection` is permitted: a shared area of a read-only file cannot become writable.
     pub(crate) fn may_be(&self, protection: Protection) -> bool {
         self.sharing == Sharing::Private || !protection.allows_writes() || self.file().is_writable()
     }
 
-    /// Links the area `id` of `space` to the file, if it is a private one.
+    /// Links the area `id` of `space` to the file, if it is private.
     pub(crate) fn link<T: LinkedSpace + 'static>(&self, id: u64, space: &Arc<T>) {
         if self.sharing == Sharing::Shared {
             return;
@@ -157,7 +154,7 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    /// What a private area has of the page at `addr` in the tables of its space, if that is no copy.
+    /// Returns the words of the page at `addr`, in a private area, if it has no copy there.
     #[inline(always)]
     pub(crate) fn no_copy(&self, tables: &PageTables<S>, addr: u64) -> Option<NoCopy> {
         let pmd = Directory::look(tables.pmd_word(addr)?);
@@ -176,7 +173,7 @@ impl<S: RefScheme> FileArea<S> {
         })
     }
 
-    /// Whether a private area shows the file's own page at `addr`, as far as can be seen.
+    /// Whether a private area has no copy of the page at `addr`. A hint.
     pub(crate) fn shows_own_page(&self, tables: &PageTables<S>, addr: u64) -> bool {
         self.no_copy(tables, addr).is_some()
     }

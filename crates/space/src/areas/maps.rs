@@ -1,12 +1,14 @@
-//! From a file to the private areas that show it.
+//! From a file to the private areas that map it.
 //!
-//! There is an interval tree of private areas for each file, by the frame of the file that an area begins with. It finds the copies
-//! of pages that are cut off ([`crate::areas::cut`]). Shared areas have no copies, and are not in it.
+//! Each file has an interval tree of private areas, by the first frame of the file in the area. It
+//! finds the copies of truncated pages ([`crate::areas::cut`]). Shared areas have no copies, and
+//! are not in it.
 //!
-//! F3: a private area is linked before any entry of its space can name a copy of a page of the file, and stays linked
-//! until none does. As F1 of [`crate::pages::family`].
+//! F3: a private area is linked before any entry of its space can name a copy of a page of the
+//! file, until none does. As F1 of [`crate::pages::family`].
 //!
-//! Locks. As for families: the lock of a tree is taken with the structure lock of a space held, or with none.
+//! Locks. As for families: the lock of a tree is acquired with or without the structure lock of a
+//! space.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,26 +16,25 @@ use std::sync::Arc;
 use crate::pages::links::Links;
 use crate::words::directory::Directory;
 
-/// What writes to an area that shows a file do.
+/// Destination of writes to an area that maps a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// They are writes to the file.
+    /// Writes go to the file.
     Shared,
-    /// They are the area's own: the page is copied first.
+    /// Writes change private copies of the pages.
     Private,
 }
 
-/// A space, as links know it.
+/// Space that links lead to.
 pub(crate) trait LinkedSpace: Send + Sync {
-    /// Where its tables are.
     fn directory(&self) -> &Directory;
 
-    /// Drops the private copies of pages that lie past the end of a file of `size` bytes, whose areas `maps` has. The steps are
-    /// those of [`crate::areas::cut`].
+    /// Drops private copies, in areas of `maps`, of pages past the end of a file of `size` bytes
+    /// ([`crate::areas::cut`]).
     fn drop_copies(&self, maps: &FileMaps, size: u64);
 }
 
-/// The private areas that show one file, of all spaces.
+/// Private areas of all spaces that map one file.
 pub(crate) struct FileMaps {
     pub(crate) private: Links<Arc<dyn LinkedSpace>>,
 }

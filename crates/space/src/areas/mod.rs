@@ -1,16 +1,19 @@
-//! Areas: which addresses of a space are what.
+//! Areas: ranges of addresses of a space, and what is mapped in them.
 //!
-//! Owns: the areas ([`area`]) and the set of them that a structure lock guards ([`set`]); policies ([`policy`]); what an area that
-//! shows a file knows ([`file`](mod@file)), from a file to its areas ([`maps`]), which file was used where last ([`noted`]), how private
-//! copies go when a file gets shorter ([`cut`]), and the end of areas ([`close`]).
+//! Owns: the areas ([`area`]) and their set under the structure lock ([`set`]); policies
+//! ([`policy`]); the state of an area that maps a file ([`file`](mod@file)), from a file to its
+//! areas ([`maps`]), the file used last at an address ([`noted`]), truncation of private copies
+//! ([`cut`]), and the end of areas ([`close`]).
 //!
-//! May call: `tables` (is there a copy?), `pages` (links), `supply` (stopping writers), `words`, `error`; files, by the cache's
-//! `MappedFile`. The state of a space is above: links lead to it by a trait ([`maps::LinkedSpace`]).
+//! May call: `tables` (lookups of copies), `pages` (links), `supply` (stops writers), `words`,
+//! `error`; files, by the cache's `MappedFile`. The state of a space is above: links lead to it by
+//! a trait ([`maps::LinkedSpace`]).
 //!
-//! Promises: an area is linked before an entry of it can exist, and until none does (F1, F3). A file that is noted is one that an
-//! area of the space has (M1 of [`noted`]). After a cut no space has a copy of what lies past the end (C1 to C3 of [`cut`]).
+//! Promises: an area is linked before an entry of it can exist, until none does (F1, F3). A noted
+//! file is one that an area of the space has (M1 of [`noted`]). After a truncation no space has a
+//! copy of a page past the end (C1 to C3 of [`cut`]).
 //!
-//! Locks: an area's own family; those of the links. The structure lock is the caller's.
+//! Locks: an area's own family; those of the links. The caller holds the structure lock.
 
 pub(crate) mod area;
 pub(crate) mod close;

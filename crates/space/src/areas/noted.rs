@@ -1,29 +1,31 @@
-//! Which file was last used where, so that an access need not ask the areas, and takes no lock.
+//! The file used last at an address, so that an access takes no lock and searches no areas.
 //!
-//! A word for each 2 MiB of addresses names what the area that was used there knows of its file. It is noted by a slow access, and
-//! forgotten by whoever changes the areas.
+//! A word for each 2 MiB of addresses names the [`FileArea`] that was used there. A slow access
+//! stores it, and a change of the areas clears it.
 //!
 //! ```text
 //! reader or writer                                 unmap, protect, move: forget
 //! 1 be a writer at work (a plain store)            a hold the structure lock for writing
 //! 2 load the word: a file, and the address in it   b stop the writers (heavy fence; wait for those at work)
-//! 3 private: is there a copy? then leave           c make the words zero
-//! 4 try the file (a hit, or nothing)               d let the writers go on
-//! 5 private: is there a copy now? then leave       e change the areas, and let go of the file
+//! 3 private: leave if a copy exists                c make the words zero
+//! 4 try the file (a hit, or nothing)               d release the writers
+//! 5 private: leave if a copy exists now            e change the areas, and drop the file
 //! 6 not at work any more (a plain store)
 //! ```
 //!
-//! M1: a word that is not zero names what an area of the space has. It is stored with the structure lock held for reading,
-//! and zero before the area lets go (c before e). Whoever is at work when it loads the word is waited for by b.
+//! M1: a word that is not zero names a [`FileArea`] of an area of the space. It is stored with the
+//! structure lock held for reading, and cleared before the area drops the value (c before e). Step
+//! b waits for threads that are at work when they load it.
 //!
-//! So a write is wholly before the change of the areas, or does not find the file: nothing is written through an area that
-//! has been unmapped, or made read-only. If the system refuses to stop writers, nothing is changed, and that is the error.
+//! So a write comes entirely before the change of the areas, or does not find the file: nothing is
+//! written through an area that was unmapped or made read-only. If the system refuses to stop
+//! writers, the change fails and has no effect.
 //!
 //! Steps 1, 2 and 6, and a to d, are here; 3 to 5 in [`crate::access::files`].
 //!
-//! Proved by `loom_shared_write_vs_unmap`.
+//! Verified by `loom_shared_write_vs_unmap`.
 
-#![allow(unsafe_code)] // What an area knows of its file, as a word.
+#![allow(unsafe_code)] // Pointer to a `FileArea` as a word.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -39,10 +41,9 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
 use crate::words::directory::Directory;
 
-/// For each 2 MiB of addresses, the file that was last used there, or zero. Made when the first file is used.
+/// For each 2 MiB of addresses, the file used last, or zero. Allocated on the first use of a file.
 pub(crate) struct NotedFiles<S: RefScheme> {
     words: OnceLock<Option<Directory>>,
-    /// The words are of files of this kind.
     of: PhantomData<fn() -> S>,
 }
 
@@ -65,12 +66,13 @@ impl<S: RefScheme> NotedFiles<S> {
     }
 
     fn word_or_new(&self, addr: u64, nr_words: usize) -> Option<&AtomicU64> {
-        // Without the words every access is a slow one.
+        // Without the words, every access is slow.
         let words = self.words.get_or_init(|| Directory::new(nr_words));
         words.as_ref()?.word(addr)
     }
 
-    /// The address's file, for as long as `work` runs, if it was noted.
+    /// Runs `work` with the file noted for `addr`. Returns `None` if there is none, if this thread
+    /// cannot be a writer at work, or if `work` does.
     #[inline(always)]
     pub(crate) fn with<R>(
         &self,
@@ -87,18 +89,19 @@ impl<S: RefScheme> NotedFiles<S> {
         if file.shows(addr) { work(file) } else { None }
     }
 
-    /// Notes which file an area shows at `addr`, of a space with so many tables. The structure lock is held.
+    /// Notes the file of an area at `addr`. The space has `nr_tables` tables. The caller holds the
+    /// structure lock.
     pub(crate) fn note(&self, file: &Arc<FileArea<S>>, addr: u64, nr_tables: usize) {
         if let Some(word) = self.word_or_new(addr, nr_tables) {
-            // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure: another area of the same
-            // 2 MiB was noted, and stays.
+            // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure:
+            // another area of the same 2 MiB stays noted.
             let _ =
                 word.compare_exchange(0, file_to_word(file), Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// Forgets which files the areas that overlap `range` show, and waits for accesses that go by it. The structure lock
-    /// is held for writing.
+    /// Clears the words of areas that overlap `range`, and waits for accesses that use them. The
+    /// caller holds the structure lock for writing.
     pub(crate) fn forget(
         &self,
         writers: &Writers,
@@ -120,7 +123,7 @@ impl<S: RefScheme> NotedFiles<S> {
         }
         let stopped = writers.stop(|| {
             for word in noted {
-                // ORDERING: Relaxed; published by the end of the visit.
+                // ORDERING: Relaxed; published when the writers are released.
                 word.store(0, Ordering::Relaxed);
             }
         });
@@ -134,16 +137,15 @@ impl<S: RefScheme> fmt::Debug for NotedFiles<S> {
     }
 }
 
-/// The file that an area shows, as the word has it that says so for its addresses; none for zero.
+/// Converts a word to the state of the area that it names. Returns `None` for zero.
 fn file_of_word<'a, S: RefScheme>(word: u64) -> Option<&'a FileArea<S>> {
     let file = std::ptr::with_exposed_provenance::<FileArea<S>>(word as usize);
-    // SAFETY: the word is zero or from `file_to_word`, stored for an area of the space; it is made zero while writers are
-    // stopped, before the area lets go of the file. The caller is a writer at work since before it loaded the word, and does
-    // not keep the answer longer (M1).
+    // SAFETY: the word is zero or from `file_to_word`, stored for an area of the space. It is
+    // zeroed while writers are stopped, before the area drops the value. The caller has been a
+    // writer at work since before it loaded the word, and does not keep the result longer (M1).
     unsafe { file.as_ref() }
 }
 
-/// The word for a file that an area shows.
 fn file_to_word<S: RefScheme>(file: &Arc<FileArea<S>>) -> u64 {
     Arc::as_ptr(file).expose_provenance() as u64
 }

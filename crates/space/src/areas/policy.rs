@@ -1,33 +1,36 @@
-//! Policies: on which nodes the pages of areas are to be.
+//! Memory policies: the NUMA nodes for pages of areas.
 
 use pagewell_frame::Place;
 
 use crate::error::ErrorKind;
 use crate::pages::owner::Binding;
 
-/// On which nodes the pages of an area are to be. Nodes are numbered from 0.
+/// NUMA nodes for the pages of an area. Nodes are numbered from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
-    /// On the node of the processor that writes a page first, or else as near as can be. In the frames of a cache, pages of
-    /// files are evicted when no node has a frame free, wherever they are.
+    /// The node of the processor that first writes a page, or else the nearest possible one. With
+    /// the frames of a cache, pages of files are evicted on any node if no node has a free frame.
     #[default]
     Local,
-    /// On this node. In the frames of a cache, pages of files are evicted on this node alone when it is full; if there are
-    /// none that can be, those that are dirty there are written back first, and the write waits for that. It fails
-    /// ([`OutOfFrames`](crate::ErrorKind::OutOfFrames)) when all that the node has is pinned, or of spaces, or dirty and
-    /// written back by the program only. Nothing but [`Space::migrate`](crate::Space::migrate) moves such a page
-    /// to another node, where it stays until it is told to move again.
+    /// Only this node. With the frames of a cache, a full node evicts pages of files on this node
+    /// only. If none can be evicted, dirty ones there are written back first, and the write waits
+    /// for that. The write fails ([`OutOfFrames`](crate::ErrorKind::OutOfFrames)) if all frames of
+    /// the node are pinned, belong to spaces, or are dirty and written back by the program only.
+    /// Only [`Space::migrate`](crate::Space::migrate) moves such a page to another node, where it
+    /// stays until the next migration.
     Bind(usize),
-    /// On this node, or else as near as can be. In the frames of a cache, pages of files are evicted only when no node has a
-    /// frame free: those on this node, and if there are none that can be, on others.
+    /// This node, or else the nearest possible one. With the frames of a cache, pages of files are
+    /// evicted only if no node has a free frame: those on this node, or on others if none of these
+    /// can be.
     Prefer(usize),
-    /// On all nodes in turn, page by page: each page as if it preferred ([`Prefer`](Self::Prefer)) the node whose turn it is.
+    /// All nodes in turn, page by page. Each page is allocated as by [`Prefer`](Self::Prefer) with
+    /// its node.
     Interleave,
 }
 
 impl Policy {
-    /// Checks that the node that the policy names is one of `nr_nodes`.
+    /// Checks that the node of the policy is below `nr_nodes`.
     pub(crate) fn check(self, nr_nodes: usize) -> Result<(), ErrorKind> {
         match self {
             Self::Bind(node) | Self::Prefer(node) if node >= nr_nodes => Err(ErrorKind::NoSuchNode),
@@ -35,7 +38,7 @@ impl Policy {
         }
     }
 
-    /// Where page `page` of an area is to be, counted from where the area's pages are.
+    /// Returns the allowed nodes of page `page`, an index of the family in pages.
     pub(crate) fn place(self, page: u64, nr_nodes: usize) -> Place {
         match self {
             Self::Local => Place::Anywhere,
@@ -45,7 +48,7 @@ impl Policy {
         }
     }
 
-    /// Where compaction may move a page.
+    /// Returns the limit of moves by compaction.
     pub(crate) fn binding(self) -> Binding {
         match self {
             Self::Bind(_) => Binding::Node,

@@ -1,4 +1,4 @@
-//! The areas of a space: what its structure lock guards.
+//! Areas of a space: the value under its structure lock.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::words::geometry::TABLE_BYTES;
 use crate::words::pte::Protection;
 
-/// The areas of a space; what the structure lock guards.
+/// Areas of a space: the value under its structure lock.
 pub(crate) struct Areas<S: RefScheme> {
     by_start: BTreeMap<u64, Area<S>>,
-    /// The end of the addresses: of the last table.
+    /// End of the addresses: of the last table.
     limit: u64,
-    /// No area was ever mapped from here on.
+    /// Above all areas ever mapped.
     top: u64,
-    /// Where there are tables, without entries and of no area, that could not be taken out.
+    /// Starts of tables, without entries and in no area, that could not be removed.
     left: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ impl<S: RefScheme> Areas<S> {
         }
     }
 
-    /// The same bounds, without areas.
+    /// Creates a set with the same bounds and no areas.
     pub(crate) fn empty_like(&self) -> Self {
         Self {
             by_start: BTreeMap::new(),
@@ -48,13 +48,12 @@ impl<S: RefScheme> Areas<S> {
         self.by_start.values()
     }
 
-    /// The area that `addr` is in.
     pub(crate) fn area_of(&self, addr: u64) -> Option<&Area<S>> {
         let (_, area) = self.by_start.range(..=addr).next_back()?;
         area.range.contains(&addr).then_some(area)
     }
 
-    /// The areas that overlap `range`, in ascending order.
+    /// Returns the areas that overlap `range`, in ascending order.
     pub(crate) fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Area<S>> {
         let first = self
             .area_of(range.start)
@@ -62,7 +61,7 @@ impl<S: RefScheme> Areas<S> {
         self.by_start.range(first..range.end).map(|(_, area)| area)
     }
 
-    /// The first address of `range` that is in no area.
+    /// Returns the first address of `range` in no area.
     pub(crate) fn first_gap(&self, range: &Range<u64>) -> Option<u64> {
         let mut at = range.start;
         for area in self.overlapping(range) {
@@ -74,14 +73,13 @@ impl<S: RefScheme> Areas<S> {
         (at < range.end).then_some(at)
     }
 
-    /// Whether the table that has the entry for the addresses from `start` on is of no area but those within
-    /// `except`.
+    /// Whether the table at `start` is used only by areas that lie within `except`.
     pub(crate) fn is_table_free_but(&self, start: u64, except: &Range<u64>) -> bool {
         self.overlapping(&(start..start + TABLE_BYTES))
             .all(|area| except.start <= area.range.start && area.range.end <= except.end)
     }
 
-    /// Checks that `range` is of whole pages that are mapped.
+    /// Checks that `range` consists of whole mapped pages.
     pub(crate) fn check(&self, range: &Range<u64>, op: Op) -> Result<(), Error> {
         if range.start >= range.end || range.end > self.limit {
             return Err(Error::at(ErrorKind::InvalidRange, op, range.start));
@@ -99,8 +97,8 @@ impl<S: RefScheme> Areas<S> {
         Ok(())
     }
 
-    /// Addresses for `len` bytes, from a multiple of what a table spans on, so that areas that were mapped one by one
-    /// do not share tables.
+    /// Returns the start of `len` free bytes, at a table boundary, so that areas of separate
+    /// mappings share no tables.
     pub(crate) fn find_room(&self, len: u64) -> Option<u64> {
         if len <= self.limit - self.top.min(self.limit) {
             return Some(self.top);
@@ -111,7 +109,7 @@ impl<S: RefScheme> Areas<S> {
         used.sort_unstable_by_key(|range| range.start);
         let mut start = 0_u64;
         for range in used {
-            // Not in a table of which a part is in use: it has pages of another size, perhaps.
+            // A table in partial use is not used: its pages may have another size.
             let end = range.start & !(TABLE_BYTES - 1);
             if end.saturating_sub(start) >= len {
                 return Some(start);
@@ -126,7 +124,7 @@ impl<S: RefScheme> Areas<S> {
         self.by_start.insert(area.range.start, area);
     }
 
-    /// Where the areas begin that begin within `range`.
+    /// Returns the starts of the areas that begin within `range`.
     pub(crate) fn starts_within(&self, range: &Range<u64>) -> Vec<u64> {
         self.by_start
             .range(range.clone())
@@ -151,27 +149,25 @@ impl<S: RefScheme> Areas<S> {
         }
     }
 
-    /// Remembers a table, without entries and of no area, that could not be taken out of the directory.
+    /// Records a table, without entries and in no area, that could not be removed.
     pub(crate) fn leave_table(&mut self, start: u64) {
         self.left.push(start);
     }
 
-    /// The tables that were left, which are forgotten.
+    /// Takes the recorded tables.
     pub(crate) fn take_left(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.left)
     }
 
-    /// Takes out the area that begins at `start`.
     pub(crate) fn remove(&mut self, start: u64) -> Option<Area<S>> {
         self.by_start.remove(&start)
     }
 
-    /// All areas, which are taken out.
     pub(crate) fn take_all(&mut self) -> Vec<Area<S>> {
         std::mem::take(&mut self.by_start).into_values().collect()
     }
 
-    /// Makes an area begin at each end of `range` that is inside of one. The parts are linked before the whole is
+    /// Splits areas that contain an end of `range`. The parts are linked before the whole is
     /// unlinked.
     pub(crate) fn split_at_ends(
         &mut self,

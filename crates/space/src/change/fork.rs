@@ -1,27 +1,30 @@
-//! Forking: one point in time, and no page copied.
+//! Forks: one point in time, and no page copied.
 //!
 //! # Protocol
 //!
-//! 1. Hold the structure lock for writing: no fault, no slow write, no change of areas is under way.
-//! 2. Make the child, with an area for each of the parent's, linked to the families of the pages that it may map: at the
-//!    tail, and before any entry of the child can name one (F1).
-//! 3. Stop the writers. For each table: take the mark off the parent's directory that it is its alone, give the child a
-//!    share, and enter it in the child's directory. Let the writers go on.
+//! 1. Hold the structure lock for writing: no fault, slow write or change of areas is in progress.
+//! 2. Create the child, with an area for each of the parent's, linked to the families of the pages
+//!    that it may map: at the tail, and before any entry of the child can name one (F1).
+//! 3. Stop the writers. For each table, clear `exclusive` in the parent's directory, give the child
+//!    a share, and enter the table in the child's directory. Release the writers.
 //!
-//! The point in time is step 3; the argument is at the top of [`crate::access::write`]. It takes a count and two stores for each
-//! 2 MiB that are in use, whatever is mapped there, and allocates nothing, so it cannot run out of memory half way.
+//! The point in time is step 3; the argument is in [`crate::access::write`]. The step takes a count
+//! and two stores for each 2 MiB in use, whatever is mapped there. It allocates nothing, so it
+//! cannot run out of memory halfway.
 //!
-//! Tables are shared with all they have: present entries, migration entries, entries that are claimed at the moment (by a
-//! walk, or a pin; not by a writer). No entry is read, so a fork does not meet a migration at all: what the walks turn in
-//! a table they turn for all who share it. Entries multiply when a table is copied, which is where they are counted
-//! ([`crate::tables::table`]).
+//! Tables are shared with all entries: present, migration, and claimed (by a walk or a pin, not by
+//! a writer). No entry is read, so a fork does not interact with migrations: what the walks convert
+//! in a table they convert for all its spaces. Entries multiply when a table is copied, where they
+//! are counted ([`crate::tables::table`]).
 //!
-//! [`ForkMode::Copy`] is the baseline: it then gives the child tables of its own at once.
+//! [`ForkMode::Copy`] is the baseline: it gives the child tables of its own at once.
 //!
-//! Proved by `loom_fork_vs_two_writes_in_order`, `loom_fork_vs_first_walk`, `loom_fork_and_unmap_between_the_walks`.
+//! Verified by `loom_fork_vs_two_writes_in_order`, `loom_fork_vs_first_walk`,
+//! `loom_fork_and_unmap_between_the_walks`.
 //!
-//! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and latency-sensitive
-//! applications", EuroSys 2021, which shares the lowest level of the processor's page tables.
+//! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and
+//! latency-sensitive applications", EuroSys 2021, which shares the lowest level of the processor's
+//! page tables.
 
 use std::sync::Arc;
 
@@ -37,18 +40,17 @@ use crate::words::geometry::table_of;
 #[cfg(feature = "baselines")]
 use crate::words::geometry::table_start;
 
-/// What a fork does with page tables.
+/// Treatment of page tables in a fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForkMode {
-    /// Share them until one of the spaces writes.
+    /// Shared until one of the spaces writes.
     #[default]
     Share,
-    /// Copy them at once, as most systems do: the baseline.
+    /// Copied at once, as most systems do: the baseline.
     Copy,
 }
 
-/// Forks a space.
 pub(crate) struct Forker<'m, S: RefScheme> {
     mm: &'m Mm<S>,
 }
@@ -58,7 +60,7 @@ impl<'m, S: RefScheme> Forker<'m, S> {
         Self { mm }
     }
 
-    /// A space that shares the tables of this one.
+    /// Creates a space that shares the tables of this one.
     pub(crate) fn fork(&self) -> Result<Arc<Mm<S>>, Error> {
         let failed = |kind| Error::new(kind, Op::Fork);
         let shared = &self.mm.shared;
@@ -102,7 +104,7 @@ impl<'m, S: RefScheme> Forker<'m, S> {
         Ok(child)
     }
 
-    /// Gives the space a copy of each table that it shares.
+    /// Replaces each shared table of the space by a copy.
     #[cfg(feature = "baselines")]
     pub(crate) fn own_all_tables(&self) -> Result<(), Error> {
         let areas = read(&self.mm.structure);

@@ -1,14 +1,16 @@
 //! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
 //!
-//! What a change needs (tables of the space's own where it ends within one) is got first, so that it happens whole or
-//! not at all.
+//! Tables that a change needs exclusive, where it ends within one, are acquired first, so it takes
+//! effect entirely or not at all.
 //!
-//! Unmapping. A table that no area is left for is taken out of the directory, while writers are stopped for a moment:
-//! a writer at work relies on its table. Entries in tables that stay are emptied one by one, each under its claim; so
-//! are those of tables that have to stay since the system refuses to stop writers, whose addresses are not used again.
+//! Unmapping. A table that no area uses any more leaves the directory while writers are stopped,
+//! since a writer at work relies on its table. Entries in other tables are emptied one by one, each
+//! under its claim. So are those of exclusive tables that must stay because the system refuses to
+//! stop writers; their addresses are not reused.
 //!
-//! Links. Areas are linked before entries can name their pages and unlinked after the last one is gone
-//! ([`crate::pages::family`], F1); where a part of an area moves, it is linked at both places while it does.
+//! Links. Areas are linked before entries can name their pages, and unlinked after the last one is
+//! removed ([`crate::pages::family`], F1). While a part of an area is moved, both places are
+//! linked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pte::Protection;
 
-/// Changes the areas of a space.
+/// Changes of the areas of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapper<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
@@ -71,19 +73,17 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(range)
     }
 
-    /// Unmaps the pages of `range`.
     pub(crate) fn unmap(self, range: Range<u64>) -> Result<(), Error> {
         let unmapped = self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Unmap)?;
             self.unmap_locked(&mut areas, &range, Op::Unmap)
         })?;
-        // Without the lock: the last area of a file closes it, which may take as long as the storage does.
+        // After the lock is released: the last area of a file closes it, which calls the backend.
         close(unmapped);
         Ok(())
     }
 
-    /// Sets what may be done with the pages of `range`.
     pub(crate) fn protect(self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
         self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
@@ -92,7 +92,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         })
     }
 
-    /// Moves the pages of `range` to other addresses, which are returned.
+    /// Moves the pages of `range` to other addresses, and returns these.
     pub(crate) fn move_to_free(self, range: Range<u64>) -> Result<Range<u64>, Error> {
         self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
@@ -101,7 +101,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         })
     }
 
-    /// The areas of the space, in ascending order.
+    /// Returns the areas of the space, in ascending order.
     pub(crate) fn areas(self) -> Vec<AreaInfo> {
         read(&self.mm.structure)
             .iter()
@@ -114,7 +114,6 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             .collect()
     }
 
-    /// Sets on which nodes the pages of `range` are to be.
     pub(crate) fn set_policy(self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
         let mm = self.mm;
         policy
@@ -132,7 +131,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         self.mm.tables.directory().words(range)
     }
 
-    /// Makes the tables of `range` the space's own, except those for which `is_left_out` says so.
+    /// Ensures that the tables of `range` are exclusive, except those for which `is_left_out`
+    /// returns `true`.
     fn own_tables(
         self,
         areas: &Areas<S>,
@@ -176,8 +176,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(unmapped)
     }
 
-    /// Takes the tables out of which no part stays mapped when the areas within `range` are gone, with all that is
-    /// mapped in them.
+    /// Removes the tables that only areas within `range` use, with their entries.
     fn take_tables(self, areas: &mut Areas<S>, range: &Range<u64>) {
         let first = range.start & !(TABLE_BYTES - 1);
         let free: Vec<_> = self
@@ -198,8 +197,9 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             }
         });
         if stopped.is_err() {
-            // They stay, and their addresses are not used again. A shared one has to go all the same, as its entries are
-            // not to be emptied one by one; no writer of this space relies on it.
+            // They stay, and their addresses are not reused. Shared tables are removed
+            // nevertheless: their entries must not be emptied one by one, and no writer of this
+            // space relies on them.
             for (word, start) in free {
                 let pmd = Directory::look(word);
                 if pmd.is_exclusive() {
@@ -245,17 +245,17 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
 
     fn move_locked(self, areas: &mut Areas<S>, range: &Range<u64>) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::at(kind, Op::Move, range.start);
-        // At the same place within a table, so that pages stay aligned and entries keep their places.
+        // At the same offset in a table, so that pages stay aligned and entries keep their indices.
         let lead = range.start & (TABLE_BYTES - 1);
         let room = areas
             .find_room(lead + (range.end - range.start))
             .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
-        // The room may be below: addresses are shifted around the end of the numbers then.
+        // The new place may be below: addresses wrap around then.
         let shift = (room + lead).wrapping_sub(range.start);
         let shifted = |addr: u64| addr.wrapping_add(shift);
         self.own_tables(areas, range, Op::Move, |_| false)?;
         self.mm.forget_files(areas, range, Op::Move)?;
-        // Where there are pages, the new place needs tables.
+        // The new place needs tables for all pages.
         self.make_tables(areas, range, shift).map_err(failed)?;
         areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
         let moved: Vec<Area<S>> = areas
@@ -276,14 +276,15 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             };
             let before = claim.before();
             let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
-            // The new place first, so that the entry is always somewhere; it is counted once, and the old place is
-            // claimed, so nobody turns it twice: a walk that comes here in between waits for the claim.
+            // The new place first, so that some table always has the entry. It is counted once, and
+            // the old entry is claimed, so no walk converts it twice: a walk that finds it in
+            // between waits for the claim.
             // ORDERING: Release; publishes what the entry names.
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());
             self.mm.shared.tables().wake(from, before);
         });
-        // The old place has no entries any more, and its tables no use where nothing else is left in them.
+        // The old place has no entries left. Its tables are removed unless other areas use them.
         self.take_tables(areas, range);
         for start in areas.starts_within(range) {
             if let Some(area) = areas.remove(start) {
@@ -296,11 +297,12 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(shifted(range.start)..shifted(range.end))
     }
 
-    /// Makes tables for the pages of `range` to move to, `shift` bytes further, wherever there are tables now.
+    /// Creates tables for the pages of `range` at their new addresses, `shift` bytes further,
+    /// wherever they now have tables.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OutOfFrames`]; none was made then.
+    /// [`ErrorKind::OutOfFrames`], with no table created.
     fn make_tables(
         self,
         areas: &Areas<S>,
@@ -325,7 +327,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                     for word in made {
                         let pmd = Directory::look(word);
                         self.mm.tables.set(word, pmd.emptied());
-                        // It has never had an entry, so no writer at work can be about to claim one.
+                        // It never had an entry, so no writer at work is about to claim one.
                         if let Some(table) = pmd.table() {
                             self.mm.shared.tables().drop_share(table);
                         }

@@ -1,4 +1,4 @@
-//! Mapping files.
+//! Mapping of files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use crate::change::options::MapOptions;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 
-/// Maps files into a space.
 pub(crate) struct FileMapper<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
 }
@@ -50,7 +49,7 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         let maps = file
             .user_or_else(|| Arc::new(FileMaps::new()))
             .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
-        // Dropped after the lock, if it comes to that: closing a file may take as long as the storage does.
+        // Dropped after the lock on an error: closing a file may take as long as the backend does.
         let backing = Arc::new(Backing { file, maps });
         let len = (range.end - range.start).next_multiple_of(page_bytes);
         let mut areas = write(&self.mm.structure);
@@ -72,7 +71,7 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         let order = shown.order();
         let id = shared.next_id();
         let area = Area::of_file(addresses.clone(), order, policy, id, Arc::new(shown));
-        // F3.
+        // F3: linked before an entry can exist.
         area.link(self.mm);
         areas.insert(area);
         Ok(addresses)

@@ -1,4 +1,4 @@
-//! How areas are mapped, and what there is to know of them.
+//! Options for mapping areas, and information about them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 use crate::words::geometry::MAX_PAGE_ORDER;
 use crate::words::pte::Protection;
 
-/// How an area is mapped.
+/// Options for mapping an area.
 #[derive(Clone, Copy, Debug)]
 pub struct MapOptions {
     pub(crate) policy: Policy,
@@ -28,27 +28,27 @@ impl Default for MapOptions {
 }
 
 impl MapOptions {
-    /// Pages of 4 KiB on the writer's node, for reading and writing.
+    /// Returns the default: pages of 4 KiB on the writer's node, for reading and writing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// On which nodes its pages are to be. Default: [`Policy::Local`].
+    /// Sets the nodes for its pages. Default: [`Policy::Local`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// What may be done. Default: [`Protection::ReadWrite`].
+    /// Sets the permitted accesses. Default: [`Protection::ReadWrite`].
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> Self {
         self.protection = protection;
         self
     }
 
-    /// The size of its pages in bytes: a power of two from 4 KiB to 2 MiB. A page is made, copied and moved as one.
-    /// Default: 4 KiB.
+    /// Sets the page size in bytes: a power of two from 4 KiB to 2 MiB. A page is created, copied
+    /// and moved as a unit. Default: 4 KiB.
     #[must_use]
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.page_bytes = bytes;
@@ -59,7 +59,7 @@ impl MapOptions {
         self.policy.check(nr_nodes)
     }
 
-    /// The order of the pages; none for a size that there is not.
+    /// Returns the order of the pages, or `None` for an invalid size.
     pub(crate) fn order(&self) -> Option<Order> {
         let frames = self.page_bytes / FRAME_BYTES;
         if !self.page_bytes.is_power_of_two() || frames == 0 {
@@ -69,16 +69,16 @@ impl MapOptions {
     }
 }
 
-/// What there is to know of an area.
+/// Properties of an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AreaInfo {
-    /// Its addresses.
+    /// Addresses of the area.
     pub range: Range<u64>,
-    /// What may be done.
+    /// Permitted accesses.
     pub protection: Protection,
-    /// On which nodes its pages are to be.
+    /// NUMA nodes for its pages.
     pub policy: Policy,
-    /// The size of its pages in bytes.
+    /// Page size in bytes.
     pub page_bytes: u64,
 }

@@ -8,13 +8,13 @@
 //! The frame's metadata has the number of shares, and one reference for all of them. The thread
 //! that drops the last share drops all entries, and then the reference.
 //!
-//! Threads that may claim entries, and what keeps the table from being freed:
+//! Threads that may claim entries, with the reason why the table is not freed:
 //!
 //! | thread | reason |
 //! |---|---|
-//! | writer at work ([`crate::supply::writers`]) | exclusive table; leaves only while writers are stopped |
-//! | fault, change of areas: structure lock | exclusive table; leaves only under the lock for writing |
-//! | copier | a share, which its space drops only afterwards, under the unsharing lock |
+//! | writer at work ([`crate::supply::writers`]) | exclusive table; leaves only after a stop |
+//! | fault, change of areas: structure lock | exclusive table; leaves only under that for writing |
+//! | copier | share, which its space drops only afterwards, under the unsharing lock |
 //! | walk, pin, slow read | has a reference to the frame ([`Held`]) |
 //! | dropper of the last share | has the reference of the shares |
 //!

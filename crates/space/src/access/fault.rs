@@ -1,4 +1,4 @@
-//! New pages: what a page takes that is not there yet, or has to be copied.
+//! Creation of pages that are missing or must be copied.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::words::counts::MAPPING;
 use crate::words::geometry::entry_of;
 use crate::words::pte::State;
 
-/// All that a new page takes, from before its entry is claimed (C1 of [`crate::words::claim`]).
+/// Resources of a new page, allocated before its entry is claimed (C1 of [`crate::words::claim`]).
 pub(crate) struct NewPage<'s, S: RefScheme> {
     pub(crate) block: UniqueFrame<'s, S>,
     family: Arc<Family>,
@@ -24,7 +24,7 @@ pub(crate) struct NewPage<'s, S: RefScheme> {
     binding: Binding,
 }
 
-/// Makes pages of a space.
+/// Creates pages of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Faulter<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
@@ -35,7 +35,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         Self { mm }
     }
 
-    /// Makes the page of `addr`, of zeros, if there is none. The structure lock is held.
+    /// Creates a page of zeros at `addr` if it has none. The caller holds the structure lock.
     pub(crate) fn make_page(self, area: &Area<S>, addr: u64) -> Result<(), ErrorKind> {
         let pmd = self.mm.own_table(area.order, addr)?;
         let entry = entry_of(addr, u32::from(area.order.get()));
@@ -44,7 +44,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         loop {
             let entry = look(word);
             if entry.state() != State::Empty {
-                // There, or being made.
+                // Present, being created, or being moved.
                 return Ok(());
             }
             let made = match spare.take() {
@@ -65,7 +65,8 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         }
     }
 
-    /// What a page at `addr` takes; its bytes are whatever was in the block last.
+    /// Allocates the resources of a page at `addr`. Its bytes are undefined: those of the block's
+    /// last use.
     pub(crate) fn new_page(self, area: &Area<S>, addr: u64) -> Result<NewPage<'m, S>, ErrorKind> {
         let index = area.index_of(addr);
         let place = area.place(index, self.mm.shared.pool().nr_nodes());
@@ -81,7 +82,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         })
     }
 
-    /// Makes it a page that is mapped once: by the entry that the caller has claimed.
+    /// Publishes the page with one mapping: the entry that the caller has claimed.
     pub(crate) fn publish(self, made: NewPage<'m, S>) -> FrameNr {
         let NewPage {
             block,

@@ -1,26 +1,30 @@
-//! Accesses of areas that show files.
+//! Accesses of areas that map files.
 //!
 //! # Without a lock
 //!
-//! By the file that was noted for the address, as a writer at work: the numbers in this file are those of [`crate::areas::noted`].
+//! They use the file that was noted for the address, as a writer at work. Step numbers are those of
+//! [`crate::areas::noted`].
 //!
-//! Step 5. Table and entry are as they were in step 3, so there was no copy when the file was read: the read has what the
-//! area showed at that moment. (A private area writes through its tables, and not here.)
+//! Step 5. Table and entry are as in step 3, so no copy existed when the file was read: the read
+//! has what the area mapped at that moment. (A private area is written through its tables, not
+//! here.)
 //!
 //! # With the structure lock
 //!
-//! The same tries, repeated. What they need is got with no lock in hand ([`Fault`], [`pagewell_cache::MappedFile`]), and then the
-//! areas are asked again.
+//! The same attempts, repeated. What they need is acquired with no lock held ([`Fault`],
+//! [`pagewell_cache::MappedFile`]), and then the areas are looked up again.
 //!
 //! # The first write to a page of a private area
 //!
-//! Under the claim of the empty entry the page is copied from the file, at one moment of it, and changed. From then on it is
-//! an anonymous page. What was read before, by whoever writes, is in the copy: the file is at least as new as then. Against
-//! cuts of the file: [`crate::areas::cut`].
+//! Under the claim of the empty entry, the page is copied from the file, at one moment, and
+//! changed. From then on it is an anonymous page. The copy has everything that the writing thread
+//! read before: the file is at least as new as then. [`crate::areas::cut`] handles concurrent
+//! truncation.
 //!
-//! Proved by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`, `loom_slow_shared_write_vs_unmap`,
-//! `loom_missing_shared_write_vs_unmap`, `loom_private_write_vs_write_to_the_file`, `loom_private_read_vs_first_write`;
-//! by the histories of `pagewell/tests/spaces/files.rs`.
+//! Verified by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`,
+//! `loom_slow_shared_write_vs_unmap`, `loom_missing_shared_write_vs_unmap`,
+//! `loom_private_write_vs_write_to_the_file`, `loom_private_read_vs_first_write`; by the histories
+//! of `pagewell/tests/spaces/files.rs`.
 
 use std::sync::Arc;
 
@@ -40,23 +44,23 @@ use crate::mm::space::Mm;
 use crate::supply::raw;
 use crate::words::claim;
 
-/// What came of a slow read, but for getting pages of files.
+/// Result of a slow read, without fills of pages of files.
 pub(crate) enum Slow<S: RefScheme> {
-    /// So many bytes were read.
+    /// Number of bytes that were read.
     Done(usize),
-    /// The page is one of a file, and not in the cache.
+    /// The page is a file's, and not in the cache.
     Missing(Fault<S>),
 }
 
-/// What came of looking at a page of a file for an entry that is empty.
+/// Result of an access of a file's page for an empty entry.
 pub(crate) enum Copied<S: RefScheme, R = ()> {
     Done(R),
-    /// Something has changed meanwhile.
+    /// Directory or entry changed concurrently.
     Again,
     Missing(Fault<S>),
 }
 
-/// A page of a file that an access needs in the cache: to be got with no lock in hand.
+/// Page of a file that an access needs in the cache. It is filled with no lock held.
 pub(crate) struct Fault<S: RefScheme> {
     area: Arc<FileArea<S>>,
     addr: u64,
@@ -70,8 +74,8 @@ impl<S: RefScheme> Fault<S> {
         }
     }
 
-    /// Gets the page into the cache, and keeps it there: the next try of the access finds it. What else there is to read of
-    /// the `len` bytes from the address on comes along.
+    /// Fills the page and keeps it in the cache, so that the next attempt of the access finds it.
+    /// Also fills the rest of the `len` bytes at the address.
     pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
         claim::assert_none_held();
         let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
@@ -85,7 +89,7 @@ impl<S: RefScheme> Fault<S> {
     }
 }
 
-/// What an error of the cache is to who uses a space.
+/// Converts an error of the cache to one of spaces.
 pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
     match error.kind() {
         pagewell_cache::ErrorKind::OutOfRange => ErrorKind::PastEnd,
@@ -96,7 +100,6 @@ pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
     }
 }
 
-/// Accesses of a space's areas that show files.
 #[derive(Clone, Copy)]
 pub(crate) struct FileAccess<'m, S: RefScheme> {
     mm: &'m Mm<S>,
@@ -108,16 +111,16 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         Self { mm }
     }
 
-    /// As [`NotedFiles::with`](crate::areas::noted::NotedFiles::with).
+    /// See [`NotedFiles::with`](crate::areas::noted::NotedFiles::with).
     #[inline(always)]
     fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
         self.mm.files.with(&self.mm.shared.writers, addr, work)
     }
 
-    /// Fills a short `buf` from within the page of `addr`, if that is a hit of a file that was noted. If not, `buf` may
-    /// have been written to. The numbers are those of the module's text.
+    /// Fills a short `buf` from within the page of `addr`, if a file is noted there and has the
+    /// page. On `false`, `buf` may have been written to.
     ///
-    /// Every instruction counts, as in [`crate::access::optimistic`].
+    /// Each instruction counts, as in [`crate::access::optimistic`].
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
@@ -127,8 +130,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         is_read == Some(true)
     }
 
-    /// Fills the part of `buf` that is in the page of `addr`, as [`read_short`](Self::read_short); returns how much
-    /// that is.
+    /// Fills the part of `buf` in the page of `addr`, as [`read_short`](Self::read_short). Returns
+    /// its length.
     #[inline]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
         self.with_noted(addr, move |file| {
@@ -137,7 +140,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         })
     }
 
-    /// Steps 3 to 5; a read over the end of the page is no hit.
+    /// Steps 3 to 5. A read past the end of the page is no hit.
     #[inline(always)]
     fn read_noted(self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
         if !file.protection.allows_reads() {
@@ -150,12 +153,14 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         let Some(before) = file.no_copy(&self.mm.tables, addr) else {
             return false;
         };
-        // A hit ends with an acquiring load, which keeps those of step 5 from being done before.
+        // A hit ends with an acquire load, which keeps the loads of step 5 from being performed
+        // before.
         file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
     }
 
-    /// Reads what a page has that no entry names, for which `is_absent` is asked afterwards: zeros, or what the file has.
-    /// None if that is to be tried again. The structure lock is held.
+    /// Reads a page that no entry names: zeros, or the file's bytes. Calls `is_absent` afterwards,
+    /// and returns `None` if it is `false`: the caller retries. The caller holds the structure
+    /// lock.
     pub(crate) fn read_absent(
         self,
         area: &Area<S>,
@@ -182,8 +187,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Copies the page of `addr`, of which `len` bytes are to be written, from its file to `page`. The structure lock is
-    /// held, and the entry claimed.
+    /// Copies the page of `addr` from its file to `page`, unless `len`, the bytes to be written, is
+    /// all of it. The caller holds the structure lock, and has claimed the entry.
     pub(crate) fn copy_from_file(
         self,
         file: &Arc<FileArea<S>>,
@@ -208,7 +213,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Pins a page that is a file's, for whose entry `is_absent` is asked afterwards. The structure lock is held.
+    /// Pins a file's page, and calls `is_absent` for its entry afterwards. The caller holds the
+    /// structure lock.
     pub(crate) fn pin(
         self,
         file: &Arc<FileArea<S>>,
@@ -221,7 +227,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         let page = file.page_of(addr);
         match file.file().try_pin(page, end).map_err(of_file)? {
             (Tried::Done, Some(reference)) if is_absent() => {
-                // The file's frames are the space's, which live as long as it does.
+                // The file's frames are the space's, and live as long.
                 let frame = reference.into_raw();
                 Ok(Copied::Done(raw::pins_reference(
                     self.mm.shared.pool(),
@@ -234,13 +240,13 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// The order of the pages at `addr`, if a file was noted there.
+    /// Returns the order of the pages at `addr`, if a file is noted there.
     pub(crate) fn order_at(self, addr: u64) -> Option<u32> {
         self.with_noted(addr, |file| Some(u32::from(file.order().get())))
     }
 
-    /// Has bytes of a file changed, if one was noted for `addr` and that is possible at once. The numbers are those of the
-    /// module's text.
+    /// Changes bytes of the file that is noted for `addr`. Returns `None` if there is none, or if
+    /// this cannot be done at once.
     #[inline]
     pub(crate) fn edit_hit<R>(
         self,
@@ -267,7 +273,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Has bytes of a file changed; none if the area at `addr` is another one now. No lock is held.
+    /// Changes bytes of a file. Returns `None` if `addr` is in another area by now. The caller
+    /// holds no lock.
     pub(crate) fn edit<R>(
         self,
         file: &Arc<FileArea<S>>,

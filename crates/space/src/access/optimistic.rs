@@ -1,31 +1,35 @@
-//! The optimistic read: nothing shared is written, and no reference is taken.
+//! Optimistic read: takes no reference and writes no shared memory.
 //!
 //! ```text
-//! reader                                       who changes the page, or its place
-//! 1 load the edition            (acquire)      a claim the entry, or change the directory's
+//! reader                                       thread that changes the page, or its place
+//! 1 load the sequence counter   (acquire)      a claim the entry, or change the directory's
 //! 2 load the directory's entry  (acquire)      b end the claim: new version   (release);
-//! 3 load the table's entry      (acquire)        or move the edition          (release)
+//! 3 load the table's entry      (acquire)        or increment the counter     (release)
 //! 4 give up unless it is hot                   c drop the count, the share: the frame is free
-//! 5 copy the bytes                             d someone allocates it (acquire)
+//! 5 copy the bytes                             d another thread allocates it  (acquire)
 //! 6 fence(Acquire)                             e fence(Release)
-//! 7 load entry and edition again: unchanged?   f write other bytes, or entries
+//! 7 load entry and counter: unchanged?         f write other bytes, or entries
 //! ```
 //!
-//! If step 5 copies a byte that step f wrote, or step 3 loads a word that step f wrote, then step 7 sees the change of
-//! step a or b that came before it. So a read that finds both unchanged has the bytes of its own page, of one
-//! moment between steps 3 and 7.
+//! If step 5 copies a byte, or step 3 loads a word, that step f wrote, then step 7 sees the change
+//! of step a or b before it. A read that finds both unchanged therefore has the bytes that its own
+//! page had at one moment between steps 3 and 7.
 //!
-//! Why there is an edition: a table that was shared may become another space's alone, which then
-//! writes its own pages through it, and the entry would be read in a state that it never had in this space. And a table
-//! that was freed may be a page of data by now, whose words are any numbers: step 5 makes sure that they name frames of
-//! the pool, and reads there at the worst. Either comes after the table has left this space's directory, which moves the edition
-//! (D1 of [`crate::tables::of_space`]). If step 1 has the edition from after that, step 2 does not find the table; if it has
-//! the one from before, step 7 has another, as soon as anything of the table's new user was read.
+//! Reason for the sequence counter (`edition`). A table that was shared may become another space's
+//! alone. That space then writes its own pages through it, and the entry would be read in a state
+//! that it never had in this space. A freed table may be a page of data, with arbitrary words: step
+//! 5 checks that they name frames of the pool, and at worst reads there. Both happen only after the
+//! table has left this space's directory, which increments the counter (D1 of
+//! [`crate::tables::of_space`]). If step 1 loads the counter after the increment, step 2 does not
+//! find the table. If it loads it before, step 7 finds another value, once any byte of the table's
+//! new use was read.
 //!
-//! The directory's entry need not be looked at again: while the table stays in it, the entry changes in what writers ask for
-//! only. That leaves two registers more to the read, which so needs none of the stack's memory (`docs/adr/0032-directory-sequence-counter.md`).
+//! The directory's entry needs no second load: while the table stays in it, only bits for writers
+//! change. This saves the read two registers, so it needs no stack memory
+//! (`docs/adr/0032-directory-sequence-counter.md`).
 //!
-//! Proved by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`, `loom_read_vs_fork_and_write`.
+//! Verified by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`,
+//! `loom_read_vs_fork_and_write`.
 
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
@@ -38,10 +42,10 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{MAX_PAGE_ORDER, entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 
-/// The longest read that is tried in line: what the racy copy does without a call.
+/// Maximum length of an inlined read: the racy copy makes no call up to here.
 pub(crate) const SHORT_BYTES: usize = 64;
 
-/// Reads of pages that are present, by the tables of a space alone.
+/// Reads of present pages that use only the tables of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Optimistic<'m, S: RefScheme> {
     tables: &'m PageTables<S>,
@@ -53,9 +57,9 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         Self { tables }
     }
 
-    /// As [`read_page`](Self::read_page), for a short read of a page of one frame, in line: with shifts
-    /// by constants, and without a call. Every instruction counts here: on random reads, how many of them overlap is decided
-    /// by how many fit into the processor's window (`docs/adr/0004-hit-path.md`).
+    /// As [`read_page`](Self::read_page), inlined, for a short read of a page of one frame:
+    /// constant shifts and no call. Each instruction counts: the processor's window limits the
+    /// overlap of random reads (`docs/adr/0004-hit-path.md`).
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
@@ -89,8 +93,9 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 
-    /// As [`read_short`](Self::read_short), for pages of 2 MiB, with shifts by constants. A table has one entry of such pages, in a
-    /// line that its neighbours leave to it ([`crate::words::geometry`]).
+    /// As [`read_short`](Self::read_short), for pages of 2 MiB, with constant shifts. A table has
+    /// one entry for such a page, in a line without entries of neighbouring tables
+    /// ([`crate::words::geometry`]).
     #[inline(always)]
     pub(crate) fn read_huge(self, addr: u64, buf: &mut [u8]) -> bool {
         const ORDER: u32 = MAX_PAGE_ORDER.get() as u32;
@@ -100,14 +105,15 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         self.read_if(addr, buf, Pmd::has_huge_pages, |_| ORDER)
     }
 
-    /// Fills `buf` from within one page; false, and `buf` may have been written to, if the slow read has to decide. The
-    /// numbers are those of the module's text.
+    /// Fills `buf` from within one page, with the steps of the module. On `false`, `buf` may have
+    /// been written to, and the slow read decides.
     #[inline(always)]
     pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
         self.read_if(addr, buf, Pmd::is_present, Pmd::order)
     }
 
-    /// As [`read_page`](Self::read_page), of tables that `is_meant` takes: for pages of the order that `order` says.
+    /// As [`read_page`](Self::read_page), for tables that `is_meant` accepts, with pages of
+    /// `order`.
     #[inline(always)]
     fn read_if(
         self,
@@ -144,9 +150,9 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
             return false;
         }
         // 6.
-        // ORDERING: Acquire fence; pairs with the release fence of whoever overwrites the bytes
-        // (`Claim::before_writing`, `UniqueFrame::bytes`), through the bytes. It keeps the loads below from being done
-        // before the copy.
+        // ORDERING: Acquire fence; pairs with the release fence of threads that overwrite the bytes
+        // (`Claim::before_writing`, `UniqueFrame::bytes`), through the bytes. It keeps the loads
+        // below from being performed before the copy.
         fence(Ordering::Acquire);
         // 7.
         // ORDERING: Relaxed; ordered by the fence.

@@ -1,15 +1,16 @@
-//! Pins: the bytes of a page where they are, as they were when it was pinned.
+//! Pins: bytes of a page in place, as they were when it was pinned.
 //!
-//! Protocol. A pin claims the entry, takes a reference to the frame, and takes the mark off that the page may be written
-//! where it is. So the next write asks ([`crate::words::cow`]), finds the reference, and writes to a copy; the pinned bytes
-//! stay what they are, and nobody waits for anybody. A page that is pinned is not migrated: its first walk takes the
-//! entries, after which there are no new pins, and then finds the reference.
+//! Protocol. A pin claims the entry, takes a reference to the frame, and clears the writable bit.
+//! The next write therefore consults [`crate::words::cow`], finds the reference, and writes to a
+//! copy: the pinned bytes do not change, and no thread waits. A pinned page is not migrated: the
+//! first walk converts the entries, after which there are no new pins, and then finds the
+//! reference.
 //!
-//! In an area that shows a file, a page that is not a copy is pinned in the cache: a reference to the frame that the file
-//! has it in, which a write to the file leaves to the pin.
+//! In an area that maps a file, a page without a copy is pinned in the cache: a reference to the
+//! file's frame, which a write to the file replaces.
 //!
-//! P1: a pin's reference was taken under the claim of an entry that named the frame; so whoever has claimed all entries
-//! since, or the only one, sees it.
+//! P1: a pin takes its reference under the claim of an entry that names the frame. A thread that
+//! has since claimed all entries, or the only one, sees it.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -32,7 +33,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
-/// Bytes of a page of a space, which do not change for as long as this exists.
+/// Bytes of a page of a space, which do not change while this value exists.
 pub struct Pin<'s, S: RefScheme> {
     reference: FrameRef<'s, S>,
     shared: &'s Arc<Shared<S>>,
@@ -40,7 +41,7 @@ pub struct Pin<'s, S: RefScheme> {
     len: usize,
 }
 
-/// As [`Pin`], for keeping.
+/// [`Pin`] without a lifetime.
 pub struct OwnedPin<S: RefScheme> {
     shared: Arc<Shared<S>>,
     frame: FrameNr,
@@ -48,16 +49,15 @@ pub struct OwnedPin<S: RefScheme> {
     len: usize,
 }
 
-/// What came of trying to pin.
+/// Result of an attempt to pin.
 enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
     /// The page was never written.
     Zeros,
-    /// The page is one of a file, and not in the cache.
+    /// The page is a file's, and not in the cache.
     Missing(Fault<S>),
 }
 
-/// Pins pages of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Pinner<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
@@ -69,7 +69,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         Self { mm }
     }
 
-    /// Pins the `len` bytes from `addr` on.
+    /// Pins the `len` bytes at `addr`.
     pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m, S>, Error> {
         let (reference, off) = self.pin_frame(addr, len)?;
         Ok(Pin {
@@ -80,7 +80,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// The reference of a pin, and where its bytes begin.
+    /// Returns the reference of a pin, and the offset of its bytes.
     pub(crate) fn pin_frame(
         self,
         addr: u64,
@@ -89,7 +89,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         loop {
             let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
-                // It is never that: such a page is made.
+                // Impossible: such a page is created.
                 Tried::Zeros => continue,
                 Tried::Missing(fault) => fault,
             };
@@ -101,7 +101,8 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// As [`pin_frame`](Self::pin_frame); none if the page was never written, so that the bytes are zeros, at a moment of the call.
+    /// As [`pin_frame`](Self::pin_frame). Returns `None` if the page was never written, at a moment
+    /// of the call: the bytes are zeros.
     pub(crate) fn pin_frame_if_any(
         self,
         addr: u64,
@@ -123,8 +124,8 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// Pins, but for getting pages of files. A page that was never written is made if `MAKE`: a parameter that the compiler knows, so
-    /// that a pin is compiled as if there were no other kind.
+    /// Pins, without fills of pages of files. Creates a page that was never written if `MAKE`: a
+    /// constant, so that a pin compiles as if there were no other kind.
     fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
@@ -179,7 +180,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                         continue;
                     }
                     if !MAKE {
-                        // As in a slow read: it was this space's table when the entry was empty.
+                        // As in a slow read: the table was this space's when the entry was empty.
                         if Directory::look(pmd_word) == table.pmd {
                             return Ok(Tried::Zeros);
                         }
@@ -202,14 +203,14 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    // The claim sees what the last one did, and with it the change of the directory, if the table
-                    // became somebody else's before.
+                    // The claim sees the stores of the last holder, and so the change of the
+                    // directory, if another space got the table before.
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
                     let reference = match self.mm.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
-                        // The frames of pages are never locked while entries name them.
+                        // Frames of pages are not locked while entries name them.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {
                             return Err(failed(ErrorKind::TooManyPins));
                         }
@@ -226,7 +227,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
 }
 
 impl<S: RefScheme> Pin<'_, S> {
-    /// The pin for keeping, independent of the space.
+    /// Converts the pin to one that is independent of the space's lifetime.
     pub fn into_owned(self) -> OwnedPin<S> {
         let shared = Arc::clone(self.shared);
         OwnedPin {

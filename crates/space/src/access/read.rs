@@ -1,15 +1,15 @@
-//! Reading: what is not a hit at once.
+//! Reads that are no hits, or longer than an inlined hit.
 //!
-//! A read is tried where the page is present ([`crate::access::optimistic`]), then where a file was noted
-//! ([`crate::access::files`]); else it is a slow one.
+//! A read is tried on present pages ([`crate::access::optimistic`]), then on a noted file
+//! ([`crate::access::files`]). If both fail, it is slow.
 //!
 //! # The slow read
 //!
-//! Under the structure lock, with the table held and the entry claimed. What was never written is zeros, for which
-//! no page is made, or what the file has that the area shows ([`FileAccess::read_absent`]). A migration entry is waited for
-//! with no lock held.
+//! It runs under the structure lock, with the table held and the entry claimed. A page that was
+//! never written is read as zeros, without creating it, or from the file that the area maps
+//! ([`FileAccess::read_absent`]). Migration entries are waited for with no lock held.
 //!
-//! Proved by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
+//! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::read;
@@ -25,7 +25,6 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
-/// Reads of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'m, S: RefScheme> {
     mm: &'m Mm<S>,
@@ -37,7 +36,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         Self { mm }
     }
 
-    /// Fills `buf` with the bytes from `addr` on.
+    /// Fills `buf` with the bytes at `addr`.
     #[inline(always)]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if Optimistic::of(&self.mm.tables).read_short(addr, buf) {
@@ -46,8 +45,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_other(addr, buf)
     }
 
-    /// What the short read could not. Apart, so that the former is in the caller's code alone, and one call is all that is beside
-    /// it; each of the two is a jump from here.
+    /// Reads that [`read`](Self::read) cannot do inlined. A separate function, so that the caller's
+    /// code has only the short read and one call. The two calls below are jumps.
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let pmd_word = self.mm.tables.pmd_word(addr);
@@ -58,7 +57,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         }
     }
 
-    /// Reads of pages of 2 MiB, or by [`read_pages`](Self::read_pages).
+    /// Reads pages of 2 MiB, or calls [`read_pages`](Self::read_pages).
     #[inline(never)]
     fn read_huge(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if Optimistic::of(&self.mm.tables).read_huge(addr, buf) {
@@ -67,7 +66,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads of a file, or by [`read_pages`](Self::read_pages).
+    /// Reads a noted file, or calls [`read_pages`](Self::read_pages).
     #[inline(never)]
     fn read_of_file(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if FileAccess::of(self.mm).read_short(addr, buf) {
@@ -76,7 +75,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads any number of pages. Apart, so that the read in line has few registers to save.
+    /// Reads any number of pages. A separate function, so that the inlined read saves few
+    /// registers.
     #[inline(never)]
     pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;
@@ -88,7 +88,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
             match result {
                 Ok(n) => done += n,
                 Err(error) => {
-                    // A copy that failed its check may have left foreign bytes behind.
+                    // A copy that failed its check may have left bytes of another page.
                     buf[done..].fill(0);
                     return Err(error);
                 }
@@ -97,14 +97,14 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         Ok(())
     }
 
-    /// Fills the part of `buf` that is in the page of `addr`; returns how much that is.
+    /// Fills the part of `buf` in the page of `addr`. Returns its length.
     fn read_within_page(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
         let word = self.mm.tables.pmd_word(addr).ok_or(Error::at(
             ErrorKind::InvalidRange,
             Op::Read,
             addr,
         ))?;
-        // Without a table the order is unknown, and it does not matter: the slow read asks the area.
+        // Without a table, the slow read takes the order from the area.
         let pmd = Directory::look(word);
         if pmd.is_present() {
             let order = pmd.order();
@@ -120,7 +120,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_slowly(addr, buf)
     }
 
-    /// The slow read, but for getting pages of files.
+    /// The slow read, without fills of pages of files.
     #[cold]
     pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
@@ -180,8 +180,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
                 State::Present(_) => Claim::try_new(word, entry),
                 State::Empty | State::Busy => None,
             };
-            // The claim sees what the last one did, and with it the change of the directory, if the table became
-            // somebody else's before.
+            // The claim sees the stores of the last holder, and so the change of the directory, if
+            // another space got the table before.
             if let Some(_claim) = claim
                 && Directory::look(pmd_word) == table.pmd
             {
@@ -194,7 +194,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         }
     }
 
-    /// As [`read_locked`](Self::read_locked), until it is done.
+    /// Repeats [`read_locked`](Self::read_locked), with fills, until it is done.
     #[cold]
     pub(crate) fn read_slowly(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
         loop {

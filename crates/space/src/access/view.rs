@@ -1,20 +1,25 @@
-//! Views: a closure looks at bytes of a page where they are, and its answer counts if they did not change meanwhile.
+//! Views: a closure runs on bytes of a page in place. Its result counts if the bytes did not
+//! change.
 //!
-//! Protocol. That of the optimistic read ([`crate::access::optimistic`]), with the closure in place of the copy, as views of files are
-//! ([`pagewell_cache::View`]): step 4 is the closure, which also does 5 and 6 now and then. Both words are checked, that of the
-//! entry and that of the directory, for the reason given there.
+//! Protocol. The optimistic read ([`crate::access::optimistic`]), with the closure in place of the
+//! copy, as in views of files ([`pagewell_cache::View`]): step 5 is the closure, which may also
+//! execute 6 and 7 from time to time. Both words are checked, that of the entry and that of the
+//! directory, which replaces the sequence counter.
 //!
-//! A look that was torn, or that met a claim, is repeated a few times. Then, or if the page is not hot, the bytes are pinned
-//! ([`crate::access::pin`]), and the look has a reference, under which they do not change. A page that was never written is looked
-//! at as zeros, and is not made. Pages of files are always pinned in the cache: a look without a reference would have to be at work as long as
-//! the closure runs ([`crate::areas::noted`]), and a fork, or a closure that unmaps the area, would wait for it.
+//! An inconsistent view, or one that met a claim, is repeated a few times. Then, or if the page is
+//! not hot, the bytes are pinned ([`crate::access::pin`]), and the closure runs under that
+//! reference, with bytes that do not change. A page that was never written appears as zeros, and is
+//! not created. Pages of files are always pinned in the cache: a view without a reference would be
+//! at work while the closure runs ([`crate::areas::noted`]), and a fork, or a closure that unmaps
+//! the area, would wait for it.
 //!
-//! The closure runs with no lock held, and may do what it likes with the space.
+//! The closure runs with no lock held, and may use the space in any way.
 //!
-//! There are no tokens of these pages. What a page is, is in two words, which are the table's and the directory's. Their versions have 27 and 28 bits, and
-//! the claims that change them know no place where it could be noted that one starts over (`docs/adr/0026-page-tokens.md`).
+//! These pages have no tokens. The identity of a page is in two words, of table and directory, with
+//! versions of 27 bits each. The claims that change them have no place to record that a version
+//! restarts (`docs/adr/0026-page-tokens.md`).
 //!
-//! Proved by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
+//! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,13 +39,13 @@ use crate::words::claim::look as look_at_entry;
 use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 
-/// How many looks without a reference follow the first one.
+/// Maximum number of retries without a reference.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
 
-/// Of a view: its bytes are of a page of a memory space.
+/// Marker of a view on a page of a memory space.
 #[derive(Clone, Copy)]
 pub struct OfSpace<'m> {
-    /// None if there is a reference.
+    /// `None` if the view has a reference.
     words: Option<Words<'m>>,
 }
 
@@ -57,7 +62,6 @@ impl fmt::Debug for OfSpace<'_> {
     }
 }
 
-/// Views of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Viewer<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
@@ -69,18 +73,18 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         Self { mm }
     }
 
-    /// One look without a reference at the `len` bytes from `addr` on.
+    /// Runs `look` once, without a reference, on the `len` bytes at `addr`.
     #[inline(always)]
     pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> Looked<R>
     where
         F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
     {
-        // The numbers are those of the optimistic read.
+        // Steps of the optimistic read, without 1.
         let pool = *self.mm.tables.view();
         let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
             return Looked::Fallback;
         };
-        // 1.
+        // 2.
         let pmd = Directory::look(pmd_word);
         if !pmd.is_present() {
             return Looked::Fallback;
@@ -90,10 +94,10 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         if len as u64 > page_bytes(order) - off as u64 {
             return Looked::Fallback;
         }
-        // 2.
+        // 3.
         let word = view::entry(&pool, pmd.frame(), entry_of(addr, order));
         let entry = look_at_entry(word);
-        // 3.
+        // 4.
         if !entry.is_hot() {
             return if entry.is_busy() {
                 Looked::Again
@@ -101,7 +105,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
                 Looked::Fallback
             };
         }
-        // 4, and then 5 and 6.
+        // 5, and then 6 and 7.
         let Some(bytes) = view::racy_page(&pool, entry.frame(), order, off, len) else {
             return Looked::Again;
         };
@@ -110,7 +114,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, page_bytes(order) as usize, &mut |v| look(v))
     }
 
-    /// Looks at the `len` bytes from `addr` on until the answer is theirs.
+    /// Runs `look` on the `len` bytes at `addr` until the bytes are consistent.
     #[inline(never)]
     pub(crate) fn view<R, F>(self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
     where

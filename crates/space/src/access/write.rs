@@ -1,36 +1,38 @@
-//! Writing, and the faults that it takes.
+//! Writes, and their faults.
 //!
-//! # Writing where the page is
+//! # Writes in place
 //!
 //! ```text
 //! writer                                             fork of this space
 //! 1 be a writer at work (a plain store)              a hold the structure lock for writing
-//! 2 load the directory's entry: exclusive            b stop the writers (heavy fence; wait for those at work)
-//! 3 load the table's entry: writable; claim it       c take `exclusive` off, share the tables
-//! 4 fence(Release); write the bytes                  d let the writers go on
+//! 2 load the directory's entry: exclusive            b stop the writers (heavy fence, wait)
+//! 3 load the table's entry: writable; claim it       c clear `exclusive`, share the tables
+//! 4 fence(Release); write the bytes                  d release the writers
 //! 5 end the claim: new version
 //! 6 not at work any more (a plain store)
 //! ```
 //!
-//! So every write is either wholly before b, and in the fork, or finds in step 2 that the table is not exclusive any
-//! more, and is in none of the fork's pages. Between b and d no write is under way: the fork is that one point in time,
-//! and if a write is ordered after another one by anything at all, the fork that has it has the other too.
+//! Every write comes entirely before b, and is in the fork, or finds in step 2 that the table is
+//! not exclusive, and is in no page of the fork. Between b and d no write is in progress: the fork
+//! is that one point in time. If a write is ordered after another one by any means, a fork that has
+//! it has the other too.
 //!
-//! A writer at work neither waits nor allocates. If anything is not as it should be, it leaves, and the slow write
-//! decides, which holds the structure lock for reading instead: that excludes forks as well.
+//! A writer at work neither waits nor allocates. If any check fails, it leaves, and the slow write
+//! decides. That holds the structure lock for reading instead, which excludes forks as well.
 //!
 //! # The slow write
 //!
-//! 1. Find the area; ask whether it allows writes.
-//! 2. Get a table of the space's own: make one, take over the one that has no other user left, or copy the one that has.
-//! 3. An empty entry gets a new page of zeros; one that may not be written where it is is decided by [`crate::words::cow`], under
-//!    its claim: written where it is after all, or copied to a new page. Frames are allocated before the claim.
-//!    A migration entry is waited for, with no lock held.
-//!    In an area that shows a file, the new page begins as a copy of the file's, or the write is one to the file
-//!    ([`crate::access::files`]).
+//! 1. Find the area, and check that it permits writes.
+//! 2. Get an exclusive table: create one, take over the one that no other space uses any more, or
+//!    copy a shared one.
+//! 3. An empty entry gets a new page of zeros. For a page that is not writable,
+//!    [`crate::words::cow`] decides, under the claim: write in place after all, or to a new copy.
+//!    Frames are allocated before the claim. Migration entries are waited for with no lock held. In
+//!    an area that maps a file, the new page starts as a copy of the file's, or the write goes to
+//!    the file ([`crate::access::files`]).
 //!
-//! Proved by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`; by the histories of
-//! `tests/histories.rs`.
+//! Verified by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`;
+//! by the histories of `tests/histories.rs`.
 
 use std::sync::Arc;
 
@@ -55,18 +57,17 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Pte, State};
 
-/// What came of one attempt at a slow write.
+/// Result of one attempt at a slow write.
 enum Attempt<'s, S: RefScheme, R> {
     Done(R),
-    /// The page is being moved: wait for the entry to change, in the table that the directory has.
+    /// The page is being moved: wait until the entry changes, or its table leaves the directory.
     Migrating(Pmd, &'s AtomicU64, Pte),
-    /// The page is to be copied from a file, and is not in the cache.
+    /// The page must be copied from a file, and is not in the cache.
     Missing(Fault<S>),
     /// The write goes to this file.
     OfFile(Arc<FileArea<S>>),
 }
 
-/// Writes of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
@@ -78,7 +79,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Self { mm }
     }
 
-    /// Writes `bytes` from `addr` on; `lsn` counts where it is a write to a file.
+    /// Writes `bytes` at `addr`. `lsn` applies if it is a write to a file.
     #[inline]
     pub(crate) fn write(self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
         let mut done = 0;
@@ -97,7 +98,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Ok(())
     }
 
-    /// How many bytes there are from `addr` to the end of its page; of the smallest page where nothing is mapped.
+    /// Returns the bytes from `addr` to the end of its page, or of the smallest page if nothing is
+    /// mapped.
     #[inline]
     fn bytes_to_page_end(self, addr: u64) -> usize {
         let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
@@ -108,8 +110,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         (page_bytes(order) - offset_in_page(addr, order) as u64) as usize
     }
 
-    /// The order of the pages at `addr`, where there is no table that says it. A write that was cut by a guess would be
-    /// torn.
+    /// Returns the order of the pages at `addr`, which has no table. A wrong order would split a
+    /// write within a page.
     #[cold]
     #[inline(never)]
     fn order_of_area(self, addr: u64) -> u32 {
@@ -121,9 +123,10 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         area.map_or(0, |area| u32::from(area.order.get()))
     }
 
-    /// Has the `len` bytes from `addr` on, which are of one page, changed by `change`: nobody else changes the page
-    /// meanwhile, nobody reads the change half done, and no fork is taken within it. It may be called again after it was
-    /// called on bytes that nobody gets to see. `op` is what it is in errors, and its log sequence number.
+    /// Changes `len` bytes at `addr`, within one page, by `change`. No other thread changes the
+    /// page concurrently, reads a partial change, or forks within it. `change` may be called again
+    /// after a call on bytes that never become visible. `op` is the operation for errors, and the
+    /// log sequence number.
     #[inline]
     pub(crate) fn edit<R>(
         self,
@@ -133,7 +136,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         mut change: impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         let at = &mut change;
-        // Moved, so that what the closure needs is in it, and not a step away: that would be an instruction each.
+        // Moved, so that the closure holds its captures directly: a reference would cost an
+        // instruction each.
         let in_place = self
             .mm
             .shared
@@ -145,7 +149,6 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         }
     }
 
-    /// The numbers are those of the module's text.
     #[inline(always)]
     fn edit_in_place<R>(
         self,
@@ -163,7 +166,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         if off as u64 + len as u64 > page_bytes(order) {
             return None;
         }
-        // 3. The table stays the space's own for as long as this is a writer at work.
+        // 3. The table stays exclusive while this thread is a writer at work.
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
         let entry = look(word);
         if !entry.may_write_in_place() {
@@ -173,7 +176,6 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Some(self.write_claimed(claim, off, len, change))
     }
 
-    /// 4 and 5.
     #[inline(always)]
     fn write_claimed<R>(
         self,
@@ -207,7 +209,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
             .with_room(move || self.try_edit_slowly(op, addr, len, change))
     }
 
-    /// The slow write, but for making room by what takes waiting.
+    /// The slow write, without reclaim that waits.
     fn try_edit_slowly<R>(
         self,
         (op, lsn): (Op, u64),
@@ -227,7 +229,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
             match attempt {
                 Attempt::Done(result) => return Ok(result),
                 Attempt::Migrating(pmd, word, entry) => {
-                    // The slow write has found the directory's entry, so there is one.
+                    // The slow write has found the directory's entry, so it exists.
                     if let Some(pmd_word) = self.mm.tables.pmd_word(addr) {
                         self.mm
                             .shared
@@ -254,7 +256,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         }
     }
 
-    /// The slow write, but for waiting. The structure lock is held.
+    /// The slow write, without waits. The caller holds the structure lock.
     fn edit_locked<R>(
         self,
         areas: &Areas<S>,
@@ -273,7 +275,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let order = u32::from(area.order.get());
         let off = offset_in_page(addr, order);
         if off as u64 + len as u64 > page_bytes(order) {
-            // Pages were larger when the write was cut into pages: that area is gone.
+            // The pages were larger when the write was split: that area was unmapped.
             return Err(failed(ErrorKind::Unmapped));
         }
         if let Some(file) = &area.file
@@ -285,7 +287,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
         let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
         let faulter = Faulter::of(self.mm);
-        // A new page, from when it turned out that one is needed.
+        // New page, once one is needed.
         let mut spare: Option<NewPage<'m, S>> = None;
         let mut backoff = Backoff::new();
         loop {

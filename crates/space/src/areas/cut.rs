@@ -3,11 +3,11 @@
 //! # Protocol
 //!
 //! ```text
-//! thread that truncates the file                     first write to a page of a private area
-//! 1 store the new size; drop the file's pages        a create a table, or have one; claim the empty entry
-//! 2 fence(SeqCst)                                    b fence(SeqCst)
-//! 3 visit the spaces that may have copies:           c is the page within the file's size? if not, give up
-//!   wait for claims, empty the entries               d copy the page; end the claim: present
+//! thread that truncates the file                first write to a page of a private area
+//! 1 store the new size; drop the file's pages   a have a table; claim the empty entry
+//! 2 fence(SeqCst)                               b fence(SeqCst)
+//! 3 visit the spaces that may have copies:      c give up if the page is past the file's size
+//!   wait for claims, empty the entries          d copy the page; end the claim: present
 //! ```
 //!
 //! By the fences, either step 3 finds the claim of step a, in the table that existed before it, and

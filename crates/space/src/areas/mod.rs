@@ -1,4 +1,4 @@
-//! Areas: ranges of addresses of a space, and what is mapped in them.
+//! Areas: the mapped ranges of addresses of a space.
 //!
 //! Owns: the areas ([`area`]) and their set under the structure lock ([`set`]); policies
 //! ([`policy`]); the state of an area that maps a file ([`file`](mod@file)), from a file to its

@@ -4,12 +4,12 @@
 //! stores it, and a change of the areas clears it.
 //!
 //! ```text
-//! reader or writer                                 unmap, protect, move: forget
-//! 1 be a writer at work (a plain store)            a hold the structure lock for writing
-//! 2 load the word: a file, and the address in it   b stop the writers (heavy fence; wait for those at work)
-//! 3 private: leave if a copy exists                c make the words zero
-//! 4 try the file (a hit, or nothing)               d release the writers
-//! 5 private: leave if a copy exists now            e change the areas, and drop the file
+//! reader or writer                               unmap, protect, move: forget
+//! 1 be a writer at work (a plain store)          a hold the structure lock for writing
+//! 2 load the word: a file, and its address       b stop the writers (heavy fence, wait)
+//! 3 private: leave if a copy exists              c make the words zero
+//! 4 try the file (a hit, or nothing)             d release the writers
+//! 5 private: leave if a copy exists now          e change the areas, and drop the file
 //! 6 not at work any more (a plain store)
 //! ```
 //!

@@ -13,9 +13,9 @@
 //! cannot run out of memory halfway.
 //!
 //! Tables are shared with all entries: present, migration, and claimed (by a walk or a pin, not by
-//! a writer). No entry is read, so a fork does not interact with migrations: what the walks convert
-//! in a table they convert for all its spaces. Entries multiply when a table is copied, where they
-//! are counted ([`crate::tables::table`]).
+//! a writer). No entry is read, so a fork does not interact with migrations: walks convert an entry
+//! for all spaces that share its table. Entries multiply when a table is copied, where they are
+//! counted ([`crate::tables::table`]).
 //!
 //! [`ForkMode::Copy`] is the baseline: it gives the child tables of its own at once.
 //!

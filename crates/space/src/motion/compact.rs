@@ -1,25 +1,28 @@
-//! Compaction: a large block is made free by moving pages out of its place: of spaces, and of the files beside them.
+//! Compaction: assembles a large block by moving pages out of its place, those of spaces and of
+//! files.
 //!
 //! Protocol.
-//! 1. Rank the places where such a block may be: those of which nothing but pages is in use, the emptiest first.
-//! 2. Take what is free in the place, so that nobody allocates it meanwhile.
-//! 3. Isolate the pages of spaces in it, found by their frames: with a reference in hand, and if anything still names them. Move
-//!    them to frames elsewhere, by the walks of [`crate::motion::migrate`], up to [`BATCH`] at a time. Pages of files are moved
-//!    by the cache that they are of, dirty or not ([`crate::FrameSource::move_page`]).
-//! 4. Take what has become free, and join the parts. What somebody else was quicker to allocate, or could not be moved, makes the
-//!    place useless: everything is given back, and the next one is tried.
+//! 1. Rank the places for such a block: those in which only pages are in use, the emptiest first.
+//! 2. Allocate the free parts of the place, so that no other thread does.
+//! 3. Isolate the pages of spaces in it. They are found by their frames, so hold a reference, and
+//!    check that entries name the page. Move them to other frames, by the walks of
+//!    [`crate::motion::migrate`], up to [`BATCH`] at a time. The cache moves pages of files, dirty
+//!    or not ([`crate::FrameSource::move_page`]).
+//! 4. Allocate the parts that became free, and join all parts. If another thread allocated a part
+//!    first, or a page cannot be moved, free everything and try the next place.
 //!
-//! What is not moved: tables, pinned pages, the leaves of files' indices, and everything that is no page. A page of an area
-//! that is bound to a node is moved within the node where it is, and to no other; the place is given up if there is no room.
-//! The page's record says that it is bound, since the areas that map it are found by a walk only: it goes by the policy that
-//! the page was made under, as do those of areas whose policy was changed since. Other pages, and those of files, go to other
-//! nodes if theirs has no room. Where frames run out for those that are moved, the cache evicts some: on the same nodes.
+//! Not moved: tables, pinned pages, index leaves of files, and all frames that are no pages. A page
+//! of an area that is bound to a node is moved within its node only; if that has no room, the place
+//! is given up. The page's metadata has the binding, since only a walk finds the areas that map it.
+//! It follows the policy under which the page was created, also in areas whose policy was changed
+//! since. Other pages, and those of files, move to other nodes if theirs has no room. If frames run
+//! out for moved pages, the cache evicts some: on the same nodes.
 //!
-//! Evicting may wait, for transfers from storages. What is isolated by then is moved
-//! first, so no page is isolated meanwhile: it could not be migrated by others, its frame would not become free when
-//! it is unmapped, and a write to it would copy it though nobody else has it.
+//! Eviction may wait for transfers of backends. Pages that are already isolated are moved first, so
+//! no page is isolated during the wait: other threads could not migrate it, its frame would not
+//! become free when it is unmapped, and a write would copy it although it is not shared.
 //!
-//! It runs by itself when a large page is written first and no block is free.
+//! Compaction starts when the first write of a large page finds no free block.
 
 use std::ops::Range;
 
@@ -35,16 +38,16 @@ use crate::pages::owner::Binding;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 
-/// How many places are tried for one block.
+/// Maximum number of places that are tried for a block.
 const MAX_PLACES: usize = 16;
 
-/// How often the source is asked to make room for one page.
+/// Maximum number of reclaim requests for a page.
 const MAKE_ROOM_TRIES: usize = 4;
 
-/// How many pages are moved at once.
+/// Maximum number of pages that are moved at once.
 pub(crate) const BATCH: usize = 64;
 
-/// Makes room for large blocks.
+/// Assembles large blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Compactor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
@@ -59,18 +62,18 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         self.supply.pool()
     }
 
-    /// Allocates a block, making room if there is none; for a large one by moving pages out of the way too.
+    /// Allocates a block. If none is free, evicts pages, and for a large block also moves some.
     pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
         if let Some(block) = self.supply.alloc(order, place) {
             return Some(block);
         }
-        // The frames may be there, and scattered.
+        // Enough frames may be free, but scattered.
         (order > Order::ZERO)
             .then(|| self.compact(order, place))
             .flatten()
     }
 
-    /// A block of `order` that may be at `place`, made by moving pages.
+    /// Assembles a block of `order` that may be at `place`.
     fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
         self.places(order, place)
             .into_iter()
@@ -78,7 +81,6 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             .find_map(|first| self.empty_place(first, order))
     }
 
-    /// Step 1.
     fn places(self, order: Order, place: Place) -> Vec<FrameNr> {
         let pool = self.pool();
         let mut places = Vec::new();
@@ -99,7 +101,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         places.into_iter().map(|(_, frame)| frame).collect()
     }
 
-    /// How many frames of a place are in use, if all of them are pages. A hint.
+    /// Returns the number of used frames of a place, or `None` if not all of them are movable
+    /// pages. A hint.
     fn nr_movable(self, first: FrameNr, order: Order) -> Option<u32> {
         let mut nr_used = 0;
         let mut nr = first.get();
@@ -110,7 +113,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             match kind {
                 FrameKind::Free | FrameKind::Front => {}
                 FrameKind::Anon if of_block < order => nr_used += in_block,
-                // A page of a file that somebody holds stays.
+                // Pages of files with other references stay.
                 FrameKind::Page
                     if of_block < order && self.pool().meta(FrameNr::new(nr)).count() == 1 =>
                 {
@@ -123,7 +126,6 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         Some(nr_used)
     }
 
-    /// Steps 2 to 4.
     fn empty_place(self, first: FrameNr, order: Order) -> Option<UniqueFrame<'s, S>> {
         let pool = self.pool();
         let mut parts = pool.take_free_within(first, order);
@@ -131,11 +133,12 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             parts.extend(pool.take_free_within(first, order));
         }
         parts.sort_unstable_by_key(UniqueFrame::frame);
-        // If parts are missing they are all given back.
+        // If parts are missing, all are freed.
         pool.join(parts, order)
     }
 
-    /// Step 3; false if there is something that cannot be moved. What is allocated of the place itself becomes a part of it.
+    /// Step 3. Returns `false` if a page cannot be moved. Frames of the place that are allocated
+    /// here are added to `parts`.
     fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s, S>>) -> bool {
         let end = first.get() + order.frames();
         let mut targets = Targets {
@@ -167,8 +170,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
                 nr_tries = 0;
                 nr += of_block.frames();
             }
-            // Also what was isolated before it turned out that there is no room for more: nobody has a page isolated while
-            // room is made.
+            // Also the pages isolated before a target was missing: none is isolated during reclaim.
             Mover::of(self.supply).move_batch(&mut batch, Engine::Batched, &mut report);
             if batch.iter().any(|page| page.failure().is_some()) {
                 return false;
@@ -187,7 +189,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         true
     }
 
-    /// Moves the page of a file that is in `frame`; to any node.
+    /// Moves the file's page in `frame`, to any node.
     fn move_of_file(
         self,
         frame: FrameNr,
@@ -210,7 +212,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         }
     }
 
-    /// Isolates the page in `frame`, with a frame for it to go to: out of the place, and where it may be.
+    /// Isolates the page in `frame`, and allocates a permitted target outside the place.
     fn isolate_frame(
         self,
         frame: FrameNr,
@@ -221,15 +223,15 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return Found::Stuck;
         };
-        // With the reference in hand the frame stays what it is.
+        // The reference keeps the frame from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // What is counted keeps it from being freed now; and a reference would look like a pin.
+        // The counts keep the frame from being freed now, and a reference would look like a pin.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;
         };
-        // While it is isolated the record is the page's.
+        // The isolation keeps the metadata the page's.
         let wanted = match pages.owner_of(frame).binding {
             Binding::Anywhere => Place::Prefer(node),
             Binding::Node => Place::Only(node),
@@ -244,30 +246,30 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
     }
 }
 
-/// What became of what is in a frame of the place.
+/// Result for a frame of the place.
 enum Found<'s, S: RefScheme> {
-    /// Nothing has to be moved, or it was.
+    /// Nothing was to be moved, or it was moved.
     Done,
-    /// It is a page of a space, isolated, to be moved with the batch.
+    /// Isolated page of a space, to be moved with the batch.
     Isolated(Moving<'s, S>),
-    /// There is no block of this order where it may go; nothing has changed.
+    /// No permitted block of this order is free. Nothing has changed.
     NoRoom(Order, Place),
-    /// It cannot be moved: it is being freed, or pinned.
+    /// Cannot be moved: being freed, or pinned.
     Stuck,
 }
 
-/// Where pages are moved to: blocks out of the place.
+/// Targets of pages: blocks outside the place.
 struct Targets<'p, 's, S: RefScheme> {
     supply: &'s Supply<S>,
     place: Range<u32>,
-    /// What there is of the place.
+    /// Allocated parts of the place.
     parts: &'p mut Vec<UniqueFrame<'s, S>>,
-    /// A block that room was made for.
+    /// Reclaimed block.
     spare: Option<UniqueFrame<'s, S>>,
 }
 
 impl<'s, S: RefScheme> Targets<'_, 's, S> {
-    /// A block that is wanted for a page, if one is free.
+    /// Returns a block that is permitted for a page, if one is free.
     fn next(&mut self, order: Order, wanted: Place) -> Option<UniqueFrame<'s, S>> {
         let pool = self.supply.pool();
         let fits = |spare: &UniqueFrame<'_, S>| {
@@ -286,14 +288,15 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
             if !self.place.contains(&to.frame().get()) {
                 return Some(to);
             }
-            // One that has just become free.
+            // Just became free.
             self.parts.push(to);
         }
     }
 
-    /// Has the source make room for a block that is wanted; false if it has none. It may wait, so nothing is isolated.
+    /// Has the source reclaim a block. Returns `false` if it has none. May wait, so no page is
+    /// isolated.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
-        // Each that is of the place becomes a part of it, so there are no more of these than frames.
+        // Blocks of the place are added to its parts, so the loop is bounded by its frames.
         while let Some(block) = self.supply.make_room(order, wanted) {
             if !self.place.contains(&block.frame().get()) {
                 self.spare = Some(block);

@@ -1,9 +1,10 @@
-//! Migration of pages of files: what areas show of them, moved to another node by the cache.
+//! Migration of pages of files: the cache moves the pages that areas map to another node.
 //!
-//! No entry names a page of a file, so there are no walks and no migration entries: a page is moved under the claim of its
-//! slot ([`pagewell_cache::MappedFile::move_page`]), and whoever reads or writes it meanwhile waits for that.
+//! No entry names a page of a file, so there are no walks and no migration entries. A page is moved
+//! under the claim of its slot ([`pagewell_cache::MappedFile::move_page`]), for which concurrent
+//! accesses wait.
 //!
-//! Locks. The structure lock is held for reading while the areas are listed, and not while pages are moved.
+//! Locks. The structure lock is held for reading while areas are listed, not while pages are moved.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::areas::set::Areas;
 use crate::motion::report::{Migrated, NotMoved};
 use crate::tables::of_space::PageTables;
 
-/// How many pages are looked at while the areas are known to be what they were.
+/// Maximum number of pages between two lookups of the areas.
 const BATCH: u64 = 512;
 
-/// Moves the pages of files that a space shows.
+/// Moves pages of the files that a space maps.
 pub(crate) struct FileMover<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,
@@ -32,14 +33,14 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
         Self { areas, tables }
     }
 
-    /// One pass over the pages of files that are shown in `range`.
+    /// One pass over the pages of files in `range`.
     pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
         let mut next = range.start;
         while let Some((file, part)) = self.next_file(next..range.end) {
             let page_bytes = file.file().page_size() as u64;
             let part = part.start..part.end.min(part.start + BATCH * page_bytes);
             next = part.end;
-            // From the page that `part` begins in.
+            // From the page that contains the start of `part`.
             let first = part.start - file.pos_of(part.start) % page_bytes;
             for addr in (first..part.end).step_by(page_bytes as usize) {
                 if file.sharing == Sharing::Private && !file.shows_own_page(self.tables, addr) {
@@ -51,14 +52,14 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
                     PageMove::NodeFull => report.not_moved.push((addr, NotMoved::NodeFull)),
                     PageMove::Pinned => report.not_moved.push((addr, NotMoved::Pinned)),
                     PageMove::Busy => report.not_moved.push((addr, NotMoved::InMigration)),
-                    // Not cached: it will be where the cache puts it.
+                    // Not cached: the cache will choose its node.
                     _ => {}
                 }
             }
         }
     }
 
-    /// The first part of `range` that shows a file.
+    /// Returns the first part of `range` that maps a file.
     fn next_file(&self, range: Range<u64>) -> Option<(Arc<FileArea<S>>, Range<u64>)> {
         if range.is_empty() {
             return None;

@@ -1,16 +1,19 @@
-//! Finding the pages of a range that are to be moved, and getting hold of them: the first step of a
+//! Selection of the pages of a range to be moved: the first step of a
 //! [migration](crate::motion::migrate).
 //!
-//! For a part of a range that is in one table, with the structure lock held for reading, and the table:
-//! 1. Look through the entries, and count the pages that are elsewhere.
-//! 2. Allocate as many frames on the node at once, and no more: what is taken is used by this batch, or given back.
-//! 3. Claim the entries. Pages that are mapped once are moved there and then; others are isolated, for the walks.
+//! For the part of a range in one table, with the structure lock held for reading, and the table
+//! held:
+//! 1. Load the entries, and count the pages on other nodes.
+//! 2. Allocate at most this number of frames on the node. This batch uses or frees them.
+//! 3. Claim the entries. Pages that are mapped once are moved at once; others are isolated, for the
+//!    walks.
 //! 4. Free the frames that pages have left.
 //!
-//! The table may be exchanged in the directory meanwhile, by a fault of this space; then it is another space's, whose
-//! pages these are. So the directory is looked at after an entry was, and under its claim. That is enough: before
-//! another space changes an entry of the table it has found that ours has no share of it any more, which was dropped
-//! after the directory was changed; and whoever sees the entry as that space left it sees that too.
+//! A concurrent fault of this space may replace the table in the directory; the table and the pages
+//! then belong to another space. So the directory is checked after an entry was loaded, and under
+//! its claim. This suffices: before another space changes an entry of the table, it has found that
+//! this space has dropped its share, which happened after the change of the directory. A thread
+//! that loads the entry as that space stored it sees this change too.
 
 use std::ops::Range;
 use std::vec;
@@ -34,54 +37,52 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pte::{Pte, State};
 
-/// How many bytes a batch has at the most, unless a single page has more. Pages that are mapped once are copied while they
-/// are looked for, with the structure lock held for reading: a fork waits for as much.
+/// Maximum size of a batch, unless a single page is larger. Pages that are mapped once are copied
+/// with the structure lock held for reading: a fork waits for this.
 const BATCH_BYTES: u64 = 2 << 20;
 
-/// What to look for.
+/// Criteria of a selection.
 struct Wanted {
     node: usize,
-    /// The frames of the node.
+    /// Frames of the node.
     there: Range<u32>,
     engine: Engine,
 }
 
 impl Wanted {
-    /// Whether the entry is of a page that is elsewhere.
+    /// Whether the entry is of a page on another node.
     fn is_to_move(&self, entry: Pte) -> bool {
         matches!(entry.state(), State::Present(_)) && !self.there.contains(&entry.frame())
     }
 }
 
-/// What an entry turned out to be.
+/// Result for one entry.
 enum Found {
-    /// Nothing is mapped there.
+    /// No page is mapped.
     Nothing,
-    /// The page is on the node.
     There,
-    /// The page was mapped once, and is on the node now.
+    /// The page was mapped once, and has been moved to the node.
     Moved,
     /// The page is isolated, and in the batch.
     Isolated,
-    /// The page cannot be moved.
     Failed(NotMoved),
-    /// The table is not in the directory any more.
+    /// The directory no longer names the table.
     Exchanged,
 }
 
-/// A table, and the entry of the directory that named it.
+/// Held table, with the directory's word that named it.
 struct InDirectory<'t, S: RefScheme> {
     pmd_word: &'t AtomicU64,
     table: Held<'t, S>,
 }
 
 impl<'t, S: RefScheme> InDirectory<'t, S> {
-    /// Whether the directory still names it.
+    /// Whether the directory still names the table.
     fn is_there(&self) -> bool {
         Directory::look(self.pmd_word) == self.table.pmd
     }
 
-    /// The entries of the pages that `range` begins or goes on in.
+    /// Returns the entries of the pages that `range` overlaps.
     fn entries(&self, tables: Tables<'t, S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
         let order = u32::from(order.get());
         let words = self.table.pmd.table().map(|table| tables.entries(table));
@@ -93,7 +94,7 @@ impl<'t, S: RefScheme> InDirectory<'t, S> {
     }
 }
 
-/// Where pages are moved to: blocks on one node and no other.
+/// Destinations of pages: blocks on one node only.
 struct Targets<'s, S: RefScheme> {
     supply: &'s Supply<S>,
     order: Order,
@@ -102,7 +103,7 @@ struct Targets<'s, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Targets<'s, S> {
-    /// For `nr` pages, if the node has so many.
+    /// Allocates for up to `nr` pages, fewer if the node is full.
     fn new(supply: &'s Supply<S>, order: Order, node: usize, nr: usize) -> Self {
         let mut spare = Vec::new();
         if order == Order::ZERO && nr > 1 {
@@ -123,7 +124,7 @@ impl<'s, S: RefScheme> Targets<'s, S> {
     }
 }
 
-/// How much may still be done at once.
+/// Remaining capacity of a batch.
 struct Room {
     nr_pages: usize,
     nr_bytes: u64,
@@ -137,7 +138,7 @@ impl Room {
         }
     }
 
-    /// How many pages of this size there is room for.
+    /// Returns the number of pages of this size that fit.
     fn for_pages(&self, page_bytes: u64) -> usize {
         (self.nr_bytes / page_bytes).min(self.nr_pages as u64) as usize
     }
@@ -148,16 +149,16 @@ impl Room {
     }
 }
 
-/// What has come of the pages that were found.
+/// Results of a selection.
 struct Yield<'b, 's, S: RefScheme> {
-    /// Those that are isolated.
+    /// Isolated pages.
     batch: &'b mut Vec<Moving<'s, S>>,
-    /// The frames that pages have left.
+    /// Frames that pages have left.
     left: Vec<UniqueFrame<'s, S>>,
     report: &'b mut Migrated,
 }
 
-/// Finds the pages of a space that are to be moved.
+/// Selects the pages of a space to be moved.
 pub(crate) struct Finder<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,
@@ -177,7 +178,8 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         }
     }
 
-    /// Moves, or isolates, pages of `range` from its start on, as many as are done at once; returns where to go on.
+    /// Moves, or isolates, a batch of pages from the start of `range`. Returns the address to
+    /// continue at.
     pub(crate) fn find_batch(
         &self,
         range: Range<u64>,
@@ -219,7 +221,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         range.end
     }
 
-    /// As [`find_batch`](Self::find_batch), for addresses that are of one table.
+    /// As [`find_batch`](Self::find_batch), for addresses of one table.
     fn find_in_table(
         &self,
         table: &InDirectory<'m, S>,
@@ -303,7 +305,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
                 continue;
             };
             if !table.is_there() {
-                // Before the frame is given back.
+                // Before the drop of `to_frame`.
                 drop(claim);
                 return Found::Exchanged;
             }

@@ -1,4 +1,5 @@
-//! Moving isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate), where the protocol is.
+//! Moves of isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate), which has the
+//! protocol.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
@@ -14,10 +15,10 @@ use crate::words::counts::ISOLATED;
 use crate::words::cow::References;
 use crate::words::pte::State;
 
-/// How often the first walk is done for one page before it is given up.
+/// Maximum number of first walks for a page.
 const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// How often the references are looked at while the page is out of everybody's reach.
+/// Maximum number of checks of the references while the page cannot be accessed.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Moves isolated pages.
@@ -39,8 +40,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         Pages::of(self.pool())
     }
 
-    /// Steps 2 to 6 for pages that are isolated: each of them is in its new frame afterwards, or failed and is where it
-    /// was.
+    /// Steps 2 to 6 for isolated pages. Each is then in its new frame, or has failed and is
+    /// unchanged.
     pub(crate) fn move_batch(
         self,
         batch: &mut [Moving<'s, S>],
@@ -50,7 +51,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         batch.sort_unstable_by_key(|page| (page.owner.family, page.owner.index));
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
-            // A share of the family for as long as this takes: its pages may all be gone before.
+            // A reference to the family throughout: all its pages may be dropped before the end.
             let family = self.pages().family_of(pages[0].from());
             let start = now();
             // 2.
@@ -72,7 +73,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
                 }
             }
             let copied = now();
-            // 5, and the undoing of those that failed.
+            // 5, and the undo of failed ones.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
                 if let Some(to) = page.to.take() {
                     let arrived = self.pages().publish_moved(to, page.owner, ISOLATED);
@@ -100,8 +101,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         report.second_walk += now() - start;
     }
 
-    /// Whether somebody has a page pinned whose entries are all migration entries. Those that only look at the frame for a
-    /// moment are waited for.
+    /// Whether a page whose entries are all migration entries is pinned. Waits for references that
+    /// last only a moment.
     fn is_pinned(self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
@@ -148,12 +149,13 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
     }
 
-    /// Whether there are entries of a page to be turned.
+    /// Whether present entries of the page are left to convert.
     fn is_to_turn(self, page: &Moving<'_, S>) -> bool {
         page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
-    /// Step 5: migration entries become present ones, of the new frame or, where there is none, the old one.
+    /// Step 5: converts migration entries to present ones of the new frame, or of the old one on
+    /// failure.
     fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
         let is_waited_for =
             |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;
@@ -179,12 +181,13 @@ impl<'s, S: RefScheme> Mover<'s, S> {
                 return;
             }
             must_walk_all = false;
-            // A4.
+            // A4: repeat until complete.
             backoff.wait();
         }
     }
 
-    /// Makes a migration entry of the page a present one; false if this is none. The caller wakes who waits for it.
+    /// Converts a migration entry of the page to a present one. Returns `false` if it is none. The
+    /// caller wakes the waiters.
     fn restore(self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
         let Some(claim) = entry.claim(State::Migration(page.from())) else {
             return false;

@@ -1,4 +1,4 @@
-//! A page on its way: isolated, with the frame that it goes to.
+//! Page in motion: isolated, with its new frame.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
@@ -7,30 +7,30 @@ use crate::motion::report::NotMoved;
 use crate::pages::owner::Owner;
 use crate::pages::record::Pages;
 
-/// A page on its way.
+/// Page in motion.
 pub(crate) struct Moving<'s, S: RefScheme> {
     from: FrameNr,
     order: Order,
     pub(super) owner: Owner,
-    /// Its address in the space that is migrated; none if it was found by its frame.
+    /// Address in the space that is migrated; `None` if the page was found by its frame.
     addr: Option<u64>,
-    /// Where it goes; taken when that becomes a page.
+    /// New frame; taken when it is published.
     pub(super) to: Option<UniqueFrame<'s, S>>,
     pub(super) stage: Stage,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// In its old frame.
+    /// In the old frame.
     Leaving,
-    /// In this frame, which is isolated until the end, as is the old one.
+    /// In this new frame, which is isolated until the end, as is the old one.
     Arriving(FrameNr),
-    /// To stay in its old frame.
+    /// To stay in the old frame.
     Failed(NotMoved),
 }
 
 impl<'s, S: RefScheme> Moving<'s, S> {
-    /// A page that the caller has isolated, to be moved into `to`.
+    /// Creates the record of a page that the caller has isolated, to be moved to `to`.
     pub(crate) fn new(pages: Pages<'_, S>, from: FrameNr, to: UniqueFrame<'s, S>) -> Self {
         Self {
             from,
@@ -42,7 +42,7 @@ impl<'s, S: RefScheme> Moving<'s, S> {
         }
     }
 
-    /// The page, found at `addr` of the space that is migrated.
+    /// Sets the address in the space that is migrated.
     pub(crate) fn at(self, addr: u64) -> Self {
         let addr = Some(addr);
         Self { addr, ..self }
@@ -64,7 +64,7 @@ impl<'s, S: RefScheme> Moving<'s, S> {
         self.addr
     }
 
-    /// Why it stays where it is, if it does.
+    /// Returns the reason why the page was not moved, if any.
     pub(crate) fn failure(&self) -> Option<NotMoved> {
         match self.stage {
             Stage::Failed(why) => Some(why),

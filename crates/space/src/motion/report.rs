@@ -1,22 +1,23 @@
-//! What a migration is asked to do, and what came of it.
+//! Options and results of a migration.
 
 use std::time::{Duration, Instant};
 
-/// How pages are moved.
+/// Method of moving pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
-    /// Page by page; the second walk goes through all areas that may map the page. The baseline.
+    /// Page by page; the second walk visits all areas that may map the page. The baseline.
     FullWalk,
     /// Page by page; the second walk ends with the last migration entry.
     EarlyStop,
-    /// Many pages by one walk; those that are mapped once by none, each under the claim of its entry.
+    /// Many pages by one walk. Pages that are mapped once are moved without a walk, under their
+    /// entry's claim.
     #[default]
     Batched,
 }
 
 impl Engine {
-    /// How many pages are moved at once.
+    /// Returns the number of pages that are moved at once.
     pub(crate) fn batch(self) -> usize {
         match self {
             Self::FullWalk | Self::EarlyStop => 1,
@@ -25,42 +26,41 @@ impl Engine {
     }
 }
 
-/// Why a page was not moved. It is where it was, and nothing about it has changed.
+/// Reason why a page was not moved. The page is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NotMoved {
-    /// The node has no frame for it.
+    /// The node has no free frame for it.
     NodeFull,
-    /// Somebody has it pinned.
+    /// The page is pinned.
     Pinned,
-    /// Somebody else is moving it.
+    /// Another thread is moving it.
     InMigration,
-    /// It is mapped by more entries than can be counted while it is being moved: 2^24 - 1.
+    /// More entries map it than can be counted while it is moved: 2^24 - 1.
     TooManyEntries,
-    /// Entries of it were being copied or moved all the while, and could not all be found.
+    /// Some entries were being copied or moved throughout, and could not be found.
     StillMapped,
 }
 
-/// What came of a migration.
+/// Result of a migration.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Migrated {
-    /// How many pages were moved.
+    /// Number of moved pages.
     pub nr_moved: usize,
-    /// How many pages were on the node already.
+    /// Number of pages that already were on the node.
     pub nr_there: usize,
-    /// The pages that were not moved, by address, and why.
+    /// Pages that were not moved, by address, with the reason.
     pub not_moved: Vec<(u64, NotMoved)>,
-    /// How long it took to find the pages, and to move those that are mapped once ([`Engine::Batched`]); and the first
-    /// walks.
+    /// Time for selecting the pages, for moving those that are mapped once ([`Engine::Batched`]),
+    /// and for the first walks.
     pub first_walk: Duration,
-    /// How long the copies took, of the pages that walks were made for.
+    /// Time for copying the pages that take walks.
     pub copy: Duration,
-    /// How long the second walks took.
+    /// Time for the second walks.
     pub second_walk: Duration,
 }
 
-/// The time, for the report.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -1,11 +1,12 @@
 //! Walks: from pages of a family to the entries that may name them.
 //!
-//! A walk goes through the areas that are linked to the family, in order, and through the pages that are within each. It looks at
-//! the page's entry without holding anything; if that names the page, the entry is visited, with its table held. Of several
-//! spaces that share a table, the first is where the work is done; in the others it is found done.
+//! A walk visits the areas linked to the family in order, and the pages within each. It loads a
+//! page's entry without holding its table. If the entry names the page, it is visited with the
+//! table held. If several spaces share a table, the visit through the first converts the entry for
+//! all.
 //!
-//! The first look is a hint: a table that is being exchanged may hide an entry. Who must not miss one goes by the counts
-//! ([`crate::motion::migrate`], A4).
+//! The first load is a hint: an exchange of tables may hide an entry. A thread that must find all
+//! entries relies on the counts ([`crate::motion::migrate`], A4).
 
 use std::ops::ControlFlow;
 
@@ -24,21 +25,20 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, table_of};
 use crate::words::pte::State;
 
-/// What a walk does next.
+/// Continuation of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Go on.
     Pass,
-    /// There is nothing left to be found.
+    /// No entry is left to find.
     End,
 }
 
-/// An entry in a table that is held.
+/// Entry in a table that is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'t>(&'t AtomicU64);
 
 impl<'t> Entry<'t> {
-    /// Claims the entry if it is in this state; waits for others that have it claimed.
+    /// Claims the entry if it is in this state. Waits for other claims of it.
     pub(crate) fn claim(self, state: State) -> Option<Claim<'t>> {
         let mut backoff = Backoff::new();
         loop {
@@ -58,10 +58,10 @@ impl<'t> Entry<'t> {
     }
 }
 
-/// Where a walk is; keeps the table that it was in last.
+/// Position of a walk; holds the last table.
 pub(crate) struct TableCursor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
-    /// The directory's word that was looked up, and the table.
+    /// Word of the directory that was looked up, and the table.
     last: Option<(*const AtomicU64, Held<'s, S>)>,
 }
 
@@ -70,7 +70,8 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
         Self { supply, last: None }
     }
 
-    /// The entry for `addr` of the space with this directory, in a table of pages of `order`, which stays held until this is called again.
+    /// Returns the entry for `addr` of the space with this directory, in a table for pages of
+    /// `order`, which is held until the next call.
     pub(crate) fn entry(
         &mut self,
         directory: &Directory,
@@ -98,7 +99,7 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
     }
 }
 
-/// Walks through the families of pages in a pool.
+/// Walks of families of pages in a pool.
 pub(crate) struct Walker<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }
@@ -122,7 +123,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         let _ = family.links.walk(first, end, |link| {
             let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
-            // One table at a time is held. To let go of one that was freed meanwhile is to give its frame back, and no more.
+            // Holds one table at a time. The drop of one that was freed since only frees its frame.
             let mut cursor = TableCursor::new(self.supply);
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {
@@ -142,7 +143,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         });
     }
 
-    /// Whether the entry for `addr` names the page, as far as can be seen without holding its table.
+    /// Whether the entry for `addr` names the page. A hint: the table is not held.
     fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_, S>) -> bool {
         let Some(word) = directory.word(addr) else {
             return false;

@@ -1,12 +1,12 @@
-//! What can go wrong with a space.
+//! Errors of spaces.
 
 use std::fmt;
 
-/// What was being done.
+/// Failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Op {
-    /// Making a space, or what spaces share.
+    /// Creating a space, or the shared state of spaces.
     Build,
     /// Mapping an area.
     Map,
@@ -24,13 +24,13 @@ pub enum Op {
     Atomic,
     /// Pinning bytes of a page.
     Pin,
-    /// Looking at bytes of a page where they are.
+    /// Viewing bytes of a page in place.
     View,
     /// Forking.
     Fork,
     /// Migrating a range to another node.
     Migrate,
-    /// Making room for a block.
+    /// Assembling a block.
     Compact,
     /// Changing the policy of a range.
     SetPolicy,
@@ -39,96 +39,98 @@ pub enum Op {
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Build => "build",
-            Self::Map => "map",
+            Self::Build => "create a space",
+            Self::Map => "map an area",
             Self::Unmap => "unmap",
             Self::Protect => "protect",
             Self::Move => "move",
             Self::Read => "read",
             Self::Write => "write",
-            Self::Atomic => "atomic operation",
+            Self::Atomic => "update a word",
             Self::Pin => "pin",
             Self::View => "view",
             Self::Fork => "fork",
             Self::Migrate => "migrate",
-            Self::Compact => "compact",
-            Self::SetPolicy => "set policy",
+            Self::Compact => "assemble a block",
+            Self::SetPolicy => "set the policy",
         })
     }
 }
 
-/// What went wrong.
+/// Cause of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A setting is out of its range.
     InvalidConfig,
-    /// There is no area at the address.
+    /// No area is mapped at the address.
     Unmapped,
-    /// The area does not allow such an access.
+    /// The protection of the area does not permit the access.
     Protected,
-    /// The range is empty, or ends before it begins, or reaches beyond the addresses of the space.
+    /// The range is empty, ends before it begins, or exceeds the addresses of the space.
     InvalidRange,
-    /// The range does not begin and end at the borders of pages, or the word is not aligned, or the bytes to be
-    /// pinned or viewed are of several pages.
+    /// The range does not begin and end at page boundaries, the word is not aligned, or the bytes
+    /// to be pinned or viewed are in several pages.
     Misaligned,
-    /// What the bytes say leads nowhere: the closure of a view ([`Space::view`](crate::Space::view)) has left with `Torn`, though they did not
-    /// change; or it has looked more often than any way through a page takes.
+    /// The contents are invalid: the closure of a view ([`Space::view`](crate::Space::view)) has
+    /// returned `Torn` although the bytes did not change, or has made more accesses than any path
+    /// through a page takes.
     Malformed,
-    /// The space has no room for such an area among its addresses.
+    /// No free range of addresses of the space is large enough.
     OutOfAddresses,
-    /// No frame is free, or none on a node that the area is bound to, and none could be made free there by evicting pages of
-    /// files.
+    /// No frame is free, or none on a node that the area is bound to, and evicting pages of files
+    /// did not free one there.
     OutOfFrames,
-    /// The system gave no memory for the space's directory.
+    /// The system has no memory for the space's directory.
     OutOfMemory,
     /// The pool has no such node.
     NoSuchNode,
     /// The page would have more entries than can be counted: 2^24 - 1 while it is being migrated.
     TooManyEntries,
-    /// The page has as many references as it can count.
+    /// The page has the maximum number of references.
     TooManyPins,
-    /// The system refused to make other threads pass a barrier (`membarrier(2)`), without which writers cannot be
-    /// stopped.
+    /// The system refused a memory barrier in other threads (`membarrier(2)`), without which
+    /// writers cannot be stopped.
     Refused,
-    /// The file that is mapped there ends before.
+    /// The mapped file ends before the address.
     PastEnd,
-    /// The file is open for reading only, so writes cannot go to it.
+    /// The file is open for reading only, so writes to it are not possible.
     ReadOnly,
-    /// The file's pages are not in the frames of this space: it is of another cache, or the space of none.
+    /// The file belongs to another cache than the space's frames, or the space to none.
     OtherFrames,
-    /// The file that is mapped there could not be read, or written: an access of the file itself, or the next sync, tells
-    /// more.
+    /// The mapped file could not be read or written. An access of the file itself, or the next
+    /// sync, has details.
     File(pagewell_cache::ErrorKind),
 }
 
 impl ErrorKind {
     const fn what(self) -> &'static str {
         match self {
-            Self::InvalidConfig => "a setting is out of its range",
+            Self::InvalidConfig => "a setting is out of range",
             Self::Unmapped => "no area is mapped there",
-            Self::Protected => "the area does not allow it",
-            Self::InvalidRange => "not a range of addresses of the space",
-            Self::Misaligned => "not aligned",
-            Self::Malformed => "what the bytes say leads nowhere",
-            Self::OutOfAddresses => "no addresses are left for an area of that size",
+            Self::Protected => "the protection of the area does not permit it",
+            Self::InvalidRange => "the range is empty or exceeds the space's addresses",
+            Self::Misaligned => "not aligned, or not in one page",
+            Self::Malformed => "the contents are invalid",
+            Self::OutOfAddresses => "no free range of addresses is large enough",
             Self::OutOfFrames => {
-                "no frame is free where the page may be, and none can be made free"
+                "no frame is free on a node that the page may use, and none can be reclaimed"
             }
-            Self::OutOfMemory => "no memory for the space's directory",
+            Self::OutOfMemory => "the system has no memory for the space's directory",
             Self::NoSuchNode => "the pool has no such node",
-            Self::TooManyEntries => "more entries than a page can count",
-            Self::TooManyPins => "more references than a page can count",
-            Self::Refused => "the system refused to stop other threads for a moment",
-            Self::PastEnd => "the file that is mapped there ends before",
-            Self::ReadOnly => "the file that is mapped there is open for reading only",
-            Self::OtherFrames => "the file is not of the cache that the space's frames are of",
-            Self::File(_) => "the file that is mapped there failed",
+            Self::TooManyEntries => "the page has the maximum number of entries",
+            Self::TooManyPins => "the page has the maximum number of references",
+            Self::Refused => "the system refused a memory barrier in other threads (membarrier)",
+            Self::PastEnd => "the mapped file ends before",
+            Self::ReadOnly => "the mapped file is open for reading only",
+            Self::OtherFrames => "the file belongs to another cache than the space's frames",
+            Self::File(_) => "the mapped file failed",
         }
     }
 }
 
-/// Why an operation on a space failed. Nothing has changed then, unless the operation says otherwise.
+/// Error of an operation on a space. The operation has changed nothing, unless its documentation
+/// states otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -153,22 +155,21 @@ impl Error {
         }
     }
 
-    /// The same error, of the operation `op`.
     pub(crate) const fn with_op(self, op: Op) -> Self {
         Self { op, ..self }
     }
 
-    /// What went wrong.
+    /// Returns the cause.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What was being done.
+    /// Returns the failed operation.
     pub fn op(&self) -> Op {
         self.op
     }
 
-    /// At which address, where there is one.
+    /// Returns the address, if the error concerns one.
     pub fn addr(&self) -> Option<u64> {
         self.addr
     }
@@ -176,7 +177,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.op)?;
+        write!(f, "cannot {}", self.op)?;
         if let Some(addr) = self.addr {
             write!(f, " at {addr:#x}")?;
         }

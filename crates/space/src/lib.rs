@@ -1,31 +1,33 @@
-//! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between memory nodes while it
-//! is in use.
+//! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between
+//! NUMA nodes while it is in use.
 //!
-//! The rooms, from the top; each calls those below it, and none above. What a room owns and promises is at the top of its `mod.rs`.
+//! Modules, from the top. Each calls those below it, and none above. The head of its `mod.rs`
+//! states what a module owns and promises.
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | `api` | what users hold and call: [`Spaces`], [`Space`] |
+//! | `api` | public handles and calls: [`Spaces`], [`Space`] |
 //! | `change` | mapping, unmapping, protecting and moving areas; forks |
-//! | `access` | reads, writes, pins, views, and the faults that they take; accesses of mapped files |
-//! | `mm` | the state of a space, and of all spaces of a pool |
+//! | `access` | reads, writes, pins, views and their faults; mapped files |
+//! | `mm` | state of a space, and of all spaces of a pool |
 //! | `motion` | migration and compaction |
-//! | `areas` | areas, policies, what shows a file; cuts of files |
-//! | `tables` | page tables, which several spaces may use |
-//! | `pages` | the frames of pages, counted by their entries; from a page to the areas that may map it |
-//! | `supply` | the pool and who makes room in it; the writers that may be stopped; the unsafe steps |
-//! | `words` | the words of tables, directories and records, and the one way to change an entry |
-//! | `error` | what can go wrong |
+//! | `areas` | areas, policies, areas that map a file; truncation of files |
+//! | `tables` | page tables, which several spaces may share |
+//! | `pages` | frames of pages, counted by entries; from a page to the areas that may map it |
+//! | `supply` | the pool and its source; writers, which can be stopped; the unsafe steps |
+//! | `words` | words of tables, directories and metadata; the claim, which alone changes an entry |
+//! | `error` | errors |
 //!
-//! What is done in a room is a method of a type of its own, which is no more than references to the parts that it needs: made where it
-//! is used (`Tables::of(&supply).copy(table)`), and handed over by value. So a call says which room it goes to.
+//! The operations of a module are methods of a type of its own, which has only references to the
+//! parts that it needs. It is created where it is used (`Tables::of(&supply).copy(table)`) and
+//! passed by value, so a call names its module.
 //!
-//! `tests` and `models` (loom) are beside them, and may use all.
+//! `tests` and `models` (loom) may use all modules.
 //!
-//! The life of a fault and of a migration is in `docs/ARCHITECTURE.md`, the locks are in `docs/LOCKING.md`.
+//! `docs/ARCHITECTURE.md` describes faults and migrations, `docs/LOCKING.md` the locks.
 
 #![deny(unsafe_code)]
-// The models drive the protocols directly; what only users call is left out of them.
+// Models call the protocols directly, and leave some public functions unused.
 #![cfg_attr(loom, allow(dead_code))]
 
 mod access;

@@ -11,7 +11,7 @@
 //!
 //! # With the structure lock
 //!
-//! The same attempts, repeated. What they need is acquired with no lock held ([`Fault`],
+//! The same attempts, repeated. Their resources are acquired with no lock held ([`Fault`],
 //! [`pagewell_cache::MappedFile`]), and then the areas are looked up again.
 //!
 //! # The first write to a page of a private area

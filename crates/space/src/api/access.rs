@@ -1,7 +1,7 @@
-//! Accesses: reads, writes, pins, atomic operations on aligned words of 64 bits, and which pages were in use.
+//! Accesses: reads, writes, pins, views, and atomic operations on aligned words of 64 bits.
 //!
-//! An atomic operation claims the page's entry, as a write does, so it is atomic against writes, other operations, forks and
-//! migrations alike; loads are optimistic reads.
+//! An atomic operation claims the page's entry, as a write does, so it is atomic with respect to
+//! writes, other operations, forks and migrations; loads are optimistic reads.
 
 use std::ops::Range;
 
@@ -16,42 +16,44 @@ use crate::access::write::Writer;
 use crate::api::handles::Space;
 use crate::error::{Error, ErrorKind, Op};
 
-/// How many bytes a word has.
+/// Size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
 impl<S: RefScheme> Space<S> {
-    /// Fills `buf` with the bytes from `addr` on.
+    /// Fills `buf` with the bytes at `addr`.
     ///
-    /// Of each page it has the bytes of one moment. Bytes that were never written are zeros.
+    /// The bytes of each page are those of one moment. Bytes that were never written are zeros.
     ///
     /// # Errors
     ///
     /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange) when it reaches beyond the addresses of the space. Where a file is
-    /// mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its last page, [`OutOfFrames`](ErrorKind::OutOfFrames),
-    /// [`TooManyPins`](ErrorKind::TooManyPins), and [`File`](ErrorKind::File) when it cannot be read. What is in `buf`
-    /// then is zeros from the page on that could not be read.
+    /// [`InvalidRange`](ErrorKind::InvalidRange) past the addresses of the space. Where a file is
+    /// mapped, [`PastEnd`](ErrorKind::PastEnd) past its last page,
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames), [`TooManyPins`](ErrorKind::TooManyPins), and
+    /// [`File`](ErrorKind::File) if it cannot be read. From the page on that could not be read,
+    /// `buf` then has zeros.
     #[inline]
     pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         Reader::of(&self.mm).read(addr, buf)
     }
 
-    /// Writes `bytes` from `addr` on.
+    /// Writes `bytes` at `addr`.
     ///
     /// # Errors
     ///
     /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
     /// [`InvalidRange`](ErrorKind::InvalidRange), [`OutOfFrames`](ErrorKind::OutOfFrames),
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries). Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its
-    /// end, or beyond its last page in a private area, and [`File`](ErrorKind::File) when it cannot be read or written. The
-    /// pages before the one that the error names are written then, that one and those after it are not.
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries). Where a file is mapped,
+    /// [`PastEnd`](ErrorKind::PastEnd) past its end, or past its last page in a private area, and
+    /// [`File`](ErrorKind::File) if it cannot be read or written. The pages before the address in
+    /// the error are written then, that page and later ones are not.
     #[inline]
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         Writer::of(&self.mm).write(addr, bytes, 0)
     }
 
-    /// As [`write`](Self::write), with the log sequence number of the write, which counts where it is one to a file: as
-    /// of [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
+    /// As [`write`](Self::write), with a log sequence number, which applies to writes to a file:
+    /// see [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
     ///
     /// # Errors
     ///
@@ -60,36 +62,41 @@ impl<S: RefScheme> Space<S> {
         Writer::of(&self.mm).write(addr, bytes, lsn)
     }
 
-    /// Pins the `len` bytes from `addr` on, which must be of one page. Writes go to a copy of the page from now on, for
-    /// as long as the pin exists.
+    /// Pins the `len` bytes at `addr`, which must be in one page. While the pin exists, writes go
+    /// to a copy of the page.
     ///
     /// # Errors
     ///
-    /// [`Misaligned`](ErrorKind::Misaligned) if they are of several pages, [`Unmapped`](ErrorKind::Unmapped),
-    /// [`Protected`](ErrorKind::Protected), [`InvalidRange`](ErrorKind::InvalidRange),
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and there is no frame for its zeros,
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped,
-    /// [`PastEnd`](ErrorKind::PastEnd) beyond its end, and [`File`](ErrorKind::File) when it cannot be read.
+    /// [`Misaligned`](ErrorKind::Misaligned) if the bytes are in several pages,
+    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
+    /// [`InvalidRange`](ErrorKind::InvalidRange), [`OutOfFrames`](ErrorKind::OutOfFrames) if the
+    /// page was never written and no frame is free for its zeros,
+    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins).
+    /// Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) past its end, and
+    /// [`File`](ErrorKind::File) if it cannot be read.
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
         Pinner::of(&self.mm).pin(addr, len)
     }
 
-    /// Has `look` look at the bytes of `range`, which must be of one page, where they are, and returns its answer, if they did not change
-    /// meanwhile: as [`File::view`](pagewell_cache::File::view), where it is said what a closure may rely on. If they have changed, `look` is
-    /// called again; after a few times with a reference to the page, as which they cannot change.
+    /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
+    /// result if the bytes did not change. [`File::view`](pagewell_cache::File::view) documents the
+    /// rules for closures. If the bytes changed, `look` is called again; after a few attempts with
+    /// a reference to the page, so that they cannot change.
     ///
-    /// Bytes that were never written are zeros, and get no page by this. Where a file is mapped, the page is pinned for as long as
-    /// `look` runs; [`File::view`](pagewell_cache::File::view) does without.
+    /// Bytes that were never written are zeros, and get no page. Where a file is mapped, the page
+    /// is pinned while `look` runs; [`File::view`](pagewell_cache::File::view) avoids that.
     ///
-    /// A fork, a migration and a change of areas do not wait for `look`, which runs with no lock held.
+    /// `look` runs with no lock held. Forks, migrations and changes of areas do not wait for it.
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](ErrorKind::InvalidRange) if the range is empty or reaches beyond the addresses of the space;
-    /// [`Misaligned`](ErrorKind::Misaligned) if it is of several pages; [`Malformed`](ErrorKind::Malformed) when `look` has returned `Torn` though
-    /// the bytes did not change, or has looked too long; [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) beyond its end,
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames), and [`File`](ErrorKind::File) when it cannot be read.
+    /// [`InvalidRange`](ErrorKind::InvalidRange) if the range is empty or exceeds the addresses of
+    /// the space; [`Misaligned`](ErrorKind::Misaligned) if it is in several pages;
+    /// [`Malformed`](ErrorKind::Malformed) if `look` returned `Torn` although the bytes did not
+    /// change, or made too many accesses; [`Unmapped`](ErrorKind::Unmapped),
+    /// [`Protected`](ErrorKind::Protected), [`TooManyPins`](ErrorKind::TooManyPins). Where a file
+    /// is mapped, [`PastEnd`](ErrorKind::PastEnd) past its end,
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames), and [`File`](ErrorKind::File) if it cannot be read.
     ///
     /// # Example
     ///
@@ -125,15 +132,16 @@ impl<S: RefScheme> Space<S> {
         }
     }
 
-    /// The word at `addr`, in the machine's byte order.
+    /// Loads the word at `addr`, in the machine's byte order.
     ///
-    /// Operations on words are ordered as acquire and release, and not sequentially consistent: who sees a value sees what
-    /// was written before it was stored; two threads that each store one word and then load the other's may both
-    /// see the old one.
+    /// Operations on words have acquire and release ordering, and are not sequentially consistent:
+    /// a thread that loads a value sees all writes before its store, but two threads that each
+    /// store a word and then load the other's may both load the old one.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a multiple of 8.
+    /// As [`read`](Self::read), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a
+    /// multiple of 8.
     pub fn load(&self, addr: u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         let mut word = [0; WORD];
@@ -150,7 +158,7 @@ impl<S: RefScheme> Space<S> {
         self.update(addr, |_| value).map(|_| ())
     }
 
-    /// Stores a word at `addr`, and returns the one that was there.
+    /// Stores a word at `addr`, and returns the previous one.
     ///
     /// # Errors
     ///
@@ -159,7 +167,7 @@ impl<S: RefScheme> Space<S> {
         self.update(addr, |_| value)
     }
 
-    /// Adds to the word at `addr`, wrapping around at its end, and returns the sum's first part: what was there.
+    /// Adds to the word at `addr`, with wraparound, and returns the previous one.
     ///
     /// # Errors
     ///
@@ -168,12 +176,12 @@ impl<S: RefScheme> Space<S> {
         self.update(addr, |before| before.wrapping_add(value))
     }
 
-    /// Stores `new` at `addr` if the word there is `current`; the inner result has the word that was there. The page counts
-    /// as written in any case: in a shared area of a file it becomes dirty.
+    /// Stores `new` at `addr` if the word is `current`. The inner result has the previous word. The
+    /// page is treated as written in any case: in a shared area of a file it becomes dirty.
     ///
     /// # Errors
     ///
-    /// As [`store`](Self::store). The inner error says that the word was another one.
+    /// As [`store`](Self::store). The inner error means that the word was not `current`.
     pub fn compare_exchange(
         &self,
         addr: u64,
@@ -188,7 +196,7 @@ impl<S: RefScheme> Space<S> {
         })
     }
 
-    /// Replaces the word at `addr` by what `change` makes of it, and returns the one that was there.
+    /// Replaces the word at `addr` by the result of `change`, and returns the previous one.
     fn update(&self, addr: u64, change: impl Fn(u64) -> u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         Writer::of(&self.mm).edit((Op::Atomic, 0), addr, WORD, |page: RacyBytes<'_>| {

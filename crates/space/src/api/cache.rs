@@ -1,4 +1,4 @@
-//! The spaces of a cache of files.
+//! Spaces of a page cache.
 
 use std::sync::Arc;
 
@@ -9,17 +9,20 @@ use crate::api::handles::{Space, Spaces};
 use crate::error::Error;
 use crate::mm::shared::Shared;
 
-/// Memory spaces in the frames of a cache, beside the pages of its files; files of the cache can be mapped into them.
+/// Memory spaces in the frames of a cache, with its files. Files of the cache can be mapped into
+/// them.
 pub trait CacheSpaces<S: RefScheme> {
-    /// What all spaces of this cache share. It is the same for all who ask, as long as any of them, or any of the spaces,
-    /// lives.
+    /// Returns the shared state of all spaces of this cache. All calls return the same, as long as
+    /// a handle of it or a space lives.
     fn spaces(&self) -> Spaces<S>;
 
-    /// A new space in the frames of this cache, with [`DEFAULT_SPACE_BYTES`](crate::DEFAULT_SPACE_BYTES) of addresses.
+    /// Creates a space in the frames of this cache, with
+    /// [`DEFAULT_SPACE_BYTES`](crate::DEFAULT_SPACE_BYTES) of addresses.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when the system gives no addresses for the directory.
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if the system has no addresses for the
+    /// directory.
     fn space(&self) -> Result<Space<S>, Error>;
 }
 
@@ -28,7 +31,7 @@ impl<S: RefScheme> CacheSpaces<S> for Cache<S> {
         let shared = companion_or_else(self, |frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
             Some(shared) => Spaces::from_shared(shared),
-            // Somebody else's: these are spaces of their own then.
+            // The companion has another type: these spaces have a state of their own.
             None => Spaces::from_source(self.frames()),
         }
     }

@@ -1,4 +1,5 @@
-//! What users hold: [`Spaces`] and [`Space`]. Their methods are in the files beside this one, by what they are for.
+//! Handles for users, [`Spaces`] and [`Space`]. The other files here have their methods, by
+//! purpose.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,16 +14,15 @@ use crate::mm::space::Mm;
 use crate::supply::source::FrameSource;
 use crate::words::geometry::{TABLE_BYTES, table_of};
 
-/// How many bytes of addresses a space has unless another number is asked for: 1 TiB. What is not mapped costs
-/// nothing.
+/// Default number of bytes of addresses of a space: 1 TiB. Unmapped addresses cost nothing.
 pub const DEFAULT_SPACE_BYTES: u64 = if cfg!(loom) { 8 * TABLE_BYTES } else { 1 << 40 };
 
-/// The most bytes of addresses that a space can have: 64 TiB.
+/// Maximum number of bytes of addresses of a space: 64 TiB.
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
-/// Memory for spaces: the frames that their pages and tables are made of.
+/// Memory for spaces: the frames of their pages and tables.
 ///
-/// Handles are cheap to clone. What they stand for lives as long as any of them, or of their spaces.
+/// Handles are cheap to clone. The memory lives as long as a handle or a space of it.
 pub struct Spaces<S: RefScheme = LockBit> {
     shared: Arc<Shared<S>>,
 }
@@ -36,7 +36,7 @@ impl<S: RefScheme> Clone for Spaces<S> {
 }
 
 impl<S: RefScheme> Spaces<S> {
-    /// Spaces in the frames of `pool`, which bounds what all of them use: pages and tables.
+    /// Creates spaces in the frames of `pool`, which bounds the pages and tables of all of them.
     pub fn new(pool: FramePool<S>) -> Self
     where
         S: 'static,
@@ -44,23 +44,24 @@ impl<S: RefScheme> Spaces<S> {
         Self::from_source(pool)
     }
 
-    /// Spaces in frames that are shared with others, who make room when there is none.
+    /// Creates spaces in frames with other users, which `source` reclaims if none is free.
     pub fn from_source(source: impl FrameSource<S> + 'static) -> Self {
         Self {
             shared: Arc::new(Shared::new(Arc::new(source))),
         }
     }
 
-    /// A new space, with [`DEFAULT_SPACE_BYTES`] of addresses.
+    /// Creates a space with [`DEFAULT_SPACE_BYTES`] of addresses.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory) when the system gives no addresses for the directory.
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system has no addresses for the directory.
     pub fn space(&self) -> Result<Space<S>, Error> {
         self.space_of(DEFAULT_SPACE_BYTES)
     }
 
-    /// A new space with `bytes` of addresses, rounded up to a multiple of 2 MiB: at most [`MAX_SPACE_BYTES`].
+    /// Creates a space with `bytes` of addresses, rounded up to a multiple of 2 MiB: at most
+    /// [`MAX_SPACE_BYTES`].
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl<S: RefScheme> Spaces<S> {
         Ok(Space { mm })
     }
 
-    /// The pool that the frames are from.
+    /// Returns the pool of the frames.
     pub fn pool(&self) -> &FramePool<S> {
         self.shared.pool()
     }
@@ -95,31 +96,32 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
     }
 }
 
-/// A memory space: areas at addresses, whose pages are shared copy-on-write with forks of it.
+/// Memory space: areas at addresses, whose pages are shared copy-on-write with its forks.
 ///
-/// All methods take `&self`, and may be called by any number of threads at once.
+/// All methods take `&self`, and may be called by any number of threads concurrently.
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - A read within one page has all of a write within that page or nothing of it, as has an atomic operation; of accesses
-///   that go over several pages each page is for itself. What a thread wrote, it reads.
-/// - [`fork`](Self::fork) is one point in time for all pages: a fork that has a write has all that were finished
-///   before that write began.
+/// - A read within one page sees a write or an atomic operation within that page entirely or not at
+///   all. Accesses of several pages are separate accesses of each page. A thread reads its own
+///   writes.
+/// - [`fork`](Self::fork) is one point in time for all pages: a fork that has a write has all
+///   writes that were complete before it began.
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
-/// - Migration and compaction change nothing that can be read. An access that meets a page on its way waits.
-/// - Dropping a space gives back all that no other has a share of.
-#[repr(align(128))] // Hits load it: the count of an `Arc` that a program keeps it in is on other lines.
+/// - Migration and compaction change no readable byte. An access of a page in motion waits.
+/// - Dropping a space frees all memory that it does not share.
+#[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.
 pub struct Space<S: RefScheme = LockBit> {
     pub(crate) mm: Arc<Mm<S>>,
 }
 
 impl<S: RefScheme> Space<S> {
-    /// A number that no other space of the same frames has, however long it lives.
+    /// Returns a number that no other space of the same frames has or gets.
     pub fn id(&self) -> u64 {
         self.mm.id()
     }
 
-    /// What this space shares its frames with.
+    /// Returns the memory of this space's frames.
     pub fn spaces(&self) -> Spaces<S> {
         Spaces::from_shared(Arc::clone(&self.mm.shared))
     }

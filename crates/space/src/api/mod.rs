@@ -1,10 +1,12 @@
-//! What users hold and call: [`handles::Spaces`] and [`handles::Space`].
+//! Public handles and calls: [`handles::Spaces`] and [`handles::Space`].
 //!
-//! Owns: the handles, and the documentation of each call; arguments are checked, and the call goes to the room that does it.
+//! Owns: the handles, and the documentation of each call. Checks arguments, and calls the module
+//! that does the work.
 //!
-//! May call: all rooms.
+//! May call: all modules.
 //!
-//! Promises: what the documentation of the crate's types says. All methods take `&self`, from any number of threads.
+//! Promises: the documentation of the crate's types. All methods take `&self`, from any number of
+//! threads.
 
 mod access;
 mod areas;

@@ -1,4 +1,4 @@
-//! Moving pages: to other nodes, and out of the way of large blocks.
+//! Moves of pages: to other nodes, and out of the way of large blocks.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use crate::motion::migrate::Migrator;
 use crate::motion::report::{Engine, Migrated};
 
 impl<S: RefScheme> Space<S> {
-    /// Moves the pages of `range`, all of which must be mapped, to `node`: those that are elsewhere, whoever else has a
-    /// share of them. Accesses go on meanwhile; one that meets a page on its way waits for it. Pages of files that are
-    /// mapped there are moved too, if they are cached.
+    /// Moves the pages of `range`, which must be mapped completely, to `node`: those on other
+    /// nodes, including pages that other spaces share. Concurrent accesses continue; an access of a
+    /// page in motion waits. Cached pages of files that are mapped there are moved too.
     ///
-    /// What cannot be moved stays where it was, and is in the answer, with the reason.
+    /// Pages that cannot be moved stay where they are. The result lists them with the reason.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl<S: RefScheme> Space<S> {
         self.migrate_by(range, node, Engine::default())
     }
 
-    /// For comparisons: as [`migrate`](Self::migrate), as `engine` says.
+    /// As [`migrate`](Self::migrate), by `engine`, for comparisons.
     ///
     /// # Errors
     ///
@@ -59,13 +59,13 @@ impl<S: RefScheme> Space<S> {
 }
 
 impl<S: RefScheme> Spaces<S> {
-    /// Allocates a block of `order`, wherever it is. If there is none free, pages of spaces are moved until there is. Accesses
-    /// go on meanwhile, as during a migration.
+    /// Allocates a block of `order` on any node. If none is free, moves pages until one is.
+    /// Concurrent accesses continue, as during a migration.
     ///
     /// # Errors
     ///
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) when too few frames are free, or there is something in every place that cannot
-    /// be moved.
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every place has a
+    /// frame that cannot be moved.
     pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
         let shared = self.shared();
         shared.supply.with_room(

@@ -1,4 +1,4 @@
-//! Whether everything adds up: for tests, and for who doubts.
+//! Consistency check of spaces, for tests and diagnostics.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
 use crate::words::pte::State;
 
-/// How often something was found.
+/// Entries of a page that were found.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Found {
     mappings: u32,
@@ -22,19 +22,20 @@ struct Found {
 }
 
 impl<S: RefScheme> Spaces<S> {
-    /// Checks, given all spaces that there are, that every table has as many shares as directories that name it, every
-    /// page is counted by each entry that names it exactly once, and marked writable by no two; and that the pool's
-    /// frames add up. Nobody may be using the spaces meanwhile, nor a cache whose frames they share: not its own thread
-    /// either ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)).
+    /// Checks that every table has as many shares as directories that name it, that every page is
+    /// counted once by each entry that names it and writable through at most one, and that the
+    /// pool's counts are correct. `spaces` must be all spaces. Nothing may use them concurrently,
+    /// nor a cache that shares their frames, including its own threads
+    /// ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)).
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong, and where.
+    /// A sentence that describes the inconsistency and its place.
     pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();
         for space in spaces {
             if !Arc::ptr_eq(&space.mm.shared, self.shared()) {
-                return Err("a space is of other frames".into());
+                return Err("a space belongs to another pool".into());
             }
             count_shares(&space.mm, &mut shares)?;
         }
@@ -80,8 +81,8 @@ impl<S: RefScheme> Spaces<S> {
         self.pool().verify()
     }
 
-    /// Checks that there are no pages or tables but those that were found. A page that is only pinned is no page of a
-    /// space any more.
+    /// Checks that all pages and tables of the pool were found. A page that is only pinned is no
+    /// longer one of a space.
     fn verify_all_counted(
         &self,
         shares: &HashMap<FrameNr, u64>,

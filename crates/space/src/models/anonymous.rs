@@ -72,7 +72,7 @@ fn loom_read_vs_write() {
     });
 }
 
-/// All bytes of a view, each word by an access of its own.
+/// All bytes of a view, each word by a separate access.
 fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
     let mut bytes = Vec::new();
     for at in (0..v.len()).step_by(8) {
@@ -81,7 +81,7 @@ fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// A view beside writes: all of a write or nothing, with a reference or without.
+/// A view concurrent with writes has all or nothing of a write, with or without a reference.
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
@@ -104,7 +104,7 @@ fn loom_view_vs_write() {
     });
 }
 
-/// As `loom_read_vs_fork_and_write`, by one look without a reference.
+/// As `loom_read_vs_fork_and_write`, by one view without a reference.
 #[test]
 fn loom_view_vs_fork_and_write() {
     explore(2, || {
@@ -128,7 +128,7 @@ fn loom_view_vs_fork_and_write() {
     });
 }
 
-/// A view beside a migration there and back, and the reuse of the frames in between.
+/// A view concurrent with a migration there and back, and with reuse of the frames in between.
 #[test]
 fn loom_view_vs_migration() {
     explore(2, || {
@@ -167,8 +167,8 @@ fn loom_write_vs_write() {
     });
 }
 
-/// The page is read optimistically while it is copied for a fork, and the fork, to which the old table and frame are left,
-/// writes them where they are.
+/// The page is read optimistically while it is copied for a fork. The fork keeps the old table and
+/// frame, and writes them in place.
 #[test]
 fn loom_read_vs_fork_and_write() {
     explore(2, || {
@@ -192,13 +192,13 @@ fn loom_read_vs_fork_and_write() {
     });
 }
 
-/// The ABA: during one copy the page moves away, its frame is used for something else, and the page comes back.
+/// ABA: during one copy, the page moves away, its frame is reused, and the page moves back.
 #[test]
 fn loom_read_vs_migration_there_and_back() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        // All other frames of node 0, so that the page comes back to the one that it left.
+        // All other frames of node 0, so that the page moves back to its old one.
         let taken: Vec<_> =
             std::iter::from_fn(|| spaces.shared().supply.alloc_on(Order::ZERO, 0)).collect();
         let reader = {
@@ -260,8 +260,8 @@ fn loom_migrate_vs_write_without_a_walk() {
     migrate_vs_write(Engine::Batched);
 }
 
-/// A fork copies the table that the first walk is in, or was in, or will be in: in every order the counts stay exact, and no
-/// entry is left behind.
+/// A fork copies the table before, during or after the first walk's visit. In every order the
+/// counts stay exact, and no migration entry is left.
 fn fork_vs_first_walk(engine: Engine) {
     explore(2, move || {
         let spaces = spaces(16, 2);
@@ -294,17 +294,17 @@ fn loom_fork_vs_first_walk_without_a_walk() {
     fork_vs_first_walk(Engine::Batched);
 }
 
-/// What goes on beside a migration.
+/// Concurrent operation of a migration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    /// A fork that maps the page in a table of its own goes away.
+    /// A fork that maps the page in a table of its own is dropped.
     Unmap,
     /// A fork that shares the table copies it, to write the page.
     Fork,
     Both,
 }
 
-/// Entries are dropped and copied at any moment of a migration: of its walks, or, if the page is pinned, of the undo.
+/// Entries are dropped and copied at any moment of the walks, or of the undo if the page is pinned.
 fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
     explore(preemptions, move || {
         let spaces = spaces(20, 2);
@@ -369,8 +369,8 @@ fn loom_undo_vs_fork_and_unmap() {
     migration_vs(Beside::Both, true, 1);
 }
 
-/// A page that is mapped once is moved without a walk, or pinned, and as long as it is pinned it stays: its entry names the
-/// frame that the pin has, and that is not freed and used for something else.
+/// A page that is mapped once is moved without a walk, or pinned. While pinned it stays: its entry
+/// names the frame of the pin, which is not freed and reused.
 #[test]
 fn loom_pin_vs_move_under_claim() {
     explore(2, || {
@@ -404,8 +404,8 @@ fn loom_pin_vs_move_under_claim() {
     });
 }
 
-/// The page of the entry that is claimed is found by its frame, isolated, and moved by the long way: one of the two moves it,
-/// or both, one after the other.
+/// The page of a claimed entry is found by its frame, isolated, and moved by walks: one or both
+/// moves succeed.
 #[test]
 fn loom_move_under_claim_vs_isolation() {
     explore(2, || {
@@ -439,8 +439,8 @@ fn loom_move_under_claim_vs_isolation() {
     });
 }
 
-/// Between two restored entries the new frame is mapped once, and is not the writer's alone all the same: the parent's entry
-/// is restored first, and the parent writes.
+/// Between two restored entries the new frame is mapped once, but must not be written in place: the
+/// parent's entry is restored first, and the parent writes.
 #[test]
 fn loom_copy_on_write_vs_second_walk() {
     explore(2, || {
@@ -488,7 +488,8 @@ fn loom_pin_vs_write() {
     });
 }
 
-/// A writer that is about to claim an entry of a table while that is unmapped, freed, and becomes a page of data.
+/// A writer is about to claim an entry of a table that is concurrently unmapped, freed and reused
+/// as data.
 #[test]
 fn loom_unmap_vs_write() {
     explore(2, || {
@@ -496,7 +497,7 @@ fn loom_unmap_vs_write() {
         let space = filled(&spaces, 1);
         let writer = {
             let space = Arc::clone(&space);
-            // It may be unmapped.
+            // May be unmapped.
             thread::spawn(move || _ = space.write(0, &page(2)))
         };
         space.unmap(0..PAGE).expect("a mapped page");

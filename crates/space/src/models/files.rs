@@ -1,4 +1,4 @@
-//! Areas that show files, against writes to the file, cuts of it, and changes of the areas.
+//! Areas that map files, against writes to the file, truncations, and changes of the areas.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::change::options::MapOptions;
 use crate::error::ErrorKind;
 use crate::motion::report::{Engine, Migrated};
 
-/// A file of `nr` pages of 1, 2 and so on, all of it mapped at address 0 of a space, and cached.
+/// File of `nr` pages of 1, 2 and so on, mapped at address 0 of a space, and cached.
 struct Mapped {
     cache: ModelCache,
     spaces: Spaces<LockBit>,
@@ -29,14 +29,14 @@ struct Mapped {
 fn mapped(nr: u64, sharing: Sharing) -> Mapped {
     let mapped = untouched(nr, sharing);
     for at in 0..nr {
-        // Read in; and marked, so that hits are.
+        // Filled, with the accessed bit set, so that reads hit.
         byte(&mapped.space, at);
         assert_eq!(byte(&mapped.space, at), at as u8 + 1);
     }
     mapped
 }
 
-/// As above, but not used by way of the space yet, nor cached.
+/// As above, but not yet accessed by way of the space, nor cached.
 fn untouched(nr: u64, sharing: Sharing) -> Mapped {
     mapped_as(1, nr, sharing, &MapOptions::new())
 }
@@ -58,7 +58,8 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
 }
 
 impl Mapped {
-    /// Everything adds up, and is given back when the space and the file go.
+    /// Checks that all counts are correct, and that all frames are freed with the space and the
+    /// file.
     fn finish(self) {
         finish(&self.spaces, vec![&self.space]);
         drop((self.space, self.file));
@@ -68,7 +69,7 @@ impl Mapped {
     }
 }
 
-/// What was written is in the file, or was cut off; nothing of it comes back.
+/// A write is in the file, or was truncated and does not reappear.
 #[test]
 fn loom_shared_write_vs_cut() {
     explore(2, || {
@@ -96,7 +97,7 @@ fn loom_shared_write_vs_cut() {
     });
 }
 
-/// Nothing is written through an area once it is unmapped.
+/// An area is not written through once it is unmapped.
 fn shared_write_vs_unmap(make: fn() -> Mapped) {
     explore(2, move || {
         let mapped = make();
@@ -116,13 +117,13 @@ fn shared_write_vs_unmap(make: fn() -> Mapped) {
     });
 }
 
-/// The writer finds the file without a lock: it was noted.
+/// The writer finds the noted file without a lock.
 #[test]
 fn loom_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
 }
 
-/// The writer asks the areas: the page is cached, and the file was not noted.
+/// The writer looks up the areas: the page is cached, and the file was not noted.
 #[test]
 fn loom_slow_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| {
@@ -132,7 +133,8 @@ fn loom_slow_shared_write_vs_unmap() {
     });
 }
 
-/// The writer asks the areas, lets go of them to have a part of the page that it does not write read in, and asks again.
+/// The writer looks up the areas, releases them to fill a page that it writes in part, and looks
+/// them up again.
 #[test]
 fn loom_missing_shared_write_vs_unmap() {
     explore(2, || {
@@ -153,8 +155,8 @@ fn loom_missing_shared_write_vs_unmap() {
     });
 }
 
-/// The first write to a page of a private area copies the page as it was at one moment, and not before what its writer has
-/// read; the file has nothing of it.
+/// The first write to a page of a private area copies the page at one moment, not earlier than the
+/// writer's own reads. The file gets none of it.
 #[test]
 fn loom_private_write_vs_write_to_the_file() {
     explore(2, || {
@@ -184,7 +186,7 @@ fn loom_private_write_vs_write_to_the_file() {
     });
 }
 
-/// No copy is left past the end of the file, whatever comes first.
+/// No copy is left past the end of the file, in every order.
 #[test]
 fn loom_private_write_vs_cut() {
     explore(2, || {
@@ -209,14 +211,14 @@ fn loom_private_write_vs_cut() {
     });
 }
 
-/// As above, when the whole page is written, so that nothing of the file is looked at.
+/// As above, for a write of a whole page, which reads nothing from the file.
 #[test]
 fn loom_private_whole_write_vs_cut() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Private);
         let writer = {
             let space = Arc::clone(&mapped.space);
-            // It may be cut off.
+            // May be truncated.
             thread::spawn(move || _ = space.write(0, &page(9)))
         };
         mapped.file.resize(0);
@@ -228,7 +230,8 @@ fn loom_private_whole_write_vs_cut() {
     });
 }
 
-/// A private copy of page 0, on the first of two nodes, and a thread that moves it to the other without a walk.
+/// A private copy of page 0, on the first of two nodes, and a thread that moves it to the other
+/// without a walk.
 fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     let options = MapOptions::new().policy(Policy::Bind(0));
     let mapped = mapped_as(2, 1, Sharing::Private, &options);
@@ -241,8 +244,8 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     (mapped, mover)
 }
 
-/// A copy is taken out, with the structure lock held for reading as by who moves it, while it is moved under the claim of
-/// its entry: it goes, wherever it is by then, and is freed once.
+/// A copy is dropped under the structure lock for reading, which the mover holds too, while it is
+/// moved under the claim of its entry. It is dropped from either frame, and freed once.
 #[test]
 fn loom_cut_vs_move_under_claim() {
     explore(2, || {
@@ -256,7 +259,7 @@ fn loom_cut_vs_move_under_claim() {
     });
 }
 
-/// The same for a copy that is pinned: the pin keeps the frame, and is the last to let go of it.
+/// The same for a pinned copy: the pin is the last reference to the frame.
 #[test]
 fn loom_cut_of_pinned_vs_move_under_claim() {
     explore(2, || {
@@ -278,7 +281,8 @@ fn loom_cut_of_pinned_vs_move_under_claim() {
     });
 }
 
-/// A reader has the file's page or the copy, whole; and nothing that comes to the file when there is a copy.
+/// A reader has all of the file's page or of the copy, and nothing that the file gets after the
+/// copy.
 #[test]
 fn loom_private_read_vs_first_write() {
     explore(3, || {
@@ -303,7 +307,7 @@ fn loom_private_read_vs_first_write() {
     });
 }
 
-/// A copy that is in a table which a fork copies at this moment goes too, in both.
+/// A copy in a table that a fork is copying is dropped from both tables.
 fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space<LockBit>>)) {
     explore(preemptions, move || {
         let mapped = mapped(2, Sharing::Private);
@@ -340,7 +344,7 @@ fn loom_fork_vs_cut() {
     });
 }
 
-/// The same race. Which of the two is the first thread decides what the model comes by.
+/// The same race. The order of the two threads decides which interleavings the model reaches.
 #[test]
 fn loom_cut_vs_fork() {
     fork_vs_cut(2, |mapped| {
@@ -354,7 +358,7 @@ fn loom_cut_vs_fork() {
     });
 }
 
-/// The file's page is written by way of a shared area while it is pinned there: the pin's bytes do not change.
+/// A page is written through a shared area while it is pinned there: the pin's bytes do not change.
 #[test]
 fn loom_shared_write_vs_pin() {
     explore(2, || {

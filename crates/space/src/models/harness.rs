@@ -1,5 +1,5 @@
-//! What the models begin with, and what has to be so after each: every count is that of the entries that there are, and every
-//! frame comes back.
+//! Initial state of the models, and the final checks: counts match the entries, and all frames are
+//! freed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::words::directory::Directory;
 
 pub(super) const PAGE: u64 = FRAME_BYTES as u64;
 
-/// Explores a model with at most `preemptions` forced switches.
+/// Explores a model with at most `preemptions` preemptions.
 pub(super) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     if builder.preemption_bound.is_none() {
@@ -33,12 +33,11 @@ pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces<LockBit> {
     Spaces::new(FramePool::new(&config).expect("a small pool"))
 }
 
-/// A page of one byte.
 pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {
     [byte; FRAME_BYTES]
 }
 
-/// A space with `nr` pages on node 0, the first of them at address 0, filled with 1, 2 and so on.
+/// Creates a space with `nr` pages on node 0, the first at address 0, filled with 1, 2 and so on.
 pub(super) fn filled(spaces: &Spaces<LockBit>, nr: u64) -> Arc<Space<LockBit>> {
     let space = spaces.space().expect("a space");
     let area = space.map(nr * PAGE, Policy::Bind(0)).expect("an area");
@@ -51,7 +50,7 @@ pub(super) fn filled(spaces: &Spaces<LockBit>, nr: u64) -> Arc<Space<LockBit>> {
     Arc::new(space)
 }
 
-/// The byte that all of a page is; panics if the page is torn.
+/// Returns the byte that fills a page. Panics if the page is inconsistent.
 pub(super) fn byte(space: &Space<LockBit>, at: u64) -> u8 {
     let mut buf = page(0xEE);
     space.read(at * PAGE, &mut buf).expect("a mapped page");
@@ -59,7 +58,7 @@ pub(super) fn byte(space: &Space<LockBit>, at: u64) -> u8 {
     buf[0]
 }
 
-/// Everything is counted, and given back.
+/// Checks that everything is counted and freed.
 pub(super) fn finish(spaces: &Spaces<LockBit>, left: Vec<&Arc<Space<LockBit>>>) {
     let all: Vec<&Space<LockBit>> = left.iter().map(|space| &***space).collect();
     spaces.verify(&all).expect("exact counts");
@@ -70,7 +69,7 @@ pub(super) fn assert_all_free(spaces: &Spaces<LockBit>) {
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-/// The frame that the entry of page 0 names, whatever the entry is at the moment.
+/// Returns the frame in the entry of page 0, in any state.
 pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
     let entries = spaces
@@ -80,7 +79,7 @@ pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> F
     FrameNr::new(look(&entries[0]).frame())
 }
 
-/// Allocates what is free, and writes to it.
+/// Allocates all free frames, and writes to them.
 pub(super) fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>> {
     let free = || spaces.pool().alloc(Order::ZERO);
     let taken: Vec<_> = std::iter::from_fn(free).collect();
@@ -90,7 +89,7 @@ pub(super) fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>
     taken
 }
 
-/// Gives back what was taken, if nobody else has written to it.
+/// Frees frames after checking that no other thread has written to them.
 pub(super) fn give_back(taken: Vec<UniqueFrame<'_, LockBit>>) {
     for frame in taken {
         let mut buf = page(0);
@@ -99,7 +98,6 @@ pub(super) fn give_back(taken: Vec<UniqueFrame<'_, LockBit>>) {
     }
 }
 
-/// What moves the pages of a space.
 pub(super) fn migrator(space: &Space<LockBit>) -> Migrator<'_, LockBit> {
     let mm = &*space.mm;
     Migrator::new(&mm.structure, &mm.tables, &mm.shared.supply)

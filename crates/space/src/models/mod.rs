@@ -1,7 +1,9 @@
-//! loom models of the spaces' protocols: the code that ships, with frames of two words and tables of two entries.
+//! loom models of the spaces' protocols: the shipped code, with frames of two words and tables of
+//! two entries.
 //!
-//! Each model is named after its race. `verify/mutants` breaks the code in one place at a time and shows that the model that is
-//! meant for it fails. [`published`] is the published counting of migration entries, as a model only.
+//! Each model is named after its race. `verify/mutants` breaks the code in one place at a time, and
+//! checks that the model for it fails. [`published`] models the published counting of migration
+//! entries.
 
 mod anonymous;
 mod files;

@@ -1,15 +1,17 @@
-//! The counting of migration entries as it was published, and ours, on a model of nothing else.
+//! The published counting of migration entries, and that of this crate, in a minimal model.
 //!
-//! Two places, the parent's and a fork's; each is an entry with a lock. One page, with a word for its counts. A
-//! migration walks parent, then fork: first to turn entries, then to restore them, ending as early as its counting lets
-//! it. A fork copies the parent's entry to its own place, of which the walk may have come by already.
+//! Two places, the parent's and a fork's, are an entry with a lock each. One page has a word for
+//! its counts. A migration walks parent, then fork: first to convert entries, then to restore them,
+//! ending as early as its counting permits. A fork copies the parent's entry to its own place,
+//! which the walk may already have passed.
 //!
-//! Published: the word is the map count until the first walk has brought it to zero; then the walk gives it a type, and it is
-//! the number of migration entries that the walk has set. A fork that copies a migration entry adds one if the type is
-//! set. What is copied between the turning of the parent's entry and the setting of the type is not counted: the second walk
-//! ends too early, and leaves an entry behind that names a frame which is then freed.
+//! Published: the word is the map count until the first walk makes it zero. The walk then gives it
+//! a type, and it is the number of migration entries that the walk has set. A fork that copies a
+//! migration entry adds one if the type is set. Copies made between the conversion of the parent's
+//! entry and the setting of the type are not counted: the second walk ends too early, and leaves an
+//! entry that names a freed frame.
 //!
-//! Ours: a field for each, both moved in one step under the lock of the entry.
+//! This crate: a field for each kind, both changed in one step under the lock of the entry.
 
 use std::sync::Arc;
 
@@ -27,17 +29,19 @@ enum Entry {
     Moved,
 }
 
-/// How entries are counted.
+/// Method of counting entries.
 trait Counting: Send + Sync + 'static {
-    /// One present entry.
+    /// Starts with one present entry.
     fn new() -> Self;
-    /// The first walk has turned an entry; its lock is held. Whether it was the last one.
+    /// The first walk has converted an entry; its lock is held. Returns whether it was the last
+    /// one.
     fn turned(&self) -> bool;
-    /// The first walk is over, and has turned so many entries.
+    /// The first walk is complete, and has converted `nr` entries.
     fn walked(&self, nr: u64);
     /// A fork copies an entry, whose lock is held.
     fn copied(&self, entry: Entry);
-    /// The second walk has restored an entry, whose lock is held. Whether it was the last one.
+    /// The second walk has restored an entry, whose lock is held. Returns whether it was the last
+    /// one.
     fn restored(&self) -> bool;
 }
 
@@ -115,7 +119,7 @@ fn fork_vs_migration<C: Counting>() {
             }
         })
     };
-    // First walk; again, if it has missed what was being copied.
+    // First walk; repeated if it missed an entry that was being copied.
     let mut nr = 0;
     'walk: loop {
         for place in &*places {

@@ -1,4 +1,4 @@
-//! Models of tables that are exchanged in a directory, or freed, while somebody looks at them.
+//! Models of tables that are replaced in a directory, or freed, while another thread accesses them.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use crate::motion::report::{Engine, Migrated};
 use crate::words::claim::claim_used;
 use crate::words::directory::Directory;
 
-/// A reader has seen a migration entry, and is about to sleep, when the table is unmapped and freed; its frame becomes data,
-/// which has the word of that entry, and keeps it. Whoever wrote that wakes nobody.
+/// A reader has loaded a migration entry, and is about to sleep, when the table is unmapped and
+/// freed. Its frame becomes data that has the same word and keeps it. The writer of the data wakes
+/// no thread.
 #[test]
 fn loom_wait_vs_table_reuse() {
     explore(2, || {
@@ -31,7 +32,7 @@ fn loom_wait_vs_table_reuse() {
         claim.end(moving);
         let reader = {
             let space = Arc::clone(&space);
-            // It may be unmapped.
+            // May be unmapped.
             thread::spawn(move || _ = space.read(0, &mut page(0)))
         };
         space.unmap(0..PAGE).expect("a mapped page");
@@ -48,8 +49,9 @@ fn loom_wait_vs_table_reuse() {
     });
 }
 
-/// A page that the space does not map is not moved on its behalf: a fork gets the table that the migration has looked up in its
-/// parent's directory, since the parent writes, and maps a page in it where the parent has none.
+/// A migration moves no page that its space does not map: a fork keeps the table that the migration
+/// has looked up in its parent's directory, since the parent writes, and maps a page in it where
+/// the parent has none.
 #[test]
 fn loom_migrate_vs_table_exchange() {
     explore(3, || {
@@ -59,7 +61,7 @@ fn loom_migrate_vs_table_exchange() {
         space.write(0, &page(1)).expect("a frame");
         let space = Arc::new(space);
         let fork = Arc::new(space.fork().expect("a fork"));
-        // The spawned thread is the one that migrates: the other way round loom does not come by the order that matters.
+        // The spawned thread migrates: the other way round, loom does not reach the relevant order.
         let looker = {
             let space = Arc::clone(&space);
             thread::spawn(move || {

@@ -51,11 +51,11 @@
 //! # A page that is mapped once
 //!
 //! takes no walk, no migration entry and no isolation ([`Engine::Batched`]): it is moved under the
-//! claim of its only entry. No thread can write, pin or copy the page meanwhile; accesses wait as
-//! for a write of the whole page. Its count is set to zero by a compare-and-swap, which fails if
-//! compaction has isolated the page. In this case, or if the page is pinned, it takes the walks. So
-//! a move takes three read-modify-writes: the claim, the count, and the freeze of F. The frames
-//! that the pages of a batch enter and leave are allocated and freed together.
+//! claim of its only entry. No thread can write, pin or copy the page under this claim; accesses
+//! wait as for a write of the whole page. Its count is set to zero by a compare-and-swap, which
+//! fails if compaction has isolated the page. In this case, or if the page is pinned, it takes the
+//! walks. So a move takes three read-modify-writes: the claim, the count, and the freeze of F. The
+//! frames that the pages of a batch enter and leave are allocated and freed together.
 //!
 //! # The family's reference
 //!

@@ -1,4 +1,4 @@
-//! Compaction, and a source that makes room meanwhile.
+//! Compaction with a source that reclaims concurrently.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::words::counts::Counts;
 
 const PAGE: u64 = FRAME_BYTES as u64;
 
-/// A source that makes room by frames that it has kept, one at a time.
+/// Source that reclaims frames from a store of its own, one at a time.
 struct Keeper {
     pool: FramePool<LockBit>,
     kept: Mutex<Vec<FrameNr>>,
-    /// How often it was asked for a frame.
+    /// Number of requests for a frame.
     nr_asked: AtomicUsize,
-    /// How many pages were isolated then, in all.
+    /// Sum of the pages that were isolated at each request.
     nr_isolated: AtomicUsize,
 }
 
@@ -51,8 +51,9 @@ impl FrameSource<LockBit> for Arc<Keeper> {
     }
 }
 
-/// Up to 63 pages stayed isolated while room was made for the next one, which may wait for a tenth of a second: nobody could
-/// migrate them, writes copied them, and what was unmapped did not become free. They are moved before now.
+/// Regression: up to 63 pages stayed isolated during reclaim for the next one, which may wait for a
+/// tenth of a second. Other threads could not migrate them, writes copied them, and unmapped ones
+/// did not become free. They are now moved before.
 #[test]
 fn no_page_is_isolated_while_room_is_made() {
     let mut config = PoolConfig::new(1024);
@@ -82,7 +83,8 @@ fn no_page_is_isolated_while_room_is_made() {
             space.unmap(addr..addr + PAGE).unwrap();
         }
     }
-    // Of the two places one has the tables. What is free there is kept, but for one batch and a part of another.
+    // One of the two places has the tables. Its free frames are kept, except for one batch and a
+    // part of another.
     let has_tables = |nr| keeper.pool.meta(FrameNr::new(nr)).kind().0 == FrameKind::Table;
     let tables = if (0..512).any(has_tables) {
         0..512

@@ -1,4 +1,4 @@
-//! Finding pages to migrate.
+//! Selection of pages for migration.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, Nodes, PoolConfig};
@@ -10,7 +10,7 @@ use crate::motion::find::Finder;
 use crate::motion::mover::Mover;
 use crate::motion::report::{Engine, Migrated};
 
-/// What a batch does not use is left for others, and not kept until the next one.
+/// Frames that a batch does not use are freed, and not kept until the next one.
 #[test]
 fn a_batch_takes_as_many_frames_as_it_moves() {
     const PAGE: u64 = 4096;

@@ -1,5 +1,5 @@
-//! Tests of rooms together, by what only this crate can see. Tests of one file are in that file, those by the public API in
-//! `tests/` beside `src/`.
+//! Tests of several modules that need crate-private access. Tests of one file are in that file,
+//! those of the public API in `tests/` beside `src/`.
 
 mod areas;
 mod compact;

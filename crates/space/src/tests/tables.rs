@@ -12,8 +12,8 @@ use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATI
 use crate::words::directory::Directory;
 use crate::words::pte::State;
 
-/// A page that is counted as often as it can be, by entries that the test makes up, as present ones or as migration
-/// entries: a table that has an entry of it cannot be copied.
+/// A page with the maximum count, of present or migration entries that the test fabricates: a table
+/// with an entry of it cannot be copied.
 #[test]
 fn an_entry_too_many_is_an_error_and_changes_nothing() {
     for (one, most) in [(MAPPING, MAX_MAPPINGS), (MIGRATION, MAX_MIGRATION_ENTRIES)] {

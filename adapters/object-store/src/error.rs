@@ -1,4 +1,4 @@
-//! Errors of the store, which all readers get that have waited for the same bytes.
+//! Errors of the store, which all readers that wait for the same bytes receive.
 
 use std::fmt;
 use std::io;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 
 use object_store::Error;
 
-/// The name of the wrapper in errors.
+/// Name of the wrapper in errors.
 pub(crate) const STORE: &str = "Pagewell";
 
-/// An error of the store, or of the wrapper, that several readers get.
+/// Error of the store, or of the wrapper, for several readers.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     error: Arc<Error>,
     why: Why,
 }
 
-/// What an error says of the object.
+/// State of the object after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// It is another one than was known, or gone.
+    /// The object was replaced or deleted.
     Changed,
     Failed,
 }
 
 impl Shared {
-    /// An error of the store, of a request without conditions.
+    /// Wraps an error of an unconditional request.
     pub(crate) fn new(error: Error) -> Self {
         Self {
             error: Arc::new(error),
@@ -33,7 +33,7 @@ impl Shared {
         }
     }
 
-    /// An error of the store, of a request for the object as it was known.
+    /// Wraps an error of a request for a known state of an object.
     pub(crate) fn of_known(error: Error) -> Self {
         let is_of_change = matches!(error, Error::Precondition { .. } | Error::NotFound { .. });
         Self {
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// The store has another object than was known.
+    /// The store has another state of the object than the known one.
     pub(crate) fn changed(path: &object_store::path::Path) -> Self {
         Self {
             error: Arc::new(Error::Precondition {
@@ -57,22 +57,22 @@ impl Shared {
         }
     }
 
-    /// The store does not do as its interface says.
+    /// The store violates its interface.
     pub(crate) fn broken(what: String) -> Self {
         Self::new(generic(what))
     }
 
-    /// Whether the object is another one, or gone: to be looked up again.
+    /// Whether the object was replaced or deleted, and must be looked up again.
     pub(crate) fn is_of_change(&self) -> bool {
         self.why == Why::Changed
     }
 
-    /// As an error of a storage, for all that wait for a page.
+    /// Converts to an error of a backend, for all that wait for a page.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
 
-    /// What the cache's error has of the store, if it comes from there.
+    /// Returns the store's error in an error of the cache, or wraps the latter if it has none.
     pub(crate) fn of_cache(error: pagewell::Error) -> Self {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(now) = source {
@@ -86,7 +86,7 @@ impl Shared {
         Self::new(generic(error))
     }
 
-    /// As the store said it, with this as its source.
+    /// Returns an error of the same kind as the store's, with this one as its source.
     pub(crate) fn into_store_error(self) -> Error {
         let error = Arc::clone(&self.error);
         let source = Box::new(Cause(Arc::clone(&error)));
@@ -137,7 +137,7 @@ impl std::error::Error for Shared {
     }
 }
 
-/// What an error is because of, without what it says itself.
+/// Source of an error, without the error's own message.
 #[derive(Debug)]
 struct Cause(Arc<Error>);
 
@@ -156,7 +156,7 @@ impl std::error::Error for Cause {
     }
 }
 
-/// An error that has no name of its own in the interface of stores.
+/// An error without a kind of its own in the interface of stores.
 pub(crate) fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Generic {
         store: STORE,

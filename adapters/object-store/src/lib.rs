@@ -1,6 +1,7 @@
-//! A bounded page cache between an object store and whatever reads it.
+//! Bounded page cache between an object store and its readers.
 //!
-//! [`PagewellStore`] wraps a store and is one itself, so it goes wherever an [`ObjectStore`](object_store::ObjectStore) goes:
+//! [`PagewellStore`] wraps a store and implements [`ObjectStore`](object_store::ObjectStore)
+//! itself:
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -18,30 +19,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is cached, and how long it is believed
+//! # Cached data and its validity
 //!
-//! Bytes of objects, by pages, within one capacity that covers pages and what is known of them. An object is known by its location and its entity tag, or
-//! its version; if the store gives neither, by its size and the time of its last change, which cannot tell two changes within the store's clock tick. Every request
-//! for missing pages asks for the very object that is known (`If-Match`, or the version), so bytes of two states of an object are never mixed in an answer.
+//! The cache holds bytes of objects, in pages. One capacity covers pages and metadata of objects.
+//! An object is identified by its location and its entity tag or version. If the store returns
+//! neither, it is identified by size and time of the last change, which cannot distinguish two
+//! changes within one tick of the store's clock. Every request for missing pages demands this state
+//! of the object (`If-Match`, or the version), so no answer mixes bytes of two states.
 //!
-//! What was learnt of an object is believed for [`Builder::trust`], a minute by default; then one request asks whether it is the same. A put, copy, rename
-//! or delete through the wrapper is seen at once, and so is what a listing or a head through it says. What others change behind the wrapper is seen when
-//! the trust ends, or when a missing page is asked for.
+//! The identity of an object is trusted for [`Builder::trust`], by default a minute. Then one
+//! request checks whether it is unchanged. A put, copy, rename or delete through the wrapper takes
+//! effect at once, and so does the result of a listing or a head through it. A change behind the
+//! wrapper is detected when the trust ends, or when a missing page is requested.
 //!
-//! # What goes through
+//! # Uncached operations
 //!
-//! Writes, listings, heads, and gets with conditions or a version go to the store as they are.
+//! Writes, listings, heads, and gets with conditions or a version go to the store unchanged.
 //!
-//! # Rooms
+//! # Modules
 //!
-//! | room | owns | calls |
+//! | module | owns | calls |
 //! |---|---|---|
 //! | [`store`] | the wrapper and its settings | all below |
 //! | `read` | answers: bytes from pins, copies, streams | `objects` |
-//! | `objects` | which objects are known, and until when | `fetch` |
+//! | `objects` | known objects, and the trust in them | `fetch` |
 //! | `fetch` | requests to the store: merged, bounded, timed | `tier`, `error`, `metrics` |
 //! | `tier` | pages in a file on a local disk | `metrics` |
-//! | `error`, [`metrics`] | errors that several readers get; counters | |
+//! | `error`, [`metrics`] | errors shared by several readers; counters | |
 
 mod error;
 mod fetch;

@@ -1,10 +1,11 @@
-//! What the wrapper has done, in numbers.
+//! Counters of the wrapper.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a [`PagewellStore`](crate::PagewellStore) has done since it was made; all of its clones count together.
+        /// Counters of a [`PagewellStore`](crate::PagewellStore) and all its clones since it was
+        /// created.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {
@@ -25,60 +26,60 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Ranges that were asked for, streams by their pieces.
+    /// Requested ranges; streams count by their pieces.
     nr_reads,
-    /// Bytes of these.
+    /// Bytes of these ranges.
     bytes_read,
-    /// Requests for bytes that were made to the store.
+    /// Requests to the store for bytes.
     nr_requests,
-    /// Bytes of missing pages, which these were for.
+    /// Bytes of missing pages in these requests.
     bytes_missing,
-    /// Bytes that came, those between merged requests included.
+    /// Received bytes, including those between merged requests.
     bytes_fetched,
-    /// Requests that were saved, since others went for their bytes too.
+    /// Requests saved by merging.
     nr_merged,
-    /// Requests that were made a second time, since the first was late.
+    /// Requests that were repeated because the first was late.
     nr_hedged,
-    /// Requests that failed.
+    /// Failed requests.
     nr_failed,
-    /// Ranges that were given without a copy.
+    /// Ranges returned without a copy.
     nr_pinned,
-    /// Ranges that would have been, but for the bound of what may be pinned at once.
+    /// Ranges copied only because of the limit on pinned pages.
     nr_copied_at_bound,
-    /// Ranges that were read past the cache, since nothing in it could be evicted.
+    /// Ranges read past the cache, because no page could be evicted.
     nr_around,
-    /// Bytes of pages that came from the tier on the disk.
+    /// Bytes of pages read from the disk tier.
     bytes_from_disk,
-    /// Bytes of pages that were written to it.
+    /// Bytes of pages written to the disk tier.
     bytes_to_disk,
-    /// Pages that were not kept there, since the disk did not keep up.
+    /// Pages not stored in the disk tier because the disk was too slow.
     nr_disk_skipped,
-    /// Pages there that were not what was kept.
+    /// Damaged pages in the disk tier.
     nr_disk_damaged,
-    /// 1 if the disk has failed, or is full: nothing more is kept there.
+    /// 1 if the disk has failed or is full; the tier then stores no more pages.
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Questions whether a known object is still the same.
+    /// Requests that check whether a known object is unchanged.
     nr_checked,
-    /// Objects that were forgotten since what is known of objects took all of the memory.
+    /// Objects forgotten because metadata of objects used all memory.
     nr_crowded_out,
-    /// Objects that were found to be others, or gone, or were changed through the wrapper.
+    /// Objects that were found replaced or deleted, or were changed through the wrapper.
     nr_forgotten,
 }
 
-/// A number that is only ever added to.
+/// Monotonic counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, nr: u64) {
-        // ORDERING: Relaxed; a number by itself.
+        // ORDERING: Relaxed; an independent number.
         self.0.fetch_add(nr, Ordering::Relaxed);
     }
 
     fn read(&self) -> u64 {
-        // ORDERING: Relaxed; a number by itself.
+        // ORDERING: Relaxed; an independent number.
         self.0.load(Ordering::Relaxed)
     }
 }

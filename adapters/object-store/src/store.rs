@@ -1,4 +1,4 @@
-//! The wrapper, and its settings.
+//! The wrapper and its settings.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -33,12 +33,12 @@ use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
 use crate::tier::disk::Tier;
 
-/// How often an object that changes while it is being read is read again.
+/// Maximum number of reads of an object that changes during the read.
 const TRIES: u32 = 4;
 
-/// A store that can be wrapped: any [`ObjectStore`], and `dyn ObjectStore` itself.
+/// Store that can be wrapped: any [`ObjectStore`], and `dyn ObjectStore` itself.
 pub trait Wrapped: ObjectStore {
-    /// The same store, of no particular type.
+    /// Returns the store as a trait object.
     fn any(self: Arc<Self>) -> Arc<dyn ObjectStore>;
 }
 
@@ -54,9 +54,9 @@ impl Wrapped for dyn ObjectStore {
     }
 }
 
-/// An object store behind a bounded cache of pages. It is cheap to clone; clones have one cache.
+/// Object store with a bounded page cache. Clones are cheap and share the cache.
 ///
-/// A store whose type is known only at run time is wrapped as it is:
+/// A store whose type is known only at run time can be wrapped as well:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -113,81 +113,89 @@ pub struct Builder<T: ?Sized> {
 }
 
 impl<T: Wrapped + ?Sized> Builder<T> {
-    /// How many bytes of memory the cache takes: pages, and what is known of them. By default 256 MiB. Beside these, each object that is known takes some 8 KiB
-    /// (see [`most_objects`](Self::most_objects)). Not asked for with [`cache`](Self::cache).
+    /// Sets the memory of the cache in bytes, for pages and metadata. Default: 256 MiB. Each known
+    /// object takes some 8 KiB more (see [`most_objects`](Self::most_objects)). Ignored with
+    /// [`cache`](Self::cache).
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
         self
     }
 
-    /// A cache that others use too: several stores, files, spaces have one capacity then.
+    /// Uses an existing cache, so that several stores, files and spaces share one capacity.
     #[must_use]
     pub fn cache(mut self, cache: Cache) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// How many bytes are read and evicted together: 4, 8, 16, 32 or 64 KiB. By default 64 KiB, since requests cost more than bytes.
+    /// Sets the bytes that are read and evicted together: 4, 8, 16, 32 or 64 KiB. Default: 64 KiB,
+    /// since requests cost more than bytes.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
         self
     }
 
-    /// How long what is known of an object is believed before the store is asked whether it is still the same. By default a minute. [`Duration::MAX`] for objects that
-    /// are never changed, as those of most tables are.
+    /// Sets the time for which the identity of an object is trusted before the store is asked
+    /// whether it is unchanged. Default: a minute. Use [`Duration::MAX`] for immutable objects,
+    /// such as those of most tables.
     #[must_use]
     pub fn trust(mut self, trust: Duration) -> Self {
         self.trust = trust;
         self
     }
 
-    /// How many objects are known at once; of those beyond, the least recently used are forgotten, with their pages. By default 16384. Each takes some 8 KiB beside the
-    /// capacity, at most a mapping of the process, and about 1.3 KiB of the capacity; if that does not suffice for one more, objects are forgotten too.
+    /// Sets the maximum number of known objects. Beyond it, the least recently used are forgotten,
+    /// with their pages. Default: 16384. Each takes some 8 KiB beside the capacity, at most one
+    /// mapping of the process, and about 1.3 KiB of the capacity; if that is too small for another
+    /// one, objects are forgotten too.
     #[must_use]
     pub fn most_objects(mut self, nr: usize) -> Self {
         self.most_objects = nr;
         self
     }
 
-    /// How many requests for pages are made at once. By default 64.
+    /// Sets the maximum number of concurrent requests for pages. Default: 64.
     #[must_use]
     pub fn most_requests(mut self, nr: usize) -> Self {
         self.most_requests = nr;
         self
     }
 
-    /// How many bytes of pages may be given without a copy at once. By default an eighth of the capacity, or nothing if the cache was given.
+    /// Sets the maximum number of bytes of pages that answers may pin. Default: an eighth of the
+    /// capacity, or 0 if the cache was given.
     #[must_use]
     pub fn most_pinned(mut self, bytes: u64) -> Self {
         self.most_pinned = Some(bytes);
         self
     }
 
-    /// Whether a request that has had no answer for three times the usual time is made once more. By default not.
+    /// Sets whether a request without an answer is repeated after three times the usual latency, at
+    /// least 5 ms. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
         self
     }
 
-    /// A second tier: pages that were fetched are kept in `folder` too, at most so many bytes of them, and are found there again by the next process. Nobody else may use the folder.
-    /// By default none.
+    /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
+    /// them, where the next process finds them. No other process may use the folder. Default: none.
     ///
-    /// Copies of pages on their way there take memory beside the cache's: a sixteenth of [`capacity`](Self::capacity), or 64 pages. What comes
-    /// while as many wait is not kept there.
+    /// Copies of pages to be written take memory beside the cache's: a sixteenth of
+    /// [`capacity`](Self::capacity), but 64 to 65536 pages. Further pages are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));
         self
     }
 
-    /// The wrapper.
+    /// Creates the wrapper.
     ///
     /// # Errors
     ///
-    /// When a setting is out of its range, there is no memory for the cache, or the folder of the second tier cannot be used, or is used by another process.
+    /// A setting is out of its range, memory for the cache is missing, or the folder of the second
+    /// tier cannot be used, or is used by another process.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =
@@ -210,7 +218,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         let page_size = self.page_size as u64;
         if !self.page_size.is_power_of_two() || !(4096..=65536).contains(&self.page_size) {
             return Err(generic(format!(
-                "a page of {page_size} bytes; it can have 4, 8, 16, 32 or 64 KiB"
+                "invalid page size of {page_size} bytes: must be 4, 8, 16, 32 or 64 KiB"
             )));
         }
         let most_requests = self.most_requests.min(Semaphore::MAX_PERMITS);
@@ -227,7 +235,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
                 let tier = Tier::open(folder, *bytes, page_size as u32, most_waiting, counters);
                 let failed = |error| {
                     generic(format!(
-                        "cannot use {} as a second tier: {error}",
+                        "cannot use folder {} as second tier: {error}",
                         folder.display()
                     ))
                 };
@@ -253,22 +261,22 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 }
 
-/// What a get has come to so far.
+/// Intermediate result of a get.
 enum Begun {
-    /// Of a known object: this range of it, which begins with these bytes.
+    /// A known object, the range of it to read, and its first bytes.
     Known(Arc<Known>, Range<u64>, Bytes),
-    /// The object has no such range, as far as is known, and the store gave this of the same object.
+    /// The known object has no such range; the store's own answer, for the same object.
     OfStore(GetResult),
 }
 
-/// How many pages may be on their way to the second tier, beside a cache of so many bytes.
+/// Returns the maximum number of pages that wait for the second tier, for a cache of this capacity.
 fn most_waiting(capacity: u64, page_size: u64) -> usize {
     let pages = capacity / 16 / page_size;
     usize::try_from(pages.clamp(64, 1 << 16)).unwrap_or(64)
 }
 
 impl<T: Wrapped + ?Sized> PagewellStore<T> {
-    /// Settings for a cache in front of `store`.
+    /// Returns the settings for a cache in front of `store`.
     pub fn builder(store: Arc<T>) -> Builder<T> {
         Builder {
             store,
@@ -286,22 +294,22 @@ impl<T: Wrapped + ?Sized> PagewellStore<T> {
 }
 
 impl<T: ObjectStore + ?Sized> PagewellStore<T> {
-    /// The store behind.
+    /// Returns the wrapped store.
     pub fn inner(&self) -> &Arc<T> {
         &self.store
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     pub fn metrics(&self) -> Metrics {
         self.opener.traffic.counters.read()
     }
 
-    /// Forgets what is known of `location`, with its pages: after a change that did not go through this.
+    /// Forgets `location` and its pages, after a change that did not go through this wrapper.
     pub fn forget(&self, location: &Path) {
         self.opener.table.forget(location);
     }
 
-    /// Reads the beginning of `range`, and again if the object is found to be another one.
+    /// Reads the start of `range`. Repeats this if the object was replaced.
     async fn begin(&self, location: &Path, range: Option<&GetRange>) -> Result<Begun> {
         let mut nr_tries = 0;
         loop {
@@ -313,7 +321,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
-                    // For the store itself to say.
+                    // The store decides.
                     Err(_) => {
                         let result = self.ask(location, range).await?;
                         if nr_tries < TRIES && !is_same(&known.meta, &result.meta) {
@@ -345,7 +353,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         }
     }
 
-    /// What the store gives itself.
+    /// Returns the store's own answer.
     async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
         let options = GetOptions {
             range: Some(range.clone()),
@@ -354,7 +362,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         self.store.get_opts(location, options).await
     }
 
-    /// All of `ranges`, of one state of the object.
+    /// Returns all of `ranges`, of one state of the object.
     async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let ranges: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
         let mut nr_tries = 0;
@@ -370,11 +378,11 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                 }
             }
             let error = if let Some(range) = ranges.get(in_object.len()) {
-                // The object has no such range, as far as is known: for the store itself to say.
+                // The known object has no such range: the store decides.
                 self.ask(location, range).await?;
                 Shared::changed(location)
             } else {
-                // All at once, so that what is missing goes into as few requests as pay.
+                // Concurrently, so that missing pages are merged into few requests.
                 let reads = in_object
                     .into_iter()
                     .map(|range| whole(&self.answers, &known, range));
@@ -394,7 +402,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 }
 
-/// Whether a get asks for bytes of whatever the object is now.
+/// Whether a get has no conditions, and so is answered from the cache.
 fn is_plain(options: &GetOptions) -> bool {
     options.if_match.is_none()
         && options.if_none_match.is_none()
@@ -413,7 +421,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        // Before and after: what is read meanwhile may be either, and an error says nothing of what was done.
+        // Before and after: a concurrent read may return either state, and an error leaves the
+        // outcome open.
         self.forget(location);
         let result = self.store.put_opts(location, payload, options).await;
         self.forget(location);
@@ -526,7 +535,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     }
 }
 
-/// An upload in parts, after which the object is another one.
+/// Upload in parts, which replaces the object.
 struct Upload {
     upload: Box<dyn MultipartUpload>,
     location: Path,

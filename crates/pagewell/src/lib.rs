@@ -1,8 +1,8 @@
 //! Pagewell: the fast paths of the Linux page cache as a library.
 //!
-//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. A read of a cached page
-//! writes nothing that threads share: it copies the bytes and then checks that they were the page's. Pages can be
-//! pinned and read in place.
+//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. A read of a cached
+//! page writes no shared memory: it copies the bytes and then checks that they were the page's.
+//! Pages can be pinned and read in place.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //! let n = file.read_at(&mut buf, 5_000)?; // any offset, any length
 //! assert_eq!(buf[..n], [7; 64]);
 //!
-//! let page = file.pin(2)?; // the bytes where they are, cut at the end of the file
+//! let page = file.pin(2)?; // the bytes in place, up to the end of the file
 //! assert_eq!(page.len(), 10_000 - 2 * 4096);
 //! # drop(page);
 //! # std::fs::remove_file(&path)?;
@@ -23,17 +23,19 @@
 //! # }
 //! ```
 //!
-//! Files can be written to through the cache too ([`OpenOptions`]): writes are in memory at once, and durable after
-//! [`File::sync_data`].
+//! Files can also be written through the cache ([`OpenOptions`]): writes are in memory at once, and
+//! durable after [`File::sync_data`].
 //!
-//! The types have a parameter `S` that no program needs to name: leave it out, as that of a `Vec` for its allocator. It says how
-//! references to pages are counted; benchmarks and tests compare the library's way with another (the feature `baselines`).
+//! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects how
+//! references to pages are counted; benchmarks and tests compare two ways (the feature
+//! `baselines`).
 //!
-//! Pages can be looked at where they are without a pin ([`File::view`]), and a reader may go from one to the next
-//! ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` says how a tree is built on that.
+//! Pages can be read in place without a pin ([`File::view`]), and a reader may proceed from one to
+//! the next ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` shows how to build a tree on
+//! this.
 //!
-//! [`File`] and, for writes, `docs/durability.md` say what is promised and what is not; `docs/ARCHITECTURE.md` says how it
-//! works.
+//! [`File`] and, for writes, `docs/durability.md` document the guarantees; `docs/ARCHITECTURE.md`
+//! the implementation.
 
 #![forbid(unsafe_code)]
 
@@ -58,30 +60,30 @@ struct Durability;
 #[doc = include_str!("../../../docs/guide/views-and-tokens.md")]
 struct ViewsAndTokens;
 
-/// Files whose pages are shown at addresses: what [`File::mapped`] gives to the author of a memory space, or of something like it.
-/// [`space`] is built on it.
+/// Files whose pages are mapped at addresses: the API of [`File::mapped`] for authors of memory
+/// spaces. [`space`] is built on it.
 pub mod mapped {
     pub use pagewell_cache::{
         FileUser, HeldPage, Looked, MappedFile, PageMove, Spare, Tried, Wait, Words, look_at,
     };
 }
 
-/// The page reference count, for programs that count references themselves.
+/// Page reference count, for programs that count references themselves.
 pub mod refcount {
     pub use pagewell_frame::refcount::{LockBit, Put, RefCount, RefScheme, TryGet};
 }
 
-/// What the library is compared with (the feature `baselines`): for benchmarks and tests.
+/// Implementations for comparison, for benchmarks and tests (the feature `baselines`).
 ///
-/// The feature also brings `File::read_at_referenced`, `File::pin_counted`, `Builder::ref_scheme`, `Space::fork_with` and
-/// `Space::migrate_with`.
+/// The feature also adds `File::read_at_referenced`, `File::pin_counted`, `Builder::ref_scheme`,
+/// `Space::fork_with` and `Space::migrate_with`.
 #[cfg(feature = "baselines")]
 pub mod baseline {
     pub use pagewell_frame::refcount::CasLoop;
     pub use pagewell_space::{Engine, ForkMode};
 }
 
-/// The frame allocator, for programs that manage memory themselves.
+/// Frame allocator, for programs that manage memory themselves.
 ///
 /// ```
 /// use pagewell::frame::{FramePool, FreeRange, Order, PoolConfig};
@@ -93,8 +95,8 @@ pub mod baseline {
 ///
 /// let range = block.split(); // 512 frames, each with a reference of its own
 /// let reader = range.get(7).ok_or("no such frame")?;
-/// assert_eq!(range.free(FreeRange::default()), 1); // one frame is held by the reader
-/// drop(reader); // and free now
+/// assert_eq!(range.free(FreeRange::default()), 1); // the reader holds one frame
+/// drop(reader); // which is free now
 /// assert_eq!(pool.stats().nr_available(), 4096);
 /// # Ok(())
 /// # }
@@ -107,8 +109,8 @@ pub mod frame {
     };
 }
 
-/// Memory spaces: copy-on-write memory that can be forked at one point in time, and moved between memory nodes while it
-/// is in use.
+/// Memory spaces: copy-on-write memory that can be forked at one point in time, and moved between
+/// NUMA nodes while it is in use.
 ///
 /// ```
 /// use pagewell::frame::{FramePool, Nodes, PoolConfig};
@@ -126,7 +128,7 @@ pub mod frame {
 /// let snapshot = space.fork()?; // one point in time, and no page copied
 /// space.write(area.start + 5000, b"after!")?;
 ///
-/// let report = space.migrate(area.clone(), 1)?; // whoever else uses it
+/// let report = space.migrate(area.clone(), 1)?; // also while it is in use
 /// assert_eq!(report.nr_moved, 1);
 ///
 /// let mut buf = [0; 6];
@@ -136,7 +138,8 @@ pub mod frame {
 /// # }
 /// ```
 ///
-/// Spaces in the frames of a [`Cache`], whose capacity bounds both then, with a file mapped in two ways:
+/// Spaces in the frames of a [`Cache`], whose capacity then bounds both, with a file mapped in two
+/// ways:
 ///
 /// ```
 /// use pagewell::space::{CacheSpaces as _, Sharing};
@@ -157,7 +160,7 @@ pub mod frame {
 ///
 /// let draft = space.map_file(&file, 0..10_000, Sharing::Private)?;
 /// space.write(draft.start + 5000, b"to a copy..")?;
-/// file.sync_data()?; // what was written to the shared area, and nothing of the private one
+/// file.sync_data()?; // the writes to the shared area, none to the private one
 /// file.read_at(&mut buf, 5000)?;
 /// assert_eq!(&buf, b"to the file");
 ///
@@ -176,7 +179,7 @@ pub mod space {
     };
 }
 
-/// Storage backends: for files that are not files, and for tests with faults.
+/// Storage backends, for files of other kinds, and for tests with faults.
 pub mod io {
     pub use pagewell_io::{
         Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked,
@@ -186,7 +189,7 @@ pub mod io {
     pub use pagewell_sync::bytes::{RacyBytes, RacySource};
 }
 
-/// The memory nodes of the machine.
+/// NUMA nodes of the machine.
 pub mod numa {
     pub use pagewell_frame::numa::online;
 }

@@ -1,4 +1,4 @@
-//! Bytes that go into the frames of a request of the cache.
+//! Copies of received bytes into the frames of a cache request.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use pagewell::io::engine::Request;
 
 use crate::error::Shared;
 
-/// A request of the cache for bytes of an object.
+/// Request of the cache for bytes of an object.
 #[derive(Debug)]
 pub(crate) struct Filling {
     request: Request,
-    /// What it wants of the object, which may end before its last page does.
+    /// Requested range, which may end before its last page does.
     range: Range<u64>,
 }
 
 impl Filling {
-    /// `request`, for an object of so many bytes.
+    /// Wraps `request` for an object of `size` bytes.
     pub(crate) fn new(request: Request, size: u64) -> Self {
         let start = request.pos().min(size);
         let end = request
@@ -33,7 +33,7 @@ impl Filling {
         self.range.clone()
     }
 
-    /// Copies what `bytes`, which are those from `pos` on, have of it.
+    /// Copies the part of `bytes`, which start at `pos`, that is in the range.
     pub(crate) fn copy(&self, bytes: &Bytes, pos: u64) {
         let start = self.range.start.max(pos);
         let end = self.range.end.min(pos.saturating_add(bytes.len() as u64));
@@ -57,7 +57,7 @@ impl Filling {
         }
     }
 
-    /// The bytes in `range` of the object, which have been copied.
+    /// Returns the bytes in `range` of the object, which must have been copied.
     pub(crate) fn bytes(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let mut skip = (range.start - self.request.pos()) as usize;
@@ -79,7 +79,7 @@ impl Filling {
         bytes
     }
 
-    /// All of it has been copied.
+    /// Completes the request, whose range must have been copied.
     pub(crate) fn done(self) {
         let nr = (self.range.end - self.range.start) as usize;
         let nr_done = self.request.nr_done();

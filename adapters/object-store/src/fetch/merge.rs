@@ -1,20 +1,21 @@
-//! Which missing pages go into one request.
+//! Merging of missing pages into requests.
 
 use std::ops::Range;
 
-/// Pieces that one request is for: what it asks for, and which they are.
+/// One request: its range, and the pieces in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) range: Range<u64>,
-    /// Numbers of pieces, in the order of their positions.
+    /// Indices of the pieces, ordered by position.
     pub(crate) pieces: Vec<usize>,
 }
 
-/// Of what lies between pieces, at most this share of what they want is asked for too.
+/// Limit of unneeded bytes in a request: one in this many of the needed ones.
 const SHARE: u64 = 16;
 
-/// Puts `pieces`, ranges of bytes that are not empty, into requests: neighbours into one, across a gap of up to `gap` bytes, as long as the gaps of a request
-/// are a sixteenth of its pieces or less, and it is for at most `most` bytes. (A piece that is larger is a request by itself.)
+/// Merges `pieces`, non-empty ranges of bytes, into requests. Neighbours share a request if the gap
+/// is at most `gap` bytes, all gaps of the request are at most 1/16 of its pieces, and it has at
+/// most `most` bytes. (A larger piece is a request by itself.)
 pub(crate) fn runs(pieces: &[Range<u64>], gap: u64, most: u64) -> Vec<Run> {
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|nr| (pieces[*nr].start, pieces[*nr].end));

@@ -1,10 +1,12 @@
 //! Requests to the store for missing pages.
 //!
-//! - Owns: which missing pages go into one request ([`merge`]), how many requests there are at once and how long they take ([`traffic`]), what is done with
-//!   the bytes that come ([`object`], [`filling`]), what makes two answers of one object ([`same`]).
+//! - Owns: the merging of pages into requests ([`merge`]), the number of concurrent requests and
+//!   their duration ([`traffic`]), the use of received bytes ([`object`], [`filling`]), the
+//!   identity of objects ([`same`]).
 //! - Calls: `error`, `metrics`.
-//! - Promises: each request of the cache completes once. Bytes are of the object that is known, or an error. An error goes to all that wait for these
-//!   pages, and is not kept. A reader that goes away stops nothing.
+//! - Promises: each request of the cache completes once. Its bytes are of the known state of the
+//!   object, or it fails. An error is returned to all that wait for these pages, and is not stored.
+//!   A dropped reader cancels nothing.
 
 pub(crate) mod filling;
 pub(crate) mod merge;

@@ -1,4 +1,4 @@
-//! An object as a storage of the cache.
+//! Backend of the cache for an object.
 
 use std::fmt;
 use std::io;
@@ -24,10 +24,10 @@ use crate::fetch::same::is_same;
 use crate::tier::disk::Tier;
 use crate::tier::{Identity, Key};
 
-/// No device of the system: objects are told from each other by a number of their own.
+/// Not a device of the system: objects differ by a number of their own.
 const DEVICE: u64 = u64::from_be_bytes(*b"objects\0");
 
-/// A state of an object in the store, from which the cache reads.
+/// State of an object in the store, as a backend of the cache.
 #[derive(Clone)]
 pub(crate) struct Object(Arc<Inner>);
 
@@ -41,30 +41,31 @@ struct Inner {
     tier: Option<OfTier>,
 }
 
-/// The tier on a disk, and what pages of the object are kept under there.
+/// Disk tier, and the identity under which it stores pages of the object.
 pub(crate) struct OfTier {
     pub(crate) tier: Arc<Tier>,
     pub(crate) identity: Identity,
     pub(crate) page_size: u64,
 }
 
-/// What is to be done next.
+/// Received bytes and pending requests.
 #[derive(Default)]
 struct Waiting {
-    /// Bytes that came before anybody asked for pages, and where they begin.
+    /// Bytes received before any page was requested, with their position.
     come: Option<(u64, Bytes)>,
-    /// Requests that are collected.
+    /// Requests to be merged.
     requests: Vec<Filling>,
 }
 
-/// What was collected is asked for by a task. If that is dropped, with its runtime, all of it fails.
+/// Token of the task that sends the pending requests. If it is dropped early, with its runtime, all
+/// of them fail.
 struct Collected(Option<Arc<Inner>>);
 
 impl Drop for Collected {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
             let requests = std::mem::take(&mut inner.waiting().requests);
-            // Without the lock: who waits for them is told.
+            // After the lock is released: this notifies waiting threads.
             drop(requests);
         }
     }
@@ -77,7 +78,7 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// The object of `meta`; requests to the store run on `runtime`.
+    /// Creates the backend of `meta`; requests to the store run on `runtime`.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
@@ -88,7 +89,7 @@ impl Object {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = FileId {
             device: DEVICE,
-            // ORDERING: Relaxed; a number that nobody else gets.
+            // ORDERING: Relaxed; only uniqueness matters.
             inode: NEXT.fetch_add(1, Ordering::Relaxed),
         };
         Self(Arc::new(Inner {
@@ -102,7 +103,7 @@ impl Object {
         }))
     }
 
-    /// The bytes in `range`, for who has no frames to read them into.
+    /// Fetches `range` for a caller without frames.
     pub(crate) async fn fetch_around(&self, range: Range<u64>) -> Result<Bytes, Shared> {
         let inner = &self.0;
         let _permit = inner.traffic.permits.acquire().await;
@@ -115,7 +116,7 @@ impl Object {
         Ok(bytes)
     }
 
-    /// Keeps bytes that have come, from `pos` on, for who asks next; in the place of those before.
+    /// Replaces the bytes kept for the next request; they start at the given position.
     pub(crate) fn keep(&self, come: Option<(u64, Bytes)>) {
         self.0.waiting().come = come;
     }
@@ -126,7 +127,7 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a request, to be made with others that come at the same time.
+    /// Queues a request, to be merged with concurrent ones.
     fn collect(self: &Arc<Self>, filling: Filling) {
         let mut waiting = self.waiting();
         waiting.requests.push(filling);
@@ -137,7 +138,7 @@ impl Inner {
         }
     }
 
-    /// The pages of a request, with their keys in the tier.
+    /// Returns the pages of a request, with their keys in the tier.
     fn pages<'t>(
         tier: &'t OfTier,
         filling: &Filling,
@@ -151,7 +152,7 @@ impl Inner {
         })
     }
 
-    /// Whether all pages of a request seem to be on the disk.
+    /// Whether all pages of a request are on the disk. A hint.
     fn is_on_disk(&self, filling: &Filling) -> bool {
         let Some(tier) = &self.tier else {
             return false;
@@ -159,7 +160,7 @@ impl Inner {
         Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
     }
 
-    /// Fills a request from the disk; gives it back if a page is not there any more, or is damaged.
+    /// Fills a request from the disk. Returns it if a page was evicted from there, or is damaged.
     fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
         if let Some(tier) = &self.tier {
             for (key, range) in Self::pages(tier, &filling) {
@@ -175,7 +176,7 @@ impl Inner {
         None
     }
 
-    /// Keeps the pages of a request, which are whole, on the disk.
+    /// Stores the pages of a request, which must be complete, on the disk.
     fn keep_on_disk(&self, filling: &Filling) {
         let Some(tier) = &self.tier else {
             return;
@@ -187,11 +188,12 @@ impl Inner {
         }
     }
 
-    /// Asks for what was collected.
+    /// Sends the queued requests.
     async fn fetch_all(mut collected: Collected) {
-        // What is asked for at once (the pages of a batch, the ranges of a call) comes in several requests, from one thread without a pause.
+        // Concurrent requests (the pages of a batch, the ranges of a call) arrive one by one, from
+        // one thread without a pause.
         tokio::task::yield_now().await;
-        // Requests that come from now on are the next task's.
+        // Later requests start another task.
         let Some(inner) = collected.0.take() else {
             return;
         };
@@ -216,7 +218,7 @@ impl Inner {
         }
     }
 
-    /// Makes one request for all of `fillings`, which are in the order of their positions, and in `range`.
+    /// Sends one request for all of `fillings`, which are ordered by position, and in `range`.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
@@ -233,7 +235,7 @@ impl Inner {
         range: Range<u64>,
         fillings: &mut std::vec::IntoIter<Filling>,
     ) -> Result<(), Shared> {
-        // (It is never closed.)
+        // (The semaphore is never closed.)
         let _permit = self.traffic.permits.acquire().await;
         let begun = Instant::now();
         let result = self.answer(&range).await?;
@@ -252,7 +254,7 @@ impl Inner {
             if pos > range.end {
                 break;
             }
-            // What is whole need not wait for the rest.
+            // Complete ones need not wait for the rest.
             while fillings
                 .as_slice()
                 .first()
@@ -277,7 +279,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The answer of the store, if it is of the object that is known, and of this range.
+    /// Returns the answer of the store after checking the state of the object and the range.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
         if !is_same(&self.meta, &result.meta) {
@@ -285,7 +287,7 @@ impl Inner {
         }
         if result.range != *range {
             return Err(Shared::broken(format!(
-                "{}: the store was asked for bytes {range:?}, and gave {:?}",
+                "{}: a request for bytes {range:?} returned bytes {:?}",
                 self.meta.location, result.range
             )));
         }
@@ -294,12 +296,13 @@ impl Inner {
 
     fn cut(&self, range: &Range<u64>, end: u64) -> Shared {
         Shared::broken(format!(
-            "{}: of bytes {range:?} the store gave those up to {end}",
+            "{}: a request for bytes {range:?} returned those up to {end}",
             self.meta.location
         ))
     }
 
-    /// The answer of the store. If it is late, it is asked again, and whoever answers first counts.
+    /// Returns the answer of the store. If it is late and hedging is enabled, sends a second
+    /// request and returns the first success.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
@@ -321,7 +324,7 @@ impl Inner {
             self.traffic.counters.nr_hedged.add(1);
             return match select(first, ask()).await {
                 Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-                // The one that failed may have been unlucky.
+                // The failure may be specific to one request.
                 Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => {
                     other.await.map_err(Shared::of_known)
                 }
@@ -336,7 +339,7 @@ impl Deferred for Object {
         if request.kind() != Kind::Read {
             let error = io::Error::new(
                 io::ErrorKind::Unsupported,
-                "objects are not written through pages",
+                "cannot write to an object: the cache only reads objects",
             );
             request.complete(Err(error));
             return;
@@ -372,7 +375,8 @@ impl Deferred for Object {
 }
 
 impl Backend for Object {
-    /// For a thread of the cache that waits. (No thread of the runtime does: everything here is asked for by futures.)
+    /// For threads of the cache that wait. (No thread of the runtime does: this adapter uses only
+    /// futures.)
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
         let end = pos.saturating_add(len as u64).min(self.0.meta.size);
@@ -384,7 +388,7 @@ impl Backend for Object {
         self.0.runtime.spawn(async move {
             let _ = sender.send(object.fetch_around(pos..end).await);
         });
-        let ended = || io::Error::other("the runtime of the store has ended");
+        let ended = || io::Error::other("cannot read the object: its runtime was shut down");
         let bytes = answer
             .recv()
             .map_err(|_| ended())?

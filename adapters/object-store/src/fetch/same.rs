@@ -1,8 +1,9 @@
-//! What makes two answers of the store answers of one object.
+//! Identity of objects.
 
 use object_store::ObjectMeta;
 
-/// Whether both are of one state of an object: by the entity tag and the version; if the store gives neither, by size and time.
+/// Whether both are one state of an object: by entity tag and version; by size and time if the
+/// store returns neither.
 pub(crate) fn is_same(known: &ObjectMeta, now: &ObjectMeta) -> bool {
     let has_tag = known.e_tag.is_some() && now.e_tag.is_some();
     let has_version = known.version.is_some() && now.version.is_some();

@@ -1,4 +1,4 @@
-//! How many requests there are at once, and what is known of how long they take.
+//! Limit of concurrent requests, and estimates of their duration.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,32 +7,32 @@ use tokio::sync::Semaphore;
 
 use crate::metrics::Counters;
 
-/// What is assumed before anything was measured: a store in the same region.
+/// Initial estimate: a store in the same region.
 const FIRST: Pace = Pace {
     latency: 0.02,
     bytes_per_second: 50e6,
 };
 
-/// How much a new figure changes what is believed.
+/// Weight of a new measurement in the estimate.
 const WEIGHT: f64 = 0.2;
 
-/// The largest gap between pages that one request may span.
+/// Maximum gap between pages in one request.
 const MOST_GAP: u64 = 1 << 20;
 
-/// The bounds of what one request is for.
+/// Bounds of the maximum size of a request.
 const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
 
-/// What requests have in common.
+/// Shared state of all requests.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    /// As many permits as there may be requests at once.
+    /// One permit for each concurrent request.
     pub(crate) permits: Semaphore,
     pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
     pace: Mutex<Pace>,
 }
 
-/// How long requests take.
+/// Estimate of the duration of requests.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// Seconds to the first byte.
@@ -54,31 +54,33 @@ impl Traffic {
         *self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request has taken so long to its first byte, and then so long for so many bytes.
+    /// Records a request: time to its first byte, then `rest` for `bytes`.
     pub(crate) fn note(&self, first: Duration, rest: Duration, bytes: u64) {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
         pace.latency += WEIGHT * (first.as_secs_f64() - pace.latency);
-        // What comes at once with the first byte says nothing of throughput.
+        // Bytes that arrive with the first one do not show the throughput.
         if bytes >= 256 << 10 && rest >= Duration::from_micros(100) {
             let now = bytes as f64 / rest.as_secs_f64();
             pace.bytes_per_second += WEIGHT * (now - pace.bytes_per_second);
         }
     }
 
-    /// How many bytes come in the time in which a request waits for its first: a gap of less is cheaper to read than another request.
+    /// Returns the bytes received in one latency: to read a smaller gap is cheaper than another
+    /// request.
     pub(crate) fn gap(&self) -> u64 {
         let pace = self.pace();
         ((pace.latency * pace.bytes_per_second) as u64).min(MOST_GAP)
     }
 
-    /// How much one request is for at the most. What takes longer than four latencies is better asked for by two requests at once.
+    /// Returns the maximum size of a request. If it takes longer than four latencies, two requests
+    /// are better.
     pub(crate) fn most_bytes(&self) -> u64 {
         let pace = self.pace();
         let [least, most] = MOST_BYTES;
         ((4.0 * pace.latency * pace.bytes_per_second) as u64).clamp(least, most)
     }
 
-    /// After how long without a first byte a request is late.
+    /// Returns the time without a first byte after which a request is late.
     pub(crate) fn late(&self) -> Duration {
         Duration::from_secs_f64((3.0 * self.pace().latency).max(0.005))
     }

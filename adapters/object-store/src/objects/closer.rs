@@ -1,7 +1,7 @@
-//! A thread that closes files.
+//! Thread that closes files.
 //!
-//! The last handle of a file waits for what is being read of it. What is read comes by tasks of the runtime, so a task that waited for it could wait for its own
-//! thread.
+//! Dropping the last handle of a file waits for its reads in flight. Tasks of the runtime execute
+//! these, so a task that waited might block its own thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,29 +14,29 @@ use tokio::sync::oneshot;
 
 use crate::error::generic;
 
-/// Where files go that are to be closed. The thread ends with the last of its clones.
+/// Queue of files to be closed. The thread ends with the last clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Closer {
     tasks: Sender<Task>,
-    /// How many files were given and are not closed.
+    /// Number of files that are queued and not closed.
     nr_waiting: Arc<AtomicUsize>,
 }
 
-/// How many files may wait to be closed before who opens others waits for them.
+/// Number of queued files above which openers of other files wait.
 const MOST_WAITING: usize = 256;
 
-/// How long is waited for them. A store that never answers keeps the thread for as long, and must not keep those who open other objects.
+/// Maximum wait for them. A store that never answers blocks the thread, but must not block openers
+/// of other objects.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 enum Task {
     Close(Box<File>),
-    /// Whoever has the other end waits until what came before is done.
+    /// Drops the sender after all previous tasks.
     Tell(oneshot::Sender<()>),
 }
 
 impl Closer {
-    /// Starts the thread.
     pub(crate) fn new() -> object_store::Result<Self> {
         let (sender, tasks): (_, Receiver<Task>) = channel();
         let nr_waiting = Arc::<AtomicUsize>::default();
@@ -48,10 +48,10 @@ impl Closer {
                     match task {
                         Task::Close(file) => {
                             drop(file);
-                            // ORDERING: Relaxed; a number by itself.
+                            // ORDERING: Relaxed; an independent number.
                             of_thread.fetch_sub(1, Ordering::Relaxed);
                         }
-                        // It may have gone away.
+                        // The receiver may be dropped.
                         Task::Tell(sender) => drop(sender.send(())),
                     }
                 }
@@ -64,21 +64,21 @@ impl Closer {
     }
 
     pub(crate) fn close(&self, file: File) {
-        // The thread is there as long as this is.
-        // ORDERING: Relaxed; a number by itself.
+        // The thread lives as long as this value.
+        // ORDERING: Relaxed; an independent number.
         self.nr_waiting.fetch_add(1, Ordering::Relaxed);
         let _ = self.tasks.send(Task::Close(Box::new(file)));
     }
 
-    /// Waits if many files are still to be closed: they take memory until then.
+    /// Waits if many files are queued, which take memory until they are closed.
     pub(crate) async fn keep_up(&self) {
-        // ORDERING: Relaxed; a number by itself.
+        // ORDERING: Relaxed; an independent number.
         if self.nr_waiting.load(Ordering::Relaxed) > MOST_WAITING {
             self.settle().await;
         }
     }
 
-    /// Waits until all files are closed that were given before, but not for long.
+    /// Waits until all files queued before are closed, for a limited time.
     pub(crate) async fn settle(&self) {
         let (sender, done) = oneshot::channel();
         let _ = self.tasks.send(Task::Tell(sender));

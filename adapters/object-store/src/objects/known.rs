@@ -1,4 +1,4 @@
-//! A known object.
+//! Known objects.
 
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
@@ -10,15 +10,15 @@ use pagewell::File;
 use super::closer::Closer;
 use crate::fetch::object::Object;
 
-/// A state of an object, with the pages that the cache has of it.
+/// State of an object, with its pages in the cache.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
     pub(crate) file: Opened,
-    /// The storage of the file.
+    /// Backend of the file.
     pub(crate) object: Object,
-    /// When the store has last said that it is the same.
+    /// Last time when the store confirmed this state.
     seen: Mutex<Instant>,
 }
 
@@ -38,22 +38,22 @@ impl Known {
         }
     }
 
-    /// The store says that it is the same.
+    /// Records that the store confirmed this state.
     pub(crate) fn touch(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether what is known is believed without asking.
+    /// Whether the state is used without a check.
     pub(crate) fn is_trusted(&self, trust: Duration) -> bool {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.elapsed() < trust
     }
 }
 
-/// A file that is closed by a thread that may wait.
+/// File that is closed by the closer thread.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// There until the drop.
+    /// `Some` until the drop.
     file: Option<File>,
     closer: Closer,
 }

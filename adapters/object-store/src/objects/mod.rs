@@ -1,9 +1,11 @@
-//! Which objects are known, and until when that is believed.
+//! Known objects, and the trust in them.
 //!
-//! - Owns: the table of known objects ([`table`]), how one becomes known ([`open`]), the thread that closes those that nobody reads any more ([`closer`]).
+//! - Owns: the table of known objects ([`table`]), the opening of new ones ([`open`]), the thread
+//!   that closes unused ones ([`closer`]).
 //! - Calls: `fetch`, `error`, `metrics`.
-//! - Promises: an object becomes known once, however many ask for it at the same time, also if the first of them goes away. What was forgotten while it was
-//!   being opened is given to those that had asked before, and to nobody later. The number of known objects is bounded; the least recently used one goes.
+//! - Promises: concurrent readers share one opening of an object, even if the first is dropped. If
+//!   the object is forgotten while it is being opened, only earlier readers get the result. The
+//!   number of known objects is bounded; the least recently used is forgotten first.
 
 pub(crate) mod closer;
 pub(crate) mod known;

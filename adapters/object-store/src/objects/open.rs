@@ -1,4 +1,4 @@
-//! How an object becomes known: by the first request for its bytes, so that it costs no request of its own.
+//! Opening of objects by the first request for their bytes, without a request of its own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::fetch::traffic::Traffic;
 use crate::tier::Identity;
 use crate::tier::disk::Tier;
 
-/// How much the first request asks for at the most.
+/// Maximum size of the first request.
 const MOST_AT_FIRST: u64 = 4 << 20;
 
-/// How many objects are forgotten when there is no memory for one more, and how often that is tried.
+/// Number of objects to forget if memory for another one is missing, and number of attempts.
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
-/// What opens objects.
+/// State for opening objects.
 pub(crate) struct Opener {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) cache: Cache,
@@ -41,7 +41,8 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// The object at `location`, which is to be read from: `range` of it is asked for if it is not known.
+    /// Returns the object at `location`. If it is not known, requests `range` of it, which the
+    /// caller will read.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
@@ -49,7 +50,7 @@ impl Opener {
     ) -> Outcome {
         let look = self.table.look(location, |nr, before| {
             let (opener, location, range) = (Arc::clone(self), location.clone(), range.cloned());
-            // A task of its own, so that it goes on if who asked first goes away.
+            // A task of its own, so that it continues if the first reader is dropped.
             let task = Handle::current().spawn(async move {
                 let outcome = match before {
                     Some(before) => opener.check(&location, before).await,
@@ -68,7 +69,7 @@ impl Opener {
         }
     }
 
-    /// Asks whether an object is the one that was known.
+    /// Checks whether an object is unchanged.
     async fn check(&self, location: &Path, before: Arc<Known>) -> Outcome {
         self.traffic.counters.nr_checked.add(1);
         let head = self.head(location).await?;
@@ -91,7 +92,7 @@ impl Opener {
             .map_err(Shared::new)
     }
 
-    /// Asks for the first bytes that are wanted, and learns from the answer what the object is.
+    /// Requests the first needed bytes, and takes the object's metadata from the answer.
     async fn learn(&self, location: &Path, range: Option<GetRange>) -> Outcome {
         let asked = self.first_range(range);
         let options = GetOptions {
@@ -99,7 +100,7 @@ impl Opener {
             ..GetOptions::default()
         };
         self.traffic.counters.nr_requests.add(1);
-        // (Permits are of requests for pages; this one is alone.)
+        // (Without a permit: these bound requests for pages, and this is only one.)
         match self.store.get_opts(location, options).await {
             Ok(result) => {
                 let (start, size) = (result.range.start, result.meta.size);
@@ -113,7 +114,7 @@ impl Opener {
                     || range.end - range.start != bytes.len() as u64
                 {
                     return Err(Shared::broken(format!(
-                        "{location}: the store was asked for {asked}, and has given {} bytes as {range:?} of {size}",
+                        "{location}: a request for {asked} returned {} bytes as {range:?} of {size}",
                         bytes.len()
                     )));
                 }
@@ -126,7 +127,8 @@ impl Opener {
                 | Error::Unauthenticated { .. }
                 | Error::InvalidPath { .. }),
             ) => Err(Shared::new(error)),
-            // An empty object has no range, and others may have no such one: it is asked for without.
+            // An empty object has no range, and others may not have this one, so request the
+            // metadata only.
             Err(_) => {
                 let head = self.head(location).await?;
                 self.know(head.meta, head.attributes, None).await
@@ -134,7 +136,7 @@ impl Opener {
         }
     }
 
-    /// Whole pages around what is wanted, as far as that can be said without the size.
+    /// Extends the range to whole pages, as far as possible without the size.
     fn first_range(&self, range: Option<GetRange>) -> GetRange {
         let page = self.page_size;
         let from = |start: u64| {
@@ -151,14 +153,14 @@ impl Opener {
                 GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
             }
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
-            // With the page in which it begins, wherever that is.
+            // Includes the page in which it begins, wherever that is.
             Some(GetRange::Suffix(len)) if len <= MOST_AT_FIRST => GetRange::Suffix(len + page),
             Some(GetRange::Suffix(_)) => GetRange::Suffix(MOST_AT_FIRST),
             None => GetRange::Bounded(from(0)),
         }
     }
 
-    /// The object that the store has told of, of which `come` has come already.
+    /// Opens the object that the store has described; the bytes `come` were received already.
     async fn know(
         &self,
         meta: ObjectMeta,
@@ -179,7 +181,7 @@ impl Opener {
         );
         let file = self.open_file(&object, &meta.location).await?;
         self.traffic.counters.nr_opened.add(1);
-        // What is read ahead is decided here ([`crate::read::pieces`]): a page that nobody wants costs a request.
+        // Readahead is decided in [`crate::read::pieces`]: an unneeded page costs a request.
         file.advise(0..0, Advice::Random)
             .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
@@ -187,14 +189,15 @@ impl Opener {
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.meta.size);
             object.keep(Some((pos, bytes)));
-            // Into the cache. What does not get there is asked for again by who wants it.
+            // Moves the bytes into the cache. Readers request again those that do not fit.
             join_all(pages.map(|page| known.file.pin_async(page))).await;
             object.keep(None);
         }
         Ok(known)
     }
 
-    /// The object as a file of the cache. If what is known of objects takes all of the memory, those that nobody has used for the longest time are forgotten.
+    /// Opens the object as a file of the cache. If metadata of objects uses all memory, forgets the
+    /// least recently used ones.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
         self.closer.keep_up().await;
         let mut nr_tries = 0;
@@ -206,7 +209,7 @@ impl Opener {
                     nr_tries += 1;
                     let nr = self.table.forget_oldest(FORGOTTEN_AT_ONCE);
                     self.traffic.counters.nr_crowded_out.add(nr as u64);
-                    // Also those that others have forgotten, who are here for the same reason.
+                    // Also those that concurrent openers have forgotten for the same reason.
                     self.closer.settle().await;
                 }
                 Err(error) => return Err(Shared::of_cache(error)),
@@ -214,7 +217,7 @@ impl Opener {
         }
     }
 
-    /// The pages all of whose bytes are in `range` of an object of so many bytes.
+    /// Returns the pages of an object of `size` bytes that are completely in `range`.
     fn whole_pages(&self, range: Range<u64>, size: u64) -> Range<u64> {
         let end = if range.end == size {
             size.div_ceil(self.page_size)

@@ -1,4 +1,4 @@
-//! The table of objects that are known, or are just becoming known.
+//! Table of objects that are known or being opened.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,24 +14,23 @@ use crate::error::Shared;
 use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
 
-/// What an opening comes to.
+/// Result of an opening.
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
-/// An opening that all wait for who want the object.
+/// Opening, shared by all readers that wait for the object.
 pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 
-/// What is known of a location.
+/// State of a location.
 #[derive(Clone)]
 enum Entry {
     Known(Arc<Known>),
-    /// With a number that no other opening has.
+    /// With a unique number.
     Opening(u64, Opening),
 }
 
-/// What a look has found.
+/// Result of a lookup.
 pub(crate) enum Look {
     Known(Arc<Known>),
-    /// Wait for this.
     Opening(Opening),
 }
 
@@ -48,10 +47,10 @@ struct Entries {
 }
 
 impl Table {
-    /// For so many objects, each of which is believed for `trust`.
+    /// Creates a table for `most` objects, which are trusted for `trust` each.
     pub(crate) fn new(most: NonZeroUsize, trust: Duration, traffic: Arc<Traffic>) -> Self {
         let entries = Entries {
-            // It grows as objects become known.
+            // Grows as objects become known.
             by_location: LruCache::unbounded(),
             nr_openings: 0,
         };
@@ -68,7 +67,8 @@ impl Table {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of `location`; or the opening by `open`, which gets its number, and what was known until the trust in it ended.
+    /// Returns the state of `location`. If it is absent or no longer trusted, `open` is called with
+    /// the number of the new opening and the previous state.
     pub(crate) fn look(
         &self,
         location: &Path,
@@ -90,12 +90,13 @@ impl Table {
             .by_location
             .push(location.clone(), Entry::Opening(nr, opening.clone()));
         drop(entries);
-        // Without the lock: it may be the last handle of a file.
+        // After the lock is released: it may be the last handle of a file.
         drop(gone);
         Look::Opening(opening)
     }
 
-    /// The opening `nr` has ended: what came of it is known from now on, unless the object was forgotten meanwhile.
+    /// Ends opening `nr`. Its result becomes the known state, unless the object was forgotten
+    /// concurrently.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
         let is_ours = matches!(entries.by_location.peek(location), Some(Entry::Opening(now, _)) if *now == nr);
@@ -104,20 +105,20 @@ impl Table {
             Ok(known) => entries
                 .by_location
                 .push(location.clone(), Entry::Known(Arc::clone(known))),
-            // The next one asks again.
+            // The next reader opens it again.
             Err(_) => entries.by_location.pop_entry(location),
         };
         drop(entries);
         drop(gone);
     }
 
-    /// Forgets `location`: it was changed, or is about to be.
+    /// Forgets `location`, which was changed, or is about to be.
     pub(crate) fn forget(&self, location: &Path) {
         let gone = self.entries().by_location.pop(location);
         self.note_forgotten(gone);
     }
 
-    /// Forgets this state of an object, if it is the one that is known.
+    /// Forgets this state of an object, if it is the current one.
     pub(crate) fn forget_state(&self, known: &Arc<Known>) {
         let location = &known.meta.location;
         let mut entries = self.entries();
@@ -131,11 +132,11 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets up to `nr` objects, the least recently used first, and says how many.
+    /// Forgets up to `nr` objects, the least recently used first. Returns their number.
     pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
         let mut entries = self.entries();
         let mut gone = Vec::new();
-        // Those that are just becoming known are looked at once, and stay.
+        // Objects that are being opened are visited once, and stay.
         for _ in 0..entries.by_location.len() {
             if gone.len() == nr {
                 break;
@@ -152,7 +153,7 @@ impl Table {
         gone.len()
     }
 
-    /// The store has said this of an object: what is known is believed anew, or forgotten.
+    /// Processes metadata from the store: confirms the known state, or forgets it.
     pub(crate) fn observe(&self, meta: &ObjectMeta) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek(&meta.location) {
@@ -171,11 +172,10 @@ impl Table {
         if matches!(gone, Some(Entry::Known(_))) {
             self.traffic.counters.nr_forgotten.add(1);
         }
-        // Its file is closed here, without the lock, if nobody reads it.
+        // After the lock is released: if unused, its file is closed here.
         drop(gone);
     }
 
-    /// How many objects are known.
     pub(crate) fn len(&self) -> usize {
         self.entries().by_location.len()
     }

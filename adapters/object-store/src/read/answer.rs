@@ -11,32 +11,33 @@ use crate::error::Shared;
 use crate::fetch::traffic::Traffic;
 use crate::objects::known::Known;
 
-/// What answers are made with.
+/// Shared state of answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     pub(crate) traffic: Arc<Traffic>,
-    /// As many permits as there may be pages pinned at once.
+    /// One permit for each page that may be pinned.
     pub(crate) pins: Arc<Semaphore>,
 }
 
-/// A page that an answer has pinned, until the last part of the answer is dropped.
+/// Page that is pinned until the last part of the answer is dropped.
 struct Pinned {
     guard: OwnedPageGuard,
     range: Range<usize>,
-    /// After the guard, which may have a share of the file: it is not to be the last.
+    /// Dropped after the guard, which may have a strong reference to the file and must not be the
+    /// last.
     _known: Arc<Known>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for Pinned {
     fn as_ref(&self) -> &[u8] {
-        // In bounds: it was looked at when this was made, and a guard's bytes are always as many.
+        // In bounds: checked on creation, and the length of a guard is constant.
         self.guard.get(self.range.clone()).unwrap_or_default()
     }
 }
 
 impl Answers {
-    /// The bytes in `range`, which the object has.
+    /// Returns the bytes in `range`, which the object has.
     pub(crate) async fn read(
         &self,
         known: &Arc<Known>,
@@ -51,7 +52,7 @@ impl Answers {
         }
     }
 
-    /// Without a copy, if the range is in one page, and worth to keep that page for.
+    /// Pins the page, if the range is in one page and at least a quarter of it. `None` means copy.
     async fn pin(&self, known: &Arc<Known>, range: &Range<u64>) -> Result<Option<Bytes>, Shared> {
         let page_size = known.file.page_size() as u64;
         let page = range.start / page_size;
@@ -85,10 +86,10 @@ impl Answers {
 
     async fn copy(&self, known: &Arc<Known>, range: Range<u64>) -> Result<Bytes, Shared> {
         let len = usize::try_from(range.end - range.start)
-            .map_err(|_| Shared::broken(format!("a range of {range:?} is more than memory has")))?;
+            .map_err(|_| Shared::broken(format!("cannot read {range:?}: too large for memory")))?;
         let page_size = known.file.page_size() as u64;
         if range.start / page_size != (range.end.max(1) - 1) / page_size {
-            // All that is missing is asked for at once.
+            // Requests all missing pages together.
             known
                 .file
                 .prefetch(std::slice::from_ref(&range))
@@ -103,7 +104,7 @@ impl Answers {
                 .await;
             let nr = match result {
                 Ok(nr) => nr,
-                // Everything is pinned, or on its way: who reads need not fail for that.
+                // All pages are pinned or in flight; the read need not fail for that.
                 Err(error) if error.kind() == ErrorKind::OutOfFrames => {
                     self.traffic.counters.nr_around.add(1);
                     all.extend_from_slice(&known.object.fetch_around(start..range.end).await?);
@@ -116,12 +117,12 @@ impl Answers {
             }
             if nr == 0 {
                 return Err(Shared::broken(format!(
-                    "{}: of bytes {range:?} the cache gave {}",
+                    "{}: a read of bytes {range:?} returned only {}",
                     known.meta.location,
                     all.len()
                 )));
             }
-            // A part is all that a read gives that meets an error further on; the next one meets it at once.
+            // A read that fails further on returns the part before. The next one fails at once.
             all.extend_from_slice(&bytes[..nr]);
             if all.len() == len {
                 return Ok(all.into());

@@ -1,8 +1,8 @@
 //! Answers: ranges of a known object as bytes.
 //!
-//! - Owns: whether an answer is a pin or a copy ([`answer`]), and pieces of long ones ([`pieces`]).
+//! - Owns: the choice between pin and copy ([`answer`]), and pieces of long answers ([`pieces`]).
 //! - Calls: `objects`, `error`, `metrics`.
-//! - Promises: what is pinned at once by answers that somebody still has is bounded; beyond that they are copies.
+//! - Promises: the pages pinned by live answers are bounded; further answers are copies.
 
 pub(crate) mod answer;
 pub(crate) mod pieces;

@@ -1,4 +1,4 @@
-//! Long answers, piece by piece.
+//! Long answers in pieces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use super::answer::Answers;
 use crate::error::Shared;
 use crate::objects::known::Known;
 
-/// How much comes at once.
+/// Maximum size of a piece.
 pub(crate) const PIECE: u64 = 4 << 20;
 
-/// How many pieces are asked for before they are wanted.
+/// Number of pieces that are requested ahead.
 const AHEAD: u64 = 2;
 
-/// Where a piece that begins at `start` ends.
+/// Returns the end of the piece that begins at `start`.
 pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
     let next = (start / PIECE + 1) * PIECE;
     next.min(end)
 }
 
-/// `first`, and then the rest in `range`, piece by piece; the next ones are asked for while one is being used.
+/// Returns a stream of `first` and the rest of `range`, in pieces. The next ones are requested
+/// while one is being used.
 pub(crate) fn pieces(
     answers: Answers,
     known: Arc<Known>,
@@ -45,7 +46,7 @@ pub(crate) fn pieces(
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }
 
-/// All of `range` as one.
+/// Returns all of `range` as one.
 pub(crate) async fn whole(
     answers: &Answers,
     known: &Arc<Known>,
@@ -63,7 +64,7 @@ pub(crate) async fn whole(
     Ok(all.into())
 }
 
-/// The piece with which `range`, which is not empty, begins.
+/// Returns the first piece of `range`, which is not empty.
 async fn next_piece(
     answers: &Answers,
     known: &Arc<Known>,
@@ -72,7 +73,7 @@ async fn next_piece(
     let end = end_of_piece(range.start, range.end);
     let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
     if !soon.is_empty() {
-        // A hint: what comes of it is seen when it is read.
+        // A hint: errors reappear in the read.
         let _ = known.file.prefetch(std::slice::from_ref(&soon));
     }
     answers.read(known, range.start..end).await

@@ -1,4 +1,4 @@
-//! The tier: what is kept is written by a thread of its own, and read by whoever wants it.
+//! The tier: a thread of its own writes pages, and readers read them.
 
 use std::io;
 use std::path::Path;
@@ -12,11 +12,10 @@ use super::slots::Slots;
 use super::{Key, Sum};
 use crate::metrics::Counters;
 
-/// A tier on a disk.
 #[derive(Debug)]
 pub(crate) struct Tier {
     inner: Arc<Inner>,
-    /// None while it ends.
+    /// `None` during the drop.
     sender: Option<SyncSender<(Key, Vec<u8>)>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -26,7 +25,7 @@ struct Inner {
     pages: PageFile,
     slots: Mutex<Slots>,
     counters: Arc<Counters>,
-    /// Nothing more is written, since the disk has failed.
+    /// The disk has failed, so no page is written.
     has_failed: AtomicBool,
 }
 
@@ -35,7 +34,7 @@ impl Inner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, until nobody is left who could send.
+    /// Writes received pages until the last sender is dropped.
     fn write_all(&self, mut log: Log, pages: &Receiver<(Key, Vec<u8>)>) {
         while let Ok((key, bytes)) = pages.recv() {
             if self.has_failed() || self.slots().has(key) {
@@ -50,7 +49,7 @@ impl Inner {
                 key,
                 sum: Sum::new(key, &bytes),
             };
-            // The place is found by nobody meanwhile.
+            // No lookup finds the place before `fill`.
             let written = self.pages.write(place, &bytes);
             let noted = written.and_then(|()| log.note(entry, || self.slots().entries()));
             match noted {
@@ -67,23 +66,23 @@ impl Inner {
     }
 
     fn has_failed(&self) -> bool {
-        // ORDERING: Relaxed; a hint, which nothing depends on.
+        // ORDERING: Relaxed; a hint, on which nothing depends.
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// The disk does not take more. Said once.
+    /// Stops writes to the disk. Logged once.
     fn fail(&self, error: &io::Error) {
         // ORDERING: Relaxed; as in `has_failed`.
         if !self.has_failed.swap(true, Ordering::Relaxed) {
             self.counters.nr_disk_failures.add(1);
-            tracing::warn!(%error, "the tier on the disk keeps nothing more");
+            tracing::warn!(%error, "the disk tier is disabled");
         }
     }
 }
 
 impl Tier {
-    /// Opens the tier in `folder`, or makes it, for at most so many bytes of pages. At most `most_waiting` pages wait to be written; what
-    /// comes beyond that is not kept.
+    /// Opens or creates the tier in `folder`, for at most `bytes` bytes of pages. At most
+    /// `most_waiting` pages wait to be written; further ones are skipped.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
@@ -96,7 +95,7 @@ impl Tier {
             .filter(|nr| (1..1 << 30).contains(nr))
             .ok_or_else(|| {
                 let text =
-                    format!("a tier of {bytes} bytes; it has 1 to 2^30 pages of {page_size} bytes");
+                    format!("a tier of {bytes} bytes is not 1 to 2^30 pages of {page_size} bytes");
                 io::Error::new(io::ErrorKind::InvalidInput, text)
             })?;
         let (pages, log, entries) = open(folder, page_size, nr_places)?;
@@ -122,12 +121,12 @@ impl Tier {
         self.inner.slots().has(key)
     }
 
-    /// Whether more is kept at all: who has nothing to offer need not copy it.
+    /// Whether a page would be stored. If not, the caller need not copy it.
     pub(crate) fn keeps(&self, key: Key) -> bool {
         !self.inner.has_failed() && !self.has(key)
     }
 
-    /// Keeps a page, if the disk keeps up.
+    /// Queues a page to be stored, unless the queue is full.
     pub(crate) fn keep(&self, key: Key, bytes: Vec<u8>) {
         if let Some(sender) = &self.sender
             && let Err(TrySendError::Full(_)) = sender.try_send((key, bytes))
@@ -136,7 +135,7 @@ impl Tier {
         }
     }
 
-    /// The page, if it is there and whole. It reads from the disk.
+    /// Reads a page from the disk. Returns `None` if it is missing or damaged.
     pub(crate) fn read(&self, key: Key) -> Option<Vec<u8>> {
         let (place, len, sum) = self.inner.slots().find(key)?;
         let read = self.inner.pages.read(place, len);
@@ -148,7 +147,7 @@ impl Tier {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "a page could not be read from the tier"),
         }
-        // Unless it made room for another one meanwhile, it is damaged.
+        // Damaged, unless it was evicted for another page concurrently.
         let mut slots = self.inner.slots();
         if slots
             .find(key)
@@ -163,7 +162,7 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // What waits is written: some pages. Then the files are free for who opens them next.
+        // Writes the queued pages, of bounded number. Then the files can be opened again.
         self.sender = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -183,7 +182,7 @@ mod tests {
         Key([nr; 16])
     }
 
-    /// Waits until the writer has done what it was given.
+    /// Waits until the writer has processed its queue.
     fn settle(tier: Tier, folder: &Path, nr_pages: u64) -> Tier {
         drop(tier);
         self::tier(folder, nr_pages)
@@ -201,7 +200,7 @@ mod tests {
             assert_eq!(tier.read(key(nr)), Some(vec![nr; 4096 - usize::from(nr)]));
         }
         assert_eq!(tier.read(key(9)), None);
-        // A bit of one page: that one is missing, once and for all.
+        // A flipped bit in one page: this page is missing, permanently.
         let place = tier.inner.slots().find(key(2)).unwrap().0;
         drop(tier);
         let path = dir.path().join("pages");
@@ -214,7 +213,7 @@ mod tests {
         assert_eq!(tier.inner.counters.read().nr_disk_damaged, 1);
         assert_eq!(tier.read(key(3)), Some(vec![3; 4096 - 3]));
         drop(tier);
-        // A file that was cut.
+        // A truncated file.
         bytes.truncate(100);
         std::fs::write(&path, &bytes).unwrap();
         let tier = self::tier(dir.path(), 8);

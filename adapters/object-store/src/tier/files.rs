@@ -1,10 +1,12 @@
-//! The two files of a tier: pages in places of one size, and a log that says what is in the places.
+//! The two files of a tier: pages in places of one size, and a log of the contents of the places.
 //!
 //! # The log
 //!
-//! A header of 32 bytes, and then entries of 48: the place, the length of the page, its key, its sum, and a checksum of the entry. The last entry for a place counts. An
-//! entry is written after the page that it is of; neither is synced. So after a crash an entry may tell of a page that is not there, or is there in part: the sum
-//! says so. What follows an entry that is not whole is not read. When the log is twice as long as it need be, it is written anew, beside, and renamed.
+//! A header of 32 bytes, and then entries of 48: the place, the length of the page, its key, its
+//! sum, and a checksum of the entry. The last entry for a place counts. An entry is written after
+//! its page; neither is synced. After a crash, an entry may therefore name a page that is missing
+//! or incomplete, which the sum detects. Entries after an incomplete one are ignored. When the log
+//! exceeds twice the necessary length, a new one is written beside it, and renamed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -15,18 +17,18 @@ use pagewell::io::{Backend as _, Direct, FileBackend, FileOptions, RacyBytes};
 
 use super::{Key, Sum};
 
-/// What a log begins with, and its version.
+/// Start of a log, with its version.
 const MAGIC: [u8; 16] = *b"pagewell tier 1\n";
 
 const HEADER: usize = 32;
 
 const ENTRY: usize = 48;
 
-/// What the log says of a place.
+/// Contents of a place, as in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) place: u32,
-    /// How many bytes the page has; none if the place is empty.
+    /// Length of the page in bytes; 0 if the place is empty.
     pub(super) len: u32,
     pub(super) key: Key,
     pub(super) sum: Sum,
@@ -64,21 +66,21 @@ impl Entry {
     }
 }
 
-/// The checksum of an entry.
+/// Computes the checksum of an entry.
 fn check_of(bytes: &[u8; ENTRY]) -> [u8; 8] {
     let mut check = [0; 8];
     check.copy_from_slice(&blake3::hash(&bytes[..40]).as_bytes()[..8]);
     check
 }
 
-/// The file of pages, which nobody else has open.
+/// File of pages, locked by this handle.
 #[derive(Debug)]
 pub(super) struct PageFile {
     file: FileBackend,
     page_size: u32,
 }
 
-/// The log, which belongs to who has the file of pages.
+/// Log; the handle of the file of pages owns it.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
@@ -88,7 +90,8 @@ pub(super) struct Log {
     nr_entries: u64,
 }
 
-/// Opens or makes the files in `folder`, for so many places; with what the log says of each.
+/// Opens or creates the files in `folder` for `nr_places` places. Also returns the contents of each
+/// by the log.
 pub(super) fn open(
     folder: &Path,
     page_size: u32,
@@ -96,7 +99,7 @@ pub(super) fn open(
 ) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
     std::fs::create_dir_all(folder)?;
     let options = FileOptions::new().create().direct(Direct::Auto);
-    // It is locked: who has it open has the log.
+    // Locked by its handle, which owns the log.
     let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
     let size = u64::from(page_size) * u64::from(nr_places);
     if file.size()? > size {
@@ -125,7 +128,7 @@ pub(super) fn open(
 }
 
 impl Log {
-    /// One that writes to `file`.
+    /// A log that writes to `file`.
     #[cfg(test)]
     pub(super) fn on(file: File) -> Self {
         Self {
@@ -137,7 +140,8 @@ impl Log {
         }
     }
 
-    /// Writes what is in a place from now on. If the log is much longer than it need be, it is written anew, with what `places` says there is.
+    /// Logs the new contents of a place. If the log is much longer than necessary, writes a new one
+    /// with the contents that `places` returns.
     pub(super) fn note(
         &mut self,
         entry: Entry,
@@ -162,7 +166,7 @@ impl PageFile {
         self.file.write_at(&[memory.source()], self.pos(place))
     }
 
-    /// Reads `len` bytes of a place; less if the file ends before.
+    /// Reads `len` bytes of a place; fewer at the end of the file.
     pub(super) fn read(&self, place: u32, len: usize) -> io::Result<Vec<u8>> {
         let words = words(len);
         let memory = RacyBytes::from_words(&words).slice(0, len);
@@ -177,7 +181,7 @@ impl PageFile {
     }
 }
 
-/// Memory for so many bytes.
+/// Memory for `len` bytes.
 fn words(len: usize) -> Vec<AtomicU64> {
     (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect()
 }
@@ -189,7 +193,8 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// The entries of a log, up to the first that is not whole; none of one with another page size, or of another version.
+/// Reads the entries of a log, up to the first incomplete one. Returns none for another page size
+/// or version.
 fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     let mut file = io::BufReader::new(File::open(path)?);
     let mut found = [0; HEADER];
@@ -215,7 +220,7 @@ fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// A log with these entries, in the place of the one before; open at its end.
+/// Replaces the log by one with these entries. Returns it open at its end.
 fn write_log(path: &Path, page_size: u32, places: &[Option<Entry>]) -> io::Result<File> {
     let beside = path.with_extension("new");
     let mut log = BufWriter::new(File::create(&beside)?);
@@ -290,7 +295,7 @@ mod tests {
         let (pages, mut log, _) = open(dir.path(), 4096, 4).unwrap();
         log.note(entry(1, 1), Vec::new).unwrap();
         log.note(entry(3, 2), Vec::new).unwrap();
-        // Who has it open has it alone.
+        // Only one handle can be open.
         assert!(open(dir.path(), 4096, 4).is_err());
         drop((pages, log));
         let (pages, _, places) = open(dir.path(), 4096, 2).unwrap();

@@ -1,12 +1,15 @@
-//! The second tier: pages in a file on a local disk.
+//! Second tier: pages in a file on a local disk.
 //!
-//! - Owns: the file of pages and the log of what is in it ([`files`]), which pages are there and which go next ([`slots`]), the thread that writes ([`disk`]).
-//! - Calls: `metrics`, and the policy that the page cache evicts by.
-//! - Promises: what is given is what was kept, of this very state of the object, or nothing: a checksum over the object's identity, the page's number and its
-//!   bytes is looked at before any byte is. A restart finds what was kept; after a crash, what did not get to the disk whole is missing. When the disk fails, is full or
-//!   read-only, the tier keeps nothing more, says so once, and the reads go on without it.
+//! - Owns: the file of pages and the log of its contents ([`files`]), the table of pages and their
+//!   eviction ([`slots`]), the writer thread ([`disk`]).
+//! - Calls: `metrics`, and the eviction policy of the page cache.
+//! - Promises: a read returns the stored bytes, of exactly this state of the object, or nothing: a
+//!   checksum of the object's identity, the page's number and its bytes is verified first. Stored
+//!   pages survive a restart; after a crash, incompletely written ones are missing. If the disk
+//!   fails, is full or read-only, the tier stores no more pages, reports this once, and reads
+//!   continue without it.
 //!
-//! Nothing is synced: there is nothing here that the store has not.
+//! No file is synced: the store has all data.
 
 pub(crate) mod disk;
 mod files;
@@ -15,15 +18,15 @@ mod slots;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-/// What a page is kept under: of which state of which object, and where in it.
+/// Key of a page: state of the object, and page number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 16]);
 
-/// What is kept with a page, to find out whether it is whole, and the one that is looked for.
+/// Checksum of a page, which also verifies that it is the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
-/// The state of an object in a store, as far as keys go.
+/// State of an object in a store, as a prefix of keys.
 #[derive(Clone)]
 pub(crate) struct Identity(blake3::Hasher);
 
@@ -31,7 +34,7 @@ impl Identity {
     pub(crate) fn new(store: &str, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
         let mut add = |bytes: &[u8]| {
-            // With their lengths, so that no two lists of fields are alike.
+            // With their lengths, so that different lists of fields have different hashes.
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };
@@ -57,7 +60,7 @@ impl Identity {
 }
 
 impl Sum {
-    /// Of the bytes of the page that is kept under `key`.
+    /// Computes the checksum of the page under `key`.
     fn new(key: Key, bytes: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&key.0);

@@ -1,4 +1,5 @@
-//! Which pages are on the disk, in which places, and which go next: by the policy of the page cache, whose frames are places here.
+//! Pages on the disk and their places. The policy of the page cache evicts them; its frames are
+//! places here.
 
 use std::collections::HashMap;
 
@@ -7,10 +8,10 @@ use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 use super::files::Entry;
 use super::{Key, Sum};
 
-/// How many places are made free at once.
+/// Number of places that are freed together.
 const BATCH: usize = 16;
 
-/// The places of a tier.
+/// Places of a tier.
 #[derive(Debug)]
 pub(super) struct Slots {
     policy: Policy,
@@ -23,23 +24,23 @@ struct Table {
     places: Vec<Option<Kept>>,
     by_key: HashMap<Key, u32>,
     free: Vec<u32>,
-    /// What the policy knows of pages that were evicted; no more of them than there are places, twice.
+    /// Records of evicted pages for the policy: in total at most twice the number of places.
     ghosts: HashMap<Key, Ghost>,
     ghosts_before: HashMap<Key, Ghost>,
 }
 
-/// A page on the disk.
+/// Page on the disk.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     key: Key,
     len: u32,
     sum: Sum,
-    /// It was read since the policy looked at it.
+    /// Read since the policy last checked.
     is_used: bool,
 }
 
 impl Slots {
-    /// Places with what the log says of them.
+    /// Creates the places with the contents from the log.
     pub(super) fn new(entries: &[Option<Entry>]) -> Self {
         let notes = Notes::new(entries.len());
         let mut table = Table {
@@ -51,7 +52,8 @@ impl Slots {
         };
         for (place, entry) in entries.iter().enumerate() {
             let place = place as u32;
-            // (One key in two places: a page that was dropped and came again, after which the log was cut. Either is good.)
+            // (One key in two places: the page was dropped and stored again, and the log was
+            // truncated after that. Both are valid.)
             let Some(entry) = entry.filter(|entry| !table.by_key.contains_key(&entry.key)) else {
                 table.free.push(place);
                 continue;
@@ -72,7 +74,7 @@ impl Slots {
         }
     }
 
-    /// Where the page is, with its length and sum; it counts as used.
+    /// Returns the place, length and sum of a page, and marks it as used.
     pub(super) fn find(&mut self, key: Key) -> Option<(u32, usize, Sum)> {
         let place = *self.table.by_key.get(&key)?;
         let kept = self.table.places[place as usize].as_mut()?;
@@ -84,7 +86,8 @@ impl Slots {
         self.table.by_key.contains_key(&key)
     }
 
-    /// A place for a page, which nobody finds before [`Self::fill`]; none if the policy finds nothing that goes.
+    /// Returns a place for a page, which no lookup finds before [`Self::fill`]. Evicts if none is
+    /// free; returns `None` if no page can be evicted.
     pub(super) fn make_room(&mut self) -> Option<u32> {
         if self.table.free.is_empty() {
             self.policy.evict(BATCH, &self.notes, &mut self.table);
@@ -92,7 +95,7 @@ impl Slots {
         self.table.free.pop()
     }
 
-    /// The page is in the place.
+    /// Enters the page in its place.
     pub(super) fn fill(&mut self, entry: Entry) {
         let table = &mut self.table;
         let ghost = table
@@ -113,7 +116,7 @@ impl Slots {
         self.notes.arrived(entry.place, ghost);
     }
 
-    /// The place is not to be used: what was written to it is unknown, or is not what it should be. It is free.
+    /// Frees the place: its contents are unknown or damaged.
     pub(super) fn drop_page(&mut self, place: u32) {
         if let Some(kept) = self.table.places[place as usize].take() {
             self.table.by_key.remove(&kept.key);
@@ -123,7 +126,7 @@ impl Slots {
         }
     }
 
-    /// What is in all places.
+    /// Returns the contents of all places.
     pub(super) fn entries(&self) -> Vec<Option<Entry>> {
         let entry = |(place, kept): (usize, &Option<Kept>)| {
             kept.map(|kept| Entry {
@@ -190,7 +193,7 @@ mod tests {
         for nr in 0..100 {
             put(&mut slots, nr);
         }
-        // The first fifty are read again and again, while a scan goes through.
+        // The first fifty are read repeatedly during a scan.
         for nr in 1000..3000 {
             if nr % 20 == 0 {
                 for hot in 0..50 {

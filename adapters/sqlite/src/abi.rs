@@ -1,13 +1,14 @@
-//! SQLite's own types, as its headers declare them: of a VFS, of its open files, and the numbers.
+//! SQLite's types for a VFS and its open files, and constants, as SQLite's headers declare them.
 //!
-//! They are written here, and not taken from a crate of bindings, because such a crate comes with a SQLite, or looks for one: an extension has
-//! neither, its SQLite is the one that loads it. The test `abi` compares them with the bindings of `libsqlite3-sys`.
+//! They are declared here because a crate of bindings contains a SQLite, or searches for one. An
+//! extension has neither: its SQLite is the one that loads it. The test `abi` compares them with
+//! the bindings of `libsqlite3-sys`.
 
-#![allow(missing_docs, non_camel_case_types)] // As SQLite's headers have them, where they are explained.
+#![allow(missing_docs, non_camel_case_types)] // As in SQLite's headers, which document them.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `sqlite3_file`: the first field of what a VFS has for each open file.
+/// `sqlite3_file`: first field of a VFS's data for each open file.
 #[repr(C)]
 pub struct sqlite3_file {
     pub methods: *const sqlite3_io_methods,
@@ -38,7 +39,7 @@ pub struct sqlite3_io_methods {
     pub unfetch: unsafe extern "C" fn(*mut sqlite3_file, i64, *mut c_void) -> c_int,
 }
 
-/// A function that only its address is known of.
+/// Function that is used only by its address.
 pub type Function = unsafe extern "C" fn();
 
 /// `sqlite3_vfs`, version 3.
@@ -77,7 +78,7 @@ pub struct sqlite3_vfs {
     pub next_system_call: unsafe extern "C" fn(*mut sqlite3_vfs, *const c_char) -> *const c_char,
 }
 
-/// A connection, `sqlite3`, of which nothing is known.
+/// Connection, `sqlite3`: an opaque type.
 #[repr(C)]
 pub struct sqlite3 {
     _private: [u8; 0],
@@ -148,6 +149,7 @@ pub const FCNTL_VFS_POINTER: c_int = 27;
 pub const FCNTL_CKPT_DONE: c_int = 37;
 pub const FCNTL_EXTERNAL_READER: c_int = 40;
 
-/// The first of the bytes of a database that SQLite's VFS for Unix locks, and how many there are: PENDING, RESERVED and 510 of SHARED.
+/// First byte that SQLite's VFS for Unix locks in a database, and number of these bytes: PENDING,
+/// RESERVED and 510 of SHARED.
 pub const LOCKED_FIRST: i64 = 0x4000_0000;
 pub const NR_LOCKED: i64 = 512;

@@ -1,4 +1,4 @@
-//! One connection's open database: what SQLite calls a file.
+//! One connection's open database, which SQLite calls a file.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -14,7 +14,6 @@ use crate::pins::Pins;
 use crate::process::Process;
 use crate::shm::{Mapped, ShmHandle, ShmLocked};
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pins: Pins,
@@ -25,22 +24,22 @@ pub(crate) struct Connection {
     pub(crate) is_read_only: bool,
     pub(crate) keeps_wal: bool,
     pub(crate) is_power_safe: bool,
-    /// How much of the file may be fetched, from its start on (`PRAGMA mmap_size`).
+    /// Size of the part of the file that may be fetched, from its start (`PRAGMA mmap_size`).
     pub(crate) mmap_size: i64,
-    /// Of the system's last error, for `SQLITE_FCNTL_LAST_ERRNO`.
+    /// Number of the system's last error, for `SQLITE_FCNTL_LAST_ERRNO`.
     pub(crate) errno: i32,
 }
 
-/// What a read came to.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum WasRead {
     All,
-    /// The file ends before; zeros are in the place of the rest.
+    /// The file ends before; the rest of the buffer is zeros.
     Short,
 }
 
-/// A panic while it was held has left whole words: nothing is called in between.
+/// Ignores poisoning: no code that can panic leaves a partial change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -70,13 +69,14 @@ impl Connection {
         self.pins.file()
     }
 
-    /// Fails in a child of the process that has opened it.
+    /// Fails in a child of the process that opened it.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<(), Failure> {
         self.process.check()
     }
 
-    /// Gives everything back; the last connection closes the database. In a child nothing is given back: it is the parent's.
+    /// Releases everything; the last connection closes the database. In a child nothing is
+    /// released: it belongs to the parent.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         if let Err(failure) = self.check_process() {
             std::mem::forget(self);
@@ -127,7 +127,7 @@ impl Connection {
             .map_err(|error| Failure::of(&error, abi::IOERR_TRUNCATE))
     }
 
-    /// Gives everything that was written to the operating system, so that it survives this process.
+    /// Writes all dirty pages to the operating system, so that they survive this process.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         if self.is_read_only {
             return Ok(());
@@ -135,8 +135,9 @@ impl Connection {
         Database::flush(self.file()).map_err(|error| Failure::of(&error, abi::IOERR_WRITE))
     }
 
-    /// As [`flush`](Self::flush), at the end of a checkpoint. SQLite does not look at what comes of that; but it then cuts the file to its size before it forgets the log, so a failure
-    /// is told there.
+    /// As [`flush`](Self::flush), at the end of a checkpoint. SQLite ignores errors of this
+    /// operation, but truncates the file before it discards the log, so the truncation reports the
+    /// failure.
     pub(crate) fn end_checkpoint(&self) -> Result<(), Failure> {
         self.flush().inspect_err(|_| self.database.note_behind())
     }
@@ -149,7 +150,8 @@ impl Connection {
             0 => self.file().sync_all(),
             _ => self.file().sync_data(),
         };
-        // What has failed is dirty again, and is written again by the next sync: if that succeeds, everything is durable, and there is no error left.
+        // Failed pages are dirty again, and the next sync writes them again. If that succeeds,
+        // everything is durable, and the error is resolved.
         sync()
             .or_else(|_| sync())
             .map_err(|error| Failure::of(&error, abi::IOERR_FSYNC))
@@ -186,15 +188,16 @@ impl Connection {
             .map_err(|_| {
                 Failure::new(
                     abi::MISUSE,
-                    format!("locks {first}, {nr} of them, flags {flags}"),
+                    format!("invalid request for {nr} locks from {first}, flags {flags}"),
                 )
             })
     }
 
-    /// What one connection has written to the memory of the log's index before, others see after it.
+    /// Orders stores of one connection to the memory of the log's index before loads of others.
     pub(crate) fn shm_barrier(&self) {
-        // ORDERING: SeqCst, as SQLite's VFS for Unix has it: stores before and loads after are not exchanged either. Its partner is the same
-        // barrier of another connection, or the lock of the memory's locks.
+        // ORDERING: SeqCst, as in SQLite's VFS for Unix: also orders earlier stores before later
+        // loads. Pairs with the same barrier of another connection, or with the lock of the
+        // memory's locks.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         drop(lock(&self.database.shm));
     }
@@ -203,7 +206,7 @@ impl Connection {
         lock(&self.database.shm).leave(&mut self.shm);
     }
 
-    /// The `len` bytes from `pos` on where they are, if they are in one page of the cache.
+    /// Returns the address of the `len` bytes at `pos`, if they are in one page of the cache.
     #[inline]
     pub(crate) fn fetch(&mut self, pos: u64, len: usize) -> Option<NonNull<u8>> {
         if pos.checked_add(len as u64)? > self.mmap_size.cast_unsigned() {
@@ -219,7 +222,7 @@ impl Connection {
         self.pins.give_back(start)
     }
 
-    /// What is known of the cache, the database and this connection, as an object of JSON.
+    /// Returns statistics of the cache, the database and this connection, as a JSON object.
     pub(crate) fn statistics(&self) -> String {
         self.database.statistics(self.pins.nr_all())
     }
@@ -230,7 +233,7 @@ impl Connection {
 
     fn check_writable(&self) -> Result<(), Failure> {
         match self.is_read_only {
-            true => Err(Failure::new(abi::READONLY, "open for reading only")),
+            true => Err(Failure::new(abi::READONLY, "cannot write: opened for reading only")),
             false => Ok(()),
         }
     }

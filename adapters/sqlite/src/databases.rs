@@ -1,17 +1,22 @@
-//! The databases that this process has open, and the one cache that they are in.
+//! Open databases of this process, and their cache.
 //!
-//! A database is open once in the cache, however many connections it has, and locked against other processes from the first open to the last close. So
-//! every connection finds here whether it is the first or the last one.
+//! A database is open once in the cache, however many connections it has, and locked against other
+//! processes from the first open to the last close. The first and the last connection are detected
+//! here.
 //!
-//! **The lock against others.** A database that can be written is locked as every file that Pagewell writes: a lock of the open file description on all of the file,
-//! exclusive, so also on the bytes that SQLite's VFS for Unix locks; its processes get `SQLITE_BUSY`. It is taken for connections that only read as well. A database
-//! that this process may not write, or of a read-only file system, cannot be locked so: it gets a shared lock on those bytes, beside which others read
-//! and do not write. With a log they do write beside it, so such a database is not opened if it has one
-//! ([`Database::check_may_share_memory`]).
+//! **The lock against other processes.** A writable database is locked like every file that
+//! Pagewell writes: by an exclusive lock of the open file description on the whole file, which
+//! includes the bytes that SQLite's VFS for Unix locks; processes with that VFS get `SQLITE_BUSY`.
+//! Connections that only read acquire it as well. A database that this process may not write, or on
+//! a read-only file system, cannot be locked in this way. It gets a shared lock on those bytes,
+//! which admits readers and no writers. With a write-ahead log, writers do not respect this lock,
+//! so such a database is not opened if it has one ([`Database::check_may_share_memory`]).
 //!
-//! **Descriptors.** Closing any descriptor of a file ends the locks that this process has on it by `F_SETLK`, so those of SQLite's own VFS. While the exclusive
-//! lock is held nobody else can have one. A file that could not be locked is kept open for the next try instead ([`State::unlockable`]), and one that was
-//! only read until nobody has a lock on it ([`State::let_go`]).
+//! **Descriptors.** Closing any descriptor of a file releases all locks that this process has on it
+//! by `F_SETLK`, and so those of SQLite's own VFS. While the exclusive lock is held, no such lock
+//! can exist. A file that could not be locked is kept open for the next attempt
+//! ([`State::unlockable`]), and one that was only read until no lock on it is left
+//! ([`State::let_go`]).
 
 #![allow(unsafe_code)] // One system call.
 
@@ -35,13 +40,13 @@ use crate::options::Options;
 use crate::process::Process;
 use crate::shm::Shm;
 
-/// The capacity of the cache if the first database's URI names none.
+/// Default capacity of the cache, if the first database's URI has none.
 const DEFAULT_CAPACITY: u64 = 64 << 20;
 
-/// An open database: what its connections share.
+/// Open database: state that its connections share.
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// Each connection has a handle of its own, made of this one, which is the last to go.
+    /// Each connection has a handle of its own, created from this one, which is dropped last.
     pub(crate) file: File,
     pub(crate) id: FileId,
     pub(crate) path: PathBuf,
@@ -49,13 +54,13 @@ pub(crate) struct Database {
     pub(crate) is_read_only: bool,
     pub(crate) locks: Mutex<Locks>,
     pub(crate) shm: Mutex<Shm>,
-    /// Whether the storage was not given what it should have been at the end of a checkpoint.
+    /// Whether the flush at the end of a checkpoint has failed.
     is_behind: AtomicBool,
-    /// Of a database that is only read.
+    /// `Some` if the database is only read.
     shared: Option<Shared>,
 }
 
-/// The descriptors of a file that this process may not write, and the shared lock.
+/// Descriptors of a file that this process may not write, with the shared lock.
 #[derive(Debug)]
 struct Shared {
     lock: fs::File,
@@ -63,43 +68,45 @@ struct Shared {
 }
 
 impl Database {
-    /// Gives everything that was written to the operating system.
+    /// Writes all dirty pages to the operating system.
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
-        // A failure may be an earlier one that is told now; if everything goes out at the second try, it is over.
+        // The failure may be an earlier one that is reported only now; a successful retry resolves
+        // it.
         file.flush(0..u64::MAX)
             .or_else(|_| file.flush(0..u64::MAX))
             .map(drop)
     }
 
-    /// Notes that [`flush`](Self::flush) has failed where nobody can be told.
+    /// Records a failure of [`flush`](Self::flush) that cannot be reported.
     pub(crate) fn note_behind(&self) {
-        // ORDERING: Relaxed; the connection that cares for it is this one, or has taken a lock since.
+        // ORDERING: Relaxed; the connection that reads it is this one, or has taken a lock since.
         self.is_behind.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there was such a failure; if so it is forgotten, since the caller tries again.
+    /// Returns whether such a failure was recorded, and clears it, since the caller retries.
     pub(crate) fn take_behind(&self) -> bool {
         // ORDERING: Relaxed, as above.
         self.is_behind.swap(false, Ordering::Relaxed)
     }
 }
 
-/// How a connection wants to open a database.
+/// Parameters of an open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) may_create: bool,
     pub(crate) must_be_new: bool,
-    /// The permissions of another file that one that is created is to have (`modeof`).
+    /// Permissions for a new file, copied from another one (`modeof`).
     pub(crate) permissions: Option<u32>,
     pub(crate) options: Options,
 }
 
-/// The permissions of a file that is created, less the process's mask: those that SQLite's VFS for Unix gives (`SQLITE_DEFAULT_FILE_PERMISSIONS`). Its journals and logs
-/// get those of the database.
+/// Permissions of a new file, less the process's umask: those of SQLite's VFS for Unix
+/// (`SQLITE_DEFAULT_FILE_PERMISSIONS`). Its journals and logs get those of the database.
 const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
-    /// How the file is to be opened. `Always` would close it if the answer is no; what came of it is looked at afterwards.
+    /// Returns the mode of opening. `Always` would close the file on failure; the result is checked
+    /// afterwards instead.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,
@@ -112,16 +119,17 @@ impl Wish {
 struct State {
     cache: Option<(Cache, u64)>,
     open: HashMap<FileId, Entry>,
-    /// Files that others have locked; several if their file system gives them one number.
+    /// Files that other processes have locked. One number may have several, on some file systems.
     unlockable: HashMap<FileId, Vec<(PathBuf, UnlockedFile)>>,
-    /// Files that were only read, on which somebody has locks: perhaps another VFS of this process.
+    /// Files that were only read, and that have locks of others: perhaps of another VFS of this
+    /// process.
     kept: Vec<Shared>,
-    /// The process that all of it is of, once there is anything.
+    /// Process that owns this state, once it has any.
     process: Option<Process>,
 }
 
 enum Entry {
-    /// With so many connections.
+    /// With the number of connections.
     Open(Arc<Database>, usize),
     /// The last connection is closing it.
     Closing,
@@ -130,12 +138,12 @@ enum Entry {
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 static CLOSED: Condvar = Condvar::new();
 
-/// A panic while it was held has left whole entries: each is put in or taken out at once.
+/// Ignores poisoning: each entry is added or removed in one step.
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the database at `path`, or finds it open.
+/// Opens the database at `path`, or returns it if it is open.
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     let mut state = state();
     state.leave_to_parent();
@@ -149,7 +157,7 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
             }
             Some((id, Entry::Open(database, nr))) => {
                 if wish.must_be_new {
-                    return Err(cannot(path, "it exists already"));
+                    return Err(cannot(path, "it already exists"));
                 }
                 if !database.is_at(path)? {
                     continue;
@@ -181,14 +189,17 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
             }
         }
     }
-    Err(cannot(path, "it is replaced, or closed, again and again"))
+    Err(cannot(path, "it is being replaced or closed repeatedly"))
 }
 
-/// A connection is gone. The last one makes everything durable, and lets other processes in.
+/// Drops a connection. The last one makes everything durable, and unlocks the database for other
+/// processes.
 ///
-/// If that fails, what is not durable is dropped, as in a loss of power: SQLite has promised nothing of it yet, and has what it has promised in its journal or log, which
-/// it leaves where it is if a sync of the database fails; the next open recovers it. To keep the database open instead would keep it locked.
-#[allow(clippy::result_large_err)] // The file as it is; who closes one does not do so often.
+/// If that fails, unsynced data is dropped, as in a power loss. SQLite has not acknowledged it, and
+/// its journal or log has what it has acknowledged. SQLite keeps that file if a sync of the
+/// database fails, and the next open recovers it. Keeping the database open instead would keep it
+/// locked.
+#[allow(clippy::result_large_err)] // The file itself; errors are rare.
 pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
     let id = database.id;
     {
@@ -203,13 +214,14 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
         }
         state.open.insert(id, Entry::Closing);
     }
-    // Nobody opens or closes it meanwhile, but others are opened and closed. The entry's share has just gone, those of other connections before: this is the last.
+    // It is not opened or closed concurrently; other databases may be. This was the last reference:
+    // the entry's was just dropped, those of other connections before.
     let (result, shared) = match Arc::into_inner(database) {
         None => (Ok(()), None),
         Some(Database { file, shared, .. }) => {
             let result = file
                 .close()
-                // The first try may have told of a failure in the background that is over.
+                // The first attempt may have reported a background failure that is resolved.
                 .or_else(|(file, _)| file.close())
                 .map_err(|(file, error)| {
                     drop(file);
@@ -227,7 +239,7 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
 }
 
 impl Database {
-    /// What is known of the cache that all databases are in, of this file, and of a connection, as an object of JSON.
+    /// Returns statistics of the common cache, of this file and of a connection, as a JSON object.
     pub(crate) fn statistics(&self, nr_fetched: u64) -> String {
         let state = state();
         let Some((cache, capacity)) = &state.cache else {
@@ -257,35 +269,38 @@ impl Database {
         )
     }
 
-    /// Whether the index of its log may be in this process's memory: if no other process has one. Others that have a log write beside the shared lock of a file
-    /// that this process may not write.
+    /// Checks that the index of its log may be in this process's memory: that no other process has
+    /// one. Processes with a log write despite the shared lock of a file that this process may not
+    /// write.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only {
             return Ok(());
         }
         Err(cannot(
             &self.path,
-            "it has a log, and others may be writing, since this process may not write it; immutable=1 says that nobody does",
+            "it has a write-ahead log, and this process may not write it, so it cannot exclude writers; immutable=1 asserts that there are none",
         ))
     }
 
-    /// Whether `path`, which has the device and inode number of this file, resolves to it. A file system may give another file that
-    /// number: then opening fails.
+    /// Whether `path`, which has the device and inode number of this file, resolves to it. If a
+    /// file system may give another file that number, this fails.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
             Comparison::Same => Ok(true),
             Comparison::Different => Ok(false),
-            // To close a descriptor of the file would release POSIX locks of SQLite's own VFS in this process.
+            // Closing a descriptor of the file would release POSIX locks of SQLite's own VFS in
+            // this process.
             Comparison::Unproven if self.is_read_only => Ok(true),
-            // This database's lock is visible through every descriptor of its file, and excludes such locks.
+            // This database's lock is visible through every descriptor of its file, and excludes
+            // such locks.
             Comparison::Unproven => {
                 let other = fs::File::options()
                     .read(true)
                     .custom_flags(libc::O_NONBLOCK)
                     .open(path)
                     .map_err(|error| cannot_open(path, &error))?;
-                // The path may have been renamed since it was compared.
+                // The path may have been renamed since the comparison.
                 if !identity::id_of(other.as_fd()).is_ok_and(|id| id == self.id) {
                     return Ok(false);
                 }
@@ -297,19 +312,20 @@ impl Database {
         }
     }
 
-    /// Whether its path leads to another file by now, or nowhere.
+    /// Whether its path leads to another file, or to none.
     pub(crate) fn has_moved(&self) -> bool {
         match self.file.compare_path(&self.path) {
             Ok(found) => found == Comparison::Different,
             Err(error) if error.kind() == ErrorKind::AmbiguousFile => true,
-            // Too many open files, perhaps.
+            // For example, too many open files.
             Err(_) => identity::id_at(&self.path).ok() != Some(self.id),
         }
     }
 }
 
 impl State {
-    /// In a child, what there is, is the parent's: its databases, which are locked, and its cache. The child has its own.
+    /// In a child, abandons the parent's state: its locked databases and its cache. The child
+    /// creates its own.
     fn leave_to_parent(&mut self) {
         let this = Process::this();
         if self.process.is_some_and(|process| process != this) {
@@ -318,14 +334,15 @@ impl State {
         self.process = Some(this);
     }
 
-    /// The cache, which the first database's options decide on. While no database is open, others may.
+    /// Returns the cache. The first database's options determine its size; if no database is open,
+    /// a new cache is possible.
     fn cache_for(&mut self, options: &Options, path: &Path) -> Result<Cache, Failure> {
         if let Some((cache, capacity)) = &self.cache {
             match options.cache {
                 Some(asked) if asked != *capacity => {
                     if !self.open.is_empty() {
                         let text = format!(
-                            "pw_cache={asked}: the cache of this process has {capacity} bytes, and databases open in it"
+                            "pw_cache={asked}: the cache of this process has {capacity} bytes, and open databases"
                         );
                         return Err(cannot(path, &text));
                     }
@@ -334,7 +351,7 @@ impl State {
             }
         }
         let capacity = options.cache.unwrap_or(DEFAULT_CAPACITY);
-        // The old one's memory goes first.
+        // Frees the old cache first.
         self.cache = None;
         let cache = Cache::builder()
             .capacity(capacity)
@@ -344,7 +361,7 @@ impl State {
         Ok(cache)
     }
 
-    /// Takes the file at `path` out of those that others have locked.
+    /// Removes the file at `path` from those that other processes have locked.
     fn take_unlockable(&mut self, path: &Path) -> Result<Option<UnlockedFile>, Failure> {
         let Some(files) = identity::id_at(path)
             .ok()
@@ -364,7 +381,8 @@ impl State {
         Ok(None)
     }
 
-    /// Opens and locks a file that this process has not open. None if something has changed at its path meanwhile.
+    /// Opens and locks a file that is not open in this process. Returns `None` if its path changed
+    /// concurrently.
     fn open_new(
         &mut self,
         cache: &Cache,
@@ -403,7 +421,8 @@ impl State {
             Ok(Some(backend)) => backend,
             Ok(None) => return Ok(None),
             Err((file, error)) => {
-                // A changing number would not find the file again. Its lock was granted, so its close ends no lock.
+                // With a changing number, the file would not be found again. Its lock was granted,
+                // so closing it releases no other lock.
                 let is_changing = error
                     .get_ref()
                     .is_some_and(|inner| inner.is::<AmbiguousFile>());
@@ -427,7 +446,8 @@ impl State {
         Ok(Some(Database::new(file, id, path, None)))
     }
 
-    /// Opens a file that this process may not write. None if another is at its path meanwhile.
+    /// Opens a file that this process may not write. Returns `None` if its path changed
+    /// concurrently.
     fn open_read_only(
         &mut self,
         cache: &Cache,
@@ -435,7 +455,7 @@ impl State {
         wish: &Wish,
     ) -> Result<Option<Database>, Failure> {
         let lock = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
-        // If it fails, it is no file, or has gone.
+        // On failure, the file was removed, or is no regular file.
         let backend = FileBackend::open_for_reading(path, wish.direct())
             .map_err(|error| cannot_open(path, &error))?;
         let shared = Shared {
@@ -459,16 +479,16 @@ impl State {
         }
     }
 
-    /// Closes the descriptors of a file that was only read, and of those before, but not as long as somebody has locks on the file: they may be those of SQLite's own VFS in this
-    /// process, which would end.
+    /// Closes the descriptors of this and earlier read-only files, unless others have locks on the
+    /// file: these may be of SQLite's own VFS in this process, and would be released.
     fn let_go(&mut self, shared: Option<Shared>) {
         if let Some(shared) = shared {
-            // If it stays, others cannot write until it is closed.
+            // If it fails, other processes cannot write until the file is closed.
             let _ = lock(&shared.lock, libc::F_OFD_SETLK, libc::F_UNLCK);
             self.kept.push(shared);
         }
         self.kept.retain(|shared| {
-            // If the system cannot say, it stays.
+            // Kept if the system cannot tell.
             !matches!(
                 lock(&shared.lock, libc::F_OFD_GETLK, libc::F_WRLCK),
                 Ok(libc::F_UNLCK)
@@ -477,8 +497,8 @@ impl State {
     }
 }
 
-/// Gives a database that is empty these permissions, whatever the process's mask says, as SQLite's VFS for Unix does. By its path: to close a descriptor of it would
-/// end locks. Where that is forbidden it stays as it is.
+/// Sets the permissions of an empty database, regardless of the umask, as SQLite's VFS for Unix
+/// does. Uses its path, because closing a descriptor would release locks. A refusal is ignored.
 fn give(path: &Path, permissions: u32) {
     if let Ok(found) = fs::metadata(path)
         && found.len() == 0
@@ -489,7 +509,8 @@ fn give(path: &Path, permissions: u32) {
 }
 
 impl Shared {
-    /// Locks the file, and opens it in the cache. None if there are two files.
+    /// Locks the file, and opens it in the cache. Returns `None` if the two descriptors are of
+    /// different files.
     fn open(&self, cache: &Cache, path: &Path, wish: &Wish) -> Result<Option<File>, Failure> {
         let id = identity::id_of(self.lock.as_fd()).map_err(|error| cannot_open(path, &error))?;
         if id != self.backend.id() {
@@ -527,30 +548,31 @@ impl Database {
     }
 }
 
-/// Takes, gives back, or asks about a lock on the bytes that SQLite's VFS for Unix locks. Returns its type afterwards.
+/// Acquires, releases or queries a lock on the bytes that SQLite's VFS for Unix locks. Returns its
+/// resulting type.
 fn lock(file: &fs::File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
     let mut lock = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: abi::LOCKED_FIRST,
         l_len: abi::NR_LOCKED,
-        // The system wants it so for locks of open file descriptions.
+        // Required for locks of open file descriptions.
         l_pid: 0,
     };
-    // SAFETY: the descriptor is open, and the command reads and writes a lock, which this is.
+    // SAFETY: the descriptor is open, and the command reads and writes this lock.
     match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(lock.l_type.into()),
     }
 }
 
-/// Whether an open database is as a URI wants it.
+/// Checks that an open database has the options of a URI.
 fn check_options(database: &Database, options: &Options, path: &Path) -> Result<(), Failure> {
     let has = database.file.page_size();
     if options.page.is_some_and(|page| page != has) {
         return Err(cannot(
             path,
-            &format!("pw_page: it is open with pages of {has} bytes"),
+            &format!("pw_page: already open with pages of {has} bytes"),
         ));
     }
     let is_direct = matches!(database.file.transfers(), Some(Transfers::Direct { .. }));
@@ -562,17 +584,17 @@ fn check_options(database: &Database, options: &Options, path: &Path) -> Result<
             };
             Err(cannot(
                 path,
-                &format!("pw_direct=always: no direct transfers: {why}"),
+                &format!("pw_direct=always: direct I/O is unavailable: {why}"),
             ))
         }
         Some(Direct::Never) if is_direct => {
-            Err(cannot(path, "pw_direct=never: it is open already, direct"))
+            Err(cannot(path, "pw_direct=never: already open with direct I/O"))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether the system does not let this process write a file that it may let it read.
+/// Whether the system refuses writes to a file, but may permit reads.
 fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
         || matches!(error.raw_os_error(), Some(libc::EROFS | libc::ETXTBSY))
@@ -596,6 +618,6 @@ fn cannot_open(path: &Path, error: &io::Error) -> Failure {
 fn busy(path: &Path) -> Failure {
     Failure::new(
         abi::BUSY,
-        format!("{}: others have it open", path.display()),
+        format!("cannot open {}: another process or VFS has locked it", path.display()),
     )
 }

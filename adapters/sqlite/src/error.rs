@@ -1,4 +1,4 @@
-//! What went wrong, as SQLite is told: a code by the cause, and a text for its log.
+//! Errors for SQLite: a code by the cause, and a text for its log.
 
 use std::error::Error as _;
 use std::ffi::c_int;
@@ -9,7 +9,7 @@ use pagewell::{Error, ErrorKind};
 use crate::abi;
 use crate::host::host;
 
-/// A code of SQLite, and a text.
+/// Code of SQLite, and a text.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: c_int,
@@ -26,7 +26,7 @@ impl Failure {
         }
     }
 
-    /// An error of the library; `code` is the operation's own, for what has no better one.
+    /// Converts an error of the library. `code` is that of the operation, if no other fits.
     pub(crate) fn of(error: &Error, code: c_int) -> Self {
         let errno = errno_of(error);
         let code = match (errno, error.kind()) {
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// An error of the system.
+    /// Converts an error of the system.
     pub(crate) fn of_system(error: &io::Error, code: c_int, what: &str) -> Self {
         let errno = error.raw_os_error().unwrap_or(0);
         let code = match errno {
@@ -62,14 +62,14 @@ impl Failure {
         }
     }
 
-    /// Writes it to SQLite's log; returns the code.
+    /// Writes the text to SQLite's log, and returns the code.
     pub(crate) fn tell(&self) -> c_int {
         host().log(self.code, &self.text);
         self.code
     }
 }
 
-/// The error with all of its causes.
+/// Returns the error's message with those of all its causes.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -81,7 +81,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// The number of the system's error that is the cause, if there is one.
+/// Returns the system's error number among the causes, if any.
 fn errno_of(error: &Error) -> Option<i32> {
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,8 +1,9 @@
-//! The SQLite that this VFS is registered in: the few functions of it that are called.
+//! The SQLite with which this VFS is registered: the functions that are called.
 //!
-//! An extension gets them in a table from whoever loads it (`sqlite3_api_routines`, which only ever grows at its end). A program that is linked with
-//! this library has them as symbols (the feature `linked`). Whichever comes first is kept for good; another SQLite of the same process, which would
-//! have a registry and an allocator of its own, is refused.
+//! An extension gets them in a table from the SQLite that loads it (`sqlite3_api_routines`, which
+//! only grows at its end). A program that is linked with this library has them as symbols (the
+//! feature `linked`). The first ones are kept; another SQLite of the same process, with its own
+//! registry and allocator, is refused.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -19,11 +20,11 @@ type Exec = unsafe extern "C" fn(
 type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
 type FileControl = unsafe extern "C" fn(*mut sqlite3, *const c_char, c_int, *mut c_void) -> c_int;
 
-/// What an automatic extension is: called for each new connection.
+/// Automatic extension: called for each new connection.
 pub(crate) type AutoExtension =
     unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
-/// The functions.
+/// Functions of SQLite.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     exec: Exec,
@@ -37,21 +38,21 @@ pub(crate) struct Host {
     auto_extension: unsafe extern "C" fn(AutoExtension) -> c_int,
 }
 
-/// The oldest SQLite that has all of them: 3.31, of January 2020.
+/// Oldest SQLite with all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
-/// Why a SQLite is not taken.
+/// Reason for refusing a SQLite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// It is older than [`OLDEST`].
     Old,
-    /// Another SQLite of this process was first.
+    /// Another SQLite of this process was registered first.
     Another,
 }
 
-/// Where functions are in the table of an extension, in pointers from its start.
+/// Indices of functions in the table for extensions, in pointers.
 mod slot {
     pub(super) const EXEC: usize = 55;
     pub(super) const LIBVERSION_NUMBER: usize = 67;
@@ -65,7 +66,7 @@ mod slot {
     pub(super) const URI_KEY: usize = 245;
 }
 
-/// The function in a slot of the table of an extension.
+/// Returns the function in a slot of the table for extensions.
 ///
 /// # Safety
 ///
@@ -73,28 +74,29 @@ mod slot {
 unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
     let at = routines.wrapping_add(slot);
-    // SAFETY: (T) it is in the table; (F) a pointer to a function of that type.
+    // SAFETY: (T) in the table; (F) a pointer to a function of that type.
     unsafe { at.cast::<F>().read() }
 }
 
-/// Takes the SQLite whose table this is.
+/// Registers the SQLite with this table as the host.
 ///
 /// # Safety
 ///
-/// (R) `routines` is a table that SQLite hands to an extension, or null.
+/// (R) `routines` is a table that SQLite passes to an extension, or null.
 pub(crate) unsafe fn take_routines(routines: *const *const c_void) -> Result<(), Refusal> {
     if routines.is_null() {
         return Err(Refusal::Old);
     }
-    // SAFETY: (T) (F) by (R); every SQLite that has extensions has this slot.
+    // SAFETY: (T) (F) by (R); every SQLite with extensions has this slot.
     let version: unsafe extern "C" fn() -> c_int =
         unsafe { function(routines, slot::LIBVERSION_NUMBER) };
-    // SAFETY: it takes nothing.
+    // SAFETY: it takes no arguments.
     if unsafe { version() } < OLDEST {
         return Err(Refusal::Old);
     }
     let host = Host {
-        // SAFETY: (T) (F) by (R): the table of a SQLite of that age has all of these slots, with these functions in them.
+        // SAFETY: (T) (F) by (R): the table of a SQLite of that version has all these slots, with
+        // these functions.
         exec: unsafe { function(routines, slot::EXEC) },
         // SAFETY: as above.
         file_control: unsafe { function(routines, slot::FILE_CONTROL) },
@@ -116,12 +118,12 @@ pub(crate) unsafe fn take_routines(routines: *const *const c_void) -> Result<(),
     take(host)
 }
 
-/// Takes the SQLite that the program is linked with.
+/// Registers the SQLite that the program is linked with as the host.
 #[cfg(feature = "linked")]
 pub(crate) fn take_linked() -> Result<(), Refusal> {
     mod linked {
         use super::*;
-        // SAFETY: as SQLite's header declares them.
+        // SAFETY: declared as in SQLite's header.
         unsafe extern "C" {
             pub(super) fn sqlite3_exec(
                 db: *mut sqlite3,
@@ -149,7 +151,7 @@ pub(crate) fn take_linked() -> Result<(), Refusal> {
             pub(super) fn sqlite3_auto_extension(extension: AutoExtension) -> c_int;
         }
     }
-    // SAFETY: it takes nothing.
+    // SAFETY: it takes no arguments.
     if unsafe { linked::sqlite3_libversion_number() } < OLDEST {
         return Err(Refusal::Old);
     }
@@ -175,36 +177,36 @@ fn take(host: Host) -> Result<(), Refusal> {
     }
 }
 
-/// The SQLite that was taken. Nothing of this library is called before one was.
+/// Returns the host. No function of this library is called before one was registered.
 pub(crate) fn host() -> &'static Host {
     HOST.get().expect("registered in a SQLite")
 }
 
 impl Host {
-    /// Writes a line to SQLite's log, if the program has one (`SQLITE_CONFIG_LOG`).
+    /// Writes a line to SQLite's log, if the program has set one (`SQLITE_CONFIG_LOG`).
     pub(crate) fn log(&self, code: c_int, text: &str) {
         let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
         // SAFETY: the format takes one string.
         unsafe { (self.log)(code, c"pagewell: %s".as_ptr(), text.as_ptr()) };
     }
 
-    /// `text` in memory that SQLite frees; null if there is none.
+    /// Copies `text` to memory that SQLite frees. Returns null if there is none.
     pub(crate) fn string(&self, text: &str) -> *mut c_char {
-        // SAFETY: any number of bytes may be asked for.
+        // SAFETY: any size is valid.
         let memory = unsafe { (self.malloc)(text.len() as u64 + 1) }.cast::<u8>();
         if !memory.is_null() {
-            // SAFETY: new memory of one byte more than the text has.
+            // SAFETY: new memory of the text's length plus one byte.
             unsafe { memory.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             let end = memory.wrapping_add(text.len());
-            // SAFETY: the byte more.
+            // SAFETY: the additional byte.
             unsafe { end.write(0) };
         }
         memory.cast()
     }
 
-    /// The VFS of that name, or null.
+    /// Returns the VFS of that name, or null.
     pub(crate) fn vfs(&self, name: &std::ffi::CStr) -> *mut sqlite3_vfs {
-        // SAFETY: the name ends with a zero.
+        // SAFETY: a C string.
         unsafe { (self.vfs_find)(name.as_ptr()) }
     }
 
@@ -212,47 +214,47 @@ impl Host {
     ///
     /// # Safety
     ///
-    /// (V) `vfs` is as SQLite's documentation says, and stays for as long as the process runs.
+    /// (V) `vfs` is as SQLite's documentation requires, and lives as long as the process.
     pub(crate) unsafe fn register(&self, vfs: *mut sqlite3_vfs, is_default: bool) -> c_int {
         // SAFETY: (V).
         unsafe { (self.vfs_register)(vfs, c_int::from(is_default)) }
     }
 
-    /// Has `extension` called for each connection that is opened from now on.
+    /// Registers `extension` to be called for each new connection.
     pub(crate) fn for_each_connection(&self, extension: AutoExtension) -> c_int {
         // SAFETY: a function of that type, and the library is never unloaded.
         unsafe { (self.auto_extension)(extension) }
     }
 
-    /// The value of a parameter of a URI, or null.
+    /// Returns the value of a parameter of a URI, or null.
     ///
     /// # Safety
     ///
-    /// (N) `name` is what SQLite has handed to the `xOpen` of a VFS for a main database.
+    /// (N) `name` is what SQLite has passed to the `xOpen` of a VFS for a main database.
     pub(crate) unsafe fn parameter(
         &self,
         name: *const c_char,
         key: &std::ffi::CStr,
     ) -> *const c_char {
-        // SAFETY: (N); the key ends with a zero.
+        // SAFETY: (N); the key is a C string.
         unsafe { (self.uri_parameter)(name, key.as_ptr()) }
     }
 
-    /// The name of a parameter of a URI by its number, or null behind the last one.
+    /// Returns the name of a parameter of a URI by its number, or null after the last one.
     ///
     /// # Safety
     ///
-    /// (N) As of [`parameter`](Self::parameter).
+    /// (N) As for [`parameter`](Self::parameter).
     pub(crate) unsafe fn parameter_name(&self, name: *const c_char, nr: c_int) -> *const c_char {
         // SAFETY: (N).
         unsafe { (self.uri_key)(name, nr) }
     }
 
-    /// `sqlite3_file_control` of the main database.
+    /// Calls `sqlite3_file_control` for the main database.
     ///
     /// # Safety
     ///
-    /// (D) `db` is an open connection; (A) `argument` is what `op` takes.
+    /// (D) `db` is an open connection; (A) `argument` is as `op` requires.
     pub(crate) unsafe fn control(
         &self,
         db: *mut sqlite3,
@@ -267,10 +269,10 @@ impl Host {
     ///
     /// # Safety
     ///
-    /// (D) `db` is an open connection, of which no other statement is running.
+    /// (D) `db` is an open connection without a running statement.
     pub(crate) unsafe fn run(&self, db: *mut sqlite3, sql: &std::ffi::CStr) -> c_int {
         let nothing = std::ptr::null_mut();
-        // SAFETY: (D); no callback, and no text of an error is wanted.
+        // SAFETY: (D); without callback and error text.
         unsafe {
             (self.exec)(
                 db,

@@ -1,36 +1,37 @@
-//! A VFS for SQLite on Pagewell: `vfs=pagewell`.
+//! VFS for SQLite on Pagewell: `vfs=pagewell`.
 //!
-//! All databases and connections of a process are in one page cache with one budget. SQLite gets pages where they are, pinned, and copies nothing; it reads and
-//! writes through the cache otherwise. What a user of SQLite gets and loses is in the README; why it is built so, in `docs/adr/0039-*`.
+//! All databases and connections of a process are in one page cache with one budget. SQLite gets
+//! pinned pages in place, without copies; other reads, and writes, go through the cache. The README
+//! describes gains and losses for users; `docs/adr/0039-*` has the design decisions.
 //!
-//! Two ways in: as an extension that SQLite loads ([`sqlite3_pagewellsqlite_init`]), and, with the feature `linked`, as a library
-//! (`register`, in C `pagewell_sqlite_register`).
+//! The VFS is used as an extension that SQLite loads ([`sqlite3_pagewellsqlite_init`]), or, with
+//! the feature `linked`, as a library (`register`, in C `pagewell_sqlite_register`).
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
 //! | `abi` | SQLite's types and numbers |
-//! | `host` | the functions of the SQLite that this is registered in |
-//! | `error` | codes of SQLite by their cause |
-//! | `options` | what a URI may say |
-//! | `process` | which process this is |
-//! | `locks` | SQLite's five states, in memory |
-//! | `shm` | the index of a write-ahead log, in memory |
-//! | `pins` | pages that were fetched |
-//! | `databases` | what is open; the cache; the lock against other processes |
+//! | `host` | functions of the SQLite with which this is registered |
+//! | `error` | SQLite's error codes by cause |
+//! | `options` | parameters of a URI |
+//! | `process` | identity of the process |
+//! | `locks` | SQLite's five lock states, in memory |
+//! | `shm` | index of a write-ahead log, in memory |
+//! | `pins` | fetched pages |
+//! | `databases` | open databases; the cache; the lock against other processes |
 //! | `connection` | one connection's open database |
-//! | `methods` | its methods, from C and back |
+//! | `methods` | its methods, called from C |
 //! | `vfs` | the VFS itself |
 //!
-//! A room calls rooms above it in this table only.
+//! A module calls only modules above it in this table.
 
-#![deny(unsafe_code)] // Rooms that have some say so, and why.
+#![deny(unsafe_code)] // Modules with unsafe code allow it, with the reason.
 
 #[doc(hidden)]
 pub mod abi;
 mod connection;
 mod databases;
 mod error;
-#[allow(unsafe_code)] // Calls of C.
+#[allow(unsafe_code)] // Calls to C.
 mod host;
 mod locks;
 mod methods;
@@ -42,11 +43,12 @@ mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// What SQLite calls when it loads the extension: registers the VFS, which is not made the default. The extension stays loaded.
+/// Entry point of the extension: registers the VFS, but not as the default. The extension stays
+/// loaded.
 ///
 /// # Safety
 ///
-/// As SQLite calls it: (R) `routines` is the table of an extension.
+/// The caller is SQLite: (R) `routines` is the table for an extension.
 #[allow(unsafe_code)] // The boundary to C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
@@ -55,7 +57,7 @@ pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
     routines: *const *const c_void,
 ) -> c_int {
     methods::guarded(|| {
-        // A text for the error would have to be allocated by a SQLite that was not taken.
+        // No error text: it would be allocated by a SQLite that was refused.
         // SAFETY: (R).
         if unsafe { host::take_routines(routines) }.is_err() {
             return Ok(abi::ERROR);
@@ -67,21 +69,23 @@ pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
     })
 }
 
-/// Whether the VFS is that of databases that name none.
+/// Whether the VFS is used for databases that name none.
 #[cfg(feature = "linked")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsDefault {
-    /// Only databases that name it (`vfs=pagewell`) are opened by it.
+    /// Used only for databases that name it (`vfs=pagewell`).
     No,
-    /// All are.
+    /// Used for all databases.
     Yes,
 }
 
-/// Registers the VFS in the SQLite that the program is linked with. It may be called again, to change whether it is the default.
+/// Registers the VFS with the SQLite that the program is linked with. Later calls can change
+/// whether it is the default.
 ///
 /// # Errors
 ///
-/// A code of SQLite: `SQLITE_ERROR` if that is older than 3.31, or if another SQLite of this process has loaded the extension.
+/// An error code of SQLite: `SQLITE_ERROR` if it is older than 3.31, or if another SQLite of this
+/// process has loaded the extension.
 #[cfg(feature = "linked")]
 pub fn register(default: AsDefault) -> Result<(), c_int> {
     let code = methods::guarded(|| {
@@ -96,7 +100,8 @@ pub fn register(default: AsDefault) -> Result<(), c_int> {
     }
 }
 
-/// In C: `int pagewell_sqlite_register(int is_default);`. As [`register`]; returns `SQLITE_OK` or another code.
+/// C interface of [`register`]: `int pagewell_sqlite_register(int is_default);`. Returns
+/// `SQLITE_OK` or an error code.
 #[cfg(feature = "linked")]
 #[allow(unsafe_code)] // A symbol.
 #[unsafe(no_mangle)]

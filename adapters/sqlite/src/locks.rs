@@ -1,14 +1,16 @@
-//! The locks of a database among the connections of this process: SQLite's five states, without a system call.
+//! Locks of a database among the connections of this process: SQLite's five states, without system
+//! calls.
 //!
-//! Other processes are kept out as long as the database is open ([`crate::databases`]), so there is nobody else to ask. The states and their order are
-//! SQLite's (its page on file locking): any number of connections are SHARED; one of them may be RESERVED, then PENDING, which lets no new
-//! reader in, and EXCLUSIVE when it is the only one left.
+//! Other processes are excluded while the database is open ([`crate::databases`]). The states and
+//! their order are SQLite's (its page on file locking): any number of connections are SHARED; one
+//! of them may be RESERVED, then PENDING, which admits no new reader, and EXCLUSIVE once it is the
+//! only one left.
 
 use std::ffi::c_int;
 
 use crate::abi;
 
-/// What a connection has.
+/// Lock state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     #[default]
@@ -20,7 +22,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// SQLite's number of it; none if there is no such level.
+    /// Converts SQLite's number, or returns `None` if it is invalid.
     pub(crate) fn of(number: c_int) -> Option<Self> {
         Some(match number {
             abi::LOCK_NONE => Self::None,
@@ -43,20 +45,20 @@ impl Level {
     }
 }
 
-/// What became of a wish.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Locked {
-    /// The connection has it.
+    /// Granted.
     Done,
-    /// Somebody is in the way.
+    /// Another connection has a conflicting lock.
     Busy,
 }
 
-/// What all connections of a database have.
+/// Locks of all connections of a database.
 ///
-/// I1: `nr_shared` connections have SHARED or more. I2: `writer` is what the one of them has that has more than SHARED; `None` if there is none. I3: if it
-/// is EXCLUSIVE, `nr_shared` is 1.
+/// I1: `nr_shared` connections have SHARED or more. I2: `writer` is the state of the one with more
+/// than SHARED, or `None` if there is none. I3: if it is EXCLUSIVE, `nr_shared` is 1.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     nr_shared: usize,
@@ -64,8 +66,9 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Raises what a connection has, `level`, to `wanted`. PENDING is not asked for: it is where a connection stays that wants to be EXCLUSIVE while there are
-    /// readers, so `level` may have risen though the answer is `Busy`.
+    /// Raises the state `level` of a connection to `wanted`. PENDING is never requested: a
+    /// connection that requests EXCLUSIVE stays there while there are readers, so `level` may rise
+    /// although the result is `Busy`.
     pub(crate) fn raise(&mut self, level: &mut Level, wanted: Level) -> Locked {
         if *level >= wanted {
             return Locked::Done;
@@ -96,7 +99,7 @@ impl Locks {
         }
     }
 
-    /// Lowers what a connection has to SHARED or nothing.
+    /// Lowers the state of a connection to SHARED or `None`.
     pub(crate) fn lower(&mut self, level: &mut Level, wanted: Level) {
         let wanted = wanted.min(Level::Shared);
         if *level <= wanted {
@@ -122,8 +125,9 @@ mod tests {
     use super::Level::*;
     use super::*;
 
-    /// All that three connections can come to, by any wishes in any order: whatever the answers are, the levels that they have fit together, a wish that is
-    /// granted is met, and one that is not leaves nothing but PENDING.
+    /// Visits all states that three connections can reach by any requests in any order: their
+    /// levels are always compatible, a granted request is fulfilled, and a refused one leaves at
+    /// most PENDING.
     #[test]
     fn every_state_that_can_be_reached_is_sound() {
         let mut seen = std::collections::HashSet::new();

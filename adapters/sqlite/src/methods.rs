@@ -1,10 +1,11 @@
-//! The methods of an open database, as SQLite calls them: from C to [`Connection`] and back.
+//! Methods of an open database, which SQLite calls: from C to [`Connection`] and back.
 //!
-//! **What SQLite keeps to** (its documentation of `sqlite3_io_methods`; the letters are what each `unsafe` here rests on):
-//! (F) the file is one that [`open`] has filled, and has not been closed; (T) no two threads call methods of one file at the same time; (B) a buffer
-//! has as many bytes as its number says, and is SQLite's own; (P) a pointer for an answer is valid.
+//! **Guarantees of SQLite** (its documentation of `sqlite3_io_methods`; each `unsafe` here names
+//! those that it relies on): (F) the file was initialized by [`open`], and has not been closed; (T)
+//! no two threads call methods of one file concurrently; (B) a buffer has the given size, and is
+//! SQLite's own; (P) a pointer for a result is valid.
 //!
-//! A panic, which would be a bug, ends here as `SQLITE_IOERR`: it never goes on into C.
+//! A panic, which is a bug, ends here as `SQLITE_IOERR`: it never unwinds into C.
 
 #![allow(unsafe_code)] // The boundary to C.
 
@@ -19,7 +20,7 @@ use crate::host::host;
 use crate::locks::{Level, Locked};
 use crate::shm::{Mapped, ShmLocked};
 
-/// What SQLite allocates for each open database.
+/// Memory that SQLite allocates for each open database.
 #[repr(C)]
 pub(crate) struct OpenFile {
     base: sqlite3_file,
@@ -48,11 +49,11 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     unfetch,
 };
 
-/// Makes `file` that of a connection, which `close` takes back.
+/// Initializes `file` with a connection, which `close` takes back.
 ///
 /// # Safety
 ///
-/// (M) `file` has room for an [`OpenFile`], and is SQLite's to be filled.
+/// (M) `file` has room for an [`OpenFile`], and SQLite passes it for initialization.
 pub(crate) unsafe fn open(file: *mut sqlite3_file, connection: Connection) {
     let connection = Box::into_raw(Box::new(connection));
     let base = sqlite3_file {
@@ -62,23 +63,24 @@ pub(crate) unsafe fn open(file: *mut sqlite3_file, connection: Connection) {
     unsafe { file.cast::<OpenFile>().write(OpenFile { base, connection }) };
 }
 
-/// The connection of an open file.
+/// Returns the connection of an open file.
 ///
 /// # Safety
 ///
-/// (F) and (T), for as long as the reference is used.
+/// (F) and (T), while the reference is used.
 #[inline(always)]
 unsafe fn connection<'a>(file: *mut sqlite3_file) -> &'a mut Connection {
-    // SAFETY: (F) it is one of ours, and has not been closed.
+    // SAFETY: (F) initialized here, and not closed.
     let connection = unsafe { (*file.cast::<OpenFile>()).connection };
-    // SAFETY: (F) it was made by `open`; (T) nobody else uses it.
+    // SAFETY: (F) created by `open`; (T) no other thread uses it.
     unsafe { &mut *connection }
 }
 
-/// Runs what a method does, and makes a code of what comes of it.
+/// Runs the work of a method, and converts its result to a code.
 #[inline(always)]
 pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    // What a panic leaves half done is a connection that SQLite gets an error of and rolls back.
+    // A panic may leave a connection in an intermediate state; SQLite gets an error for it and
+    // rolls back.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.tell(),
@@ -90,17 +92,18 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     }
 }
 
-/// As [`guarded`], with the connection, which remembers the number of the system's error. In a child of the process that has opened it, that is an error.
+/// As [`guarded`], with the connection, which records the system's error number. Fails in a child
+/// of the process that opened it.
 ///
 /// # Safety
 ///
-/// As of [`connection`].
+/// As for [`connection`].
 #[inline(always)]
 unsafe fn with(
     file: *mut sqlite3_file,
     work: impl FnOnce(&mut Connection) -> Result<c_int, Failure>,
 ) -> c_int {
-    // SAFETY: the caller's duties.
+    // SAFETY: the caller's obligations.
     let connection = unsafe { connection(file) };
     guarded(|| {
         connection.check_process()?;
@@ -112,13 +115,13 @@ unsafe fn with(
     })
 }
 
-/// A position or a size that SQLite gives; it has no negative ones.
+/// Converts a position or a size. SQLite passes no negative ones.
 #[inline(always)]
 fn unsigned(number: i64) -> Result<u64, Failure> {
     u64::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("position {number}")))
 }
 
-/// A length that SQLite gives; it has no negative ones.
+/// Converts a length. SQLite passes no negative ones.
 #[inline(always)]
 fn length(number: c_int) -> Result<usize, Failure> {
     usize::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("length {number}")))
@@ -130,7 +133,7 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     let connection = unsafe { (*open).connection };
     // SAFETY: (F). SQLite calls no method of a file without methods.
     unsafe { (*file).methods = std::ptr::null() };
-    // SAFETY: `open` made it of a box, and nobody else has it any more.
+    // SAFETY: `open` created it from a box, and no other reference exists.
     let connection = unsafe { Box::from_raw(connection) };
     guarded(|| connection.close().map(|()| abi::OK))
 }
@@ -143,7 +146,8 @@ unsafe extern "C" fn read(
 ) -> c_int {
     let work = |connection: &mut Connection| {
         let len = length(len)?;
-        // SAFETY: (B). It is only written. Whatever was in memory that C has allocated is some bytes for whoever did not see it allocated.
+        // SAFETY: (B). The buffer is only written. Memory that C has allocated has some value for
+        // code that did not see the allocation.
         let buf = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
         Ok(match connection.read(buf, unsigned(pos)?)? {
             WasRead::All => abi::OK,
@@ -162,7 +166,7 @@ unsafe extern "C" fn write(
 ) -> c_int {
     let work = |connection: &mut Connection| {
         let len = length(len)?;
-        // SAFETY: (B), and SQLite does not change it meanwhile.
+        // SAFETY: (B), and SQLite does not change it during the call.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
         connection.write(bytes, unsigned(pos)?).map(|()| abi::OK)
     };
@@ -185,7 +189,7 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
     let work = |connection: &mut Connection| {
         let bytes = match connection.file().size() {
-            // As SQLite's VFS for Unix has it, which once made such files of empty ones.
+            // As in SQLite's VFS for Unix, which once created such files as empty ones.
             1 => 0,
             bytes => bytes.cast_signed(),
         };
@@ -197,7 +201,7 @@ unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int
     unsafe { with(file, work) }
 }
 
-/// The level that SQLite names.
+/// Converts SQLite's number of a lock level.
 fn level(number: c_int) -> Result<Level, Failure> {
     Level::of(number).ok_or_else(|| Failure::new(abi::MISUSE, format!("lock level {number}")))
 }
@@ -206,10 +210,10 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
     let work = |connection: &mut Connection| {
         let wanted = level(wanted)?;
         if wanted > Level::Shared && connection.database().is_read_only {
-            // As the system has it: others share the lock.
+            // As the system has it: other processes share the lock.
             return Err(Failure::new(
                 abi::IOERR_LOCK,
-                "this process may not write it",
+                "cannot lock: this process may not write the file",
             ));
         }
         Ok(match connection.raise(wanted) {
@@ -245,7 +249,7 @@ unsafe extern "C" fn file_control(
     op: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: (P) the argument is what SQLite's documentation says that the operation takes.
+    // SAFETY: (P) the argument is as SQLite's documentation of the operation requires.
     let work = |connection: &mut Connection| unsafe { control(connection, op, argument) };
     // SAFETY: (F) and (T).
     unsafe { with(file, work) }
@@ -253,7 +257,7 @@ unsafe extern "C" fn file_control(
 
 /// # Safety
 ///
-/// (A) `argument` is what `op` takes.
+/// (A) `argument` is as `op` requires.
 unsafe fn control(
     connection: &mut Connection,
     op: c_int,
@@ -262,17 +266,17 @@ unsafe fn control(
     let number = argument.cast::<c_int>();
     match op {
         abi::FCNTL_LOCKSTATE => {
-            // SAFETY: (A) a number for the answer.
+            // SAFETY: (A) a place for a number.
             unsafe { number.write(connection.level().number()) };
         }
         abi::FCNTL_LAST_ERRNO => {
-            // SAFETY: (A) a number for the answer.
+            // SAFETY: (A) a place for a number.
             unsafe { number.write(connection.errno) };
         }
-        // The file grows when it is written back, in large requests.
+        // Writeback extends the file, in large requests.
         abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
         abi::FCNTL_PERSIST_WAL => {
-            // SAFETY: (A) a number to set, or a negative one, and for the answer.
+            // SAFETY: (A) a number to set, or a negative one, and a place for the result.
             unsafe { flag(&mut connection.keeps_wal, number) };
         }
         abi::FCNTL_POWERSAFE_OVERWRITE => {
@@ -280,7 +284,7 @@ unsafe fn control(
             unsafe { flag(&mut connection.is_power_safe, number) };
         }
         abi::FCNTL_VFSNAME => {
-            // SAFETY: (A) a place for a text that SQLite frees.
+            // SAFETY: (A) a place for a string that SQLite frees.
             unsafe {
                 argument
                     .cast::<*mut c_char>()
@@ -289,7 +293,7 @@ unsafe fn control(
         }
         abi::FCNTL_MMAP_SIZE => {
             let place = argument.cast::<i64>();
-            // SAFETY: (A) a number to set, or a negative one, and for the answer.
+            // SAFETY: (A) a number to set, or a negative one, and a place for the result.
             let asked = unsafe { place.read() };
             // SAFETY: as above.
             unsafe { place.write(connection.mmap_size) };
@@ -298,25 +302,25 @@ unsafe fn control(
             }
         }
         abi::FCNTL_HAS_MOVED => {
-            // SAFETY: (A) a number for the answer.
+            // SAFETY: (A) a place for a number.
             unsafe { number.write(c_int::from(connection.database().has_moved())) };
         }
-        // The end of a transaction, before the journal goes, also of one without syncs.
+        // End of a transaction, before the journal is removed, also of one without syncs.
         abi::FCNTL_SYNC => connection.flush()?,
-        // The same of a checkpoint, before the log is used anew.
+        // The same for a checkpoint, before the log is restarted.
         abi::FCNTL_CKPT_DONE => connection.end_checkpoint()?,
         abi::FCNTL_EXTERNAL_READER => {
-            // SAFETY: (A) a number for the answer.
+            // SAFETY: (A) a place for a number.
             unsafe { number.write(0) };
         }
-        // SAFETY: (A) of this operation.
+        // SAFETY: (A) for this operation.
         abi::FCNTL_PRAGMA => return Ok(unsafe { pragma(connection, argument.cast()) }),
         _ => return Ok(abi::NOTFOUND),
     }
     Ok(abi::OK)
 }
 
-/// Sets a flag to a number, unless that is negative, and answers what it is then.
+/// Sets a flag from a number, or stores the flag in the number if that is negative.
 ///
 /// # Safety
 ///
@@ -330,16 +334,16 @@ unsafe fn flag(flag: &mut bool, number: *mut c_int) {
     }
 }
 
-/// `PRAGMA pagewell_stats`; every other one is SQLite's.
+/// Executes `PRAGMA pagewell_stats`; SQLite executes all others.
 ///
 /// # Safety
 ///
-/// (A) `texts` are a place for the answer, the name of the pragma, and its argument.
+/// (A) `texts` are a place for the result, the name of the pragma, and its argument.
 unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     let name = texts.wrapping_add(1);
     // SAFETY: (A).
     let name = unsafe { name.read() };
-    // SAFETY: (A) a text that ends with a zero.
+    // SAFETY: (A) a C string.
     let name = unsafe { CStr::from_ptr(name) };
     if !name.to_bytes().eq_ignore_ascii_case(b"pagewell_stats") {
         return abi::NOTFOUND;
@@ -350,16 +354,17 @@ unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     abi::OK
 }
 
-/// Bytes that are not written stay as they are when the power goes while those around them are written; but without that, which a URI can say (`psow=0`),
-/// not within a page of the cache, which is written as a whole.
+/// A power loss while neighbouring bytes are written does not change bytes that are not written.
+/// Without this guarantee, which a URI can disable (`psow=0`), this does not hold within a page of
+/// the cache, which is written as a whole.
 unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };
     connection.file().page_size() as c_int
 }
 
-/// Not claimed: that writes of any size are atomic, that appends show no garbage after a loss of power, that writes are stored in their order, that a file that is
-/// open cannot be deleted.
+/// Not claimed: atomic writes of any size, appends without garbage after a power loss, writes
+/// stored in order, no deletion of open files.
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };
@@ -437,7 +442,8 @@ unsafe extern "C" fn fetch(
     let work = |connection: &mut Connection| {
         let fetched = connection.fetch(unsigned(pos)?, length(len)?);
         let start = fetched.map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        // SAFETY: (P). SQLite only reads the page. What it reads past it is the next frame's memory, or what is mapped after the last one.
+        // SAFETY: (P). SQLite only reads the page. Reads past it access the next frame's memory, or
+        // the mapping after the last one.
         unsafe { answer.write(start.cast()) };
         Ok(abi::OK)
     };
@@ -447,7 +453,7 @@ unsafe extern "C" fn fetch(
 
 unsafe extern "C" fn unfetch(file: *mut sqlite3_file, _pos: i64, page: *mut c_void) -> c_int {
     let work = |connection: &mut Connection| {
-        // Null: SQLite would have a mapping dropped, which is not there.
+        // Null: SQLite requests the removal of a mapping that does not exist.
         if let Some(start) = NonNull::new(page.cast::<u8>()) {
             connection.give_back(start);
         }

@@ -1,23 +1,23 @@
-//! What a URI may say: `file:data.db?vfs=pagewell&pw_cache=256M&pw_direct=auto&pw_page=4096`.
+//! Parameters of a URI: `file:data.db?vfs=pagewell&pw_cache=256M&pw_direct=auto&pw_page=4096`.
 
 use pagewell::io::Direct;
 
-/// The name of every parameter that is ours begins so.
+/// Prefix of the names of this VFS's parameters.
 pub(crate) const PREFIX: &str = "pw_";
 
-/// How a database is to be opened, where the URI says it.
+/// Options of a database from its URI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// The memory of the process's cache in bytes (`pw_cache`).
+    /// Memory of the process's cache in bytes (`pw_cache`).
     pub(crate) cache: Option<u64>,
-    /// Whether the database is read and written past the operating system's cache (`pw_direct`).
+    /// Whether the database is read and written with direct I/O (`pw_direct`).
     pub(crate) direct: Option<Direct>,
-    /// The size of the cache's pages of this database (`pw_page`).
+    /// Size of the database's pages in the cache (`pw_page`).
     pub(crate) page: Option<usize>,
 }
 
 impl Options {
-    /// Takes one parameter. The error says what is wrong with it.
+    /// Sets one parameter. The error describes what is wrong with it.
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |must: &str| Err(format!("{name}={value}: must be {must}"));
         match name {
@@ -39,13 +39,13 @@ impl Options {
                 }
                 _ => return wrong("4K, 8K, 16K, 32K or 64K"),
             },
-            _ => return Err(format!("{name}: there is no such option")),
+            _ => return Err(format!("{name}: unknown option")),
         }
         Ok(())
     }
 }
 
-/// A number of bytes, with K, M or G (of 1024) behind it or not.
+/// Parses a number of bytes with an optional suffix K, M or G (powers of 1024).
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),
@@ -101,11 +101,11 @@ mod tests {
             ("pw_cache", "lots", "a number of bytes"),
             ("pw_direct", "1", "never, auto or always"),
             ("pw_page", "5000", "4K, 8K"),
-            ("pw_pages", "4096", "no such option"),
+            ("pw_pages", "4096", "unknown option"),
         ] {
             let text = options.take(name, value).unwrap_err();
             assert!(text.contains(says) && text.contains(name), "{text}");
         }
-        assert_eq!(options, all, "what is wrong changes nothing");
+        assert_eq!(options, all, "invalid parameters change nothing");
     }
 }

@@ -1,5 +1,7 @@
-//! Which process this is. A child made by `fork` has the connections of its parent, their memory as it was, and their open files; what it did with them would mix with
-//! what the parent does. So a connection is of the process that has opened it; in others it fails before SQLite has written anything to a log or a journal.
+//! Identity of this process. A child created by `fork` has its parent's connections, a copy of
+//! their memory, and their open files, and its accesses would conflict with the parent's. A
+//! connection therefore belongs to the process that opened it. In others it fails before SQLite has
+//! written to a log or journal.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,25 +11,26 @@ use pagewell_sync::wiped::WipedOnFork;
 use crate::abi;
 use crate::error::Failure;
 
-/// A process, among those of which it is a child.
+/// Identity of a process, distinct from those of its ancestors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u64);
 
-/// The number of this process; children find it empty. None where the system cannot do that.
+/// Number of this process, reset in children. `None` if the system does not support this.
 static NUMBER: LazyLock<Option<WipedOnFork>> = LazyLock::new(WipedOnFork::new);
 
-/// The number that was given last. Children inherit it, so theirs are others.
+/// Last assigned number. Children inherit it, so theirs differ.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
-    /// This one.
+    /// Returns this process.
     #[inline]
     pub(crate) fn this() -> Self {
         let Some(number) = NUMBER.as_ref() else {
             return Self(std::process::id().into());
         };
         let word = number.word();
-        // ORDERING: Relaxed, here and below; a number is all that there is, and every thread of a process gets the same.
+        // ORDERING: Relaxed, here and below; only the number matters, and all threads of a process
+        // get the same.
         match word.load(Ordering::Relaxed) {
             0 => {
                 // ORDERING: Relaxed, as above.
@@ -42,7 +45,7 @@ impl Process {
         }
     }
 
-    /// Fails in any other.
+    /// Fails in any other process.
     #[inline]
     pub(crate) fn check(self) -> Result<(), Failure> {
         if self == Self::this() {
@@ -50,7 +53,7 @@ impl Process {
         }
         Err(Failure::new(
             abi::IOERR,
-            "the connection is of the process of which this one is a child",
+            "cannot use the connection: a parent process opened it before a fork",
         ))
     }
 }

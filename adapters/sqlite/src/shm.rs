@@ -1,7 +1,9 @@
-//! The index of a write-ahead log, and its locks: what SQLite calls shared memory. It is memory of this process, since no other has the database open.
+//! Index of a write-ahead log, and its locks: SQLite's shared memory. It is memory of this process,
+//! since no other has the database open.
 //!
-//! SQLite's page on the format of the log says what is in it. Here it is bytes that begin as zeros, in regions that stay where they are as long as any connection has them
-//! mapped, and eight locks, each shared by any number of connections or had by one.
+//! SQLite's page on the format of the log describes the contents. Here it is bytes, initially zero,
+//! in regions that stay in place while any connection has them mapped, and eight locks, each shared
+//! by any number of connections or held exclusively by one.
 
 #![allow(unsafe_code)] // Memory that SQLite writes.
 
@@ -11,14 +13,15 @@ use std::ptr::NonNull;
 
 use crate::abi::{SHM_EXCLUSIVE, SHM_LOCK, SHM_NLOCK, SHM_SHARED, SHM_UNLOCK};
 
-/// A region: memory that only SQLite looks at.
+/// Region: memory that only SQLite accesses.
 #[derive(Debug)]
 struct Region {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: plain memory, which nothing here reads or writes; SQLite does, from whatever thread, by its own rules.
+// SAFETY: plain memory that this module neither reads nor writes; SQLite does, in any thread, by
+// its own rules.
 unsafe impl Send for Region {}
 
 impl Region {
@@ -38,12 +41,13 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout. It goes when no connection has it mapped (`Shm::leave`).
+        // SAFETY: allocated with this layout. Dropped when no connection has it mapped
+        // (`Shm::leave`).
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
-/// The locks that one connection has, a bit each, and whether it has the memory mapped.
+/// Locks of one connection, one bit each, and whether it has the memory mapped.
 #[derive(Debug, Default)]
 pub(crate) struct ShmHandle {
     is_mapped: bool,
@@ -51,20 +55,20 @@ pub(crate) struct ShmHandle {
     exclusive: u8,
 }
 
-/// The regions and the locks.
+/// Regions and locks.
 #[derive(Debug, Default)]
 pub(crate) struct Shm {
     regions: Vec<Region>,
     nr_users: usize,
-    /// How many connections share each lock; -1 if one has it alone.
+    /// Number of connections that share each lock; -1 if one holds it exclusively.
     locks: [i32; SHM_NLOCK],
 }
 
-/// What SQLite asks wrongly, which no version of it does.
+/// Error: an invalid request of SQLite, which no version of it makes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misuse;
 
-/// What became of a wish for locks.
+/// Result of a request for locks.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum ShmLocked {
@@ -72,18 +76,18 @@ pub(crate) enum ShmLocked {
     Busy,
 }
 
-/// What became of a wish for a region.
+/// Result of a request for a region.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Mapped {
     At(NonNull<u8>),
-    /// It was not made yet, and is not to be made.
+    /// The region does not exist, and may not be created.
     Missing,
     NoMemory,
 }
 
 impl Shm {
-    /// The region of that number, of `bytes` bytes; made if it `may_grow`.
+    /// Returns region `nr`, of `bytes` bytes. Creates it if it `may_grow`.
     pub(crate) fn map(
         &mut self,
         handle: &mut ShmHandle,
@@ -111,7 +115,7 @@ impl Shm {
         Mapped::At(region.start)
     }
 
-    /// Takes or gives back `nr` locks from `first` on.
+    /// Acquires or releases `nr` locks from `first` on.
     pub(crate) fn lock(
         &mut self,
         handle: &mut ShmHandle,
@@ -131,7 +135,7 @@ impl Shm {
         match flags {
             UNLOCK_SHARED | UNLOCK_EXCLUSIVE => self.unlock(handle, mask),
             LOCK_SHARED => {
-                // A lock that this connection has alone is in its own way, as SQLite's VFS for Unix has it.
+                // A connection's own exclusive lock conflicts too, as in SQLite's VFS for Unix.
                 let missing = mask & !handle.shared;
                 if self.of(missing).any(|lock| *lock < 0) {
                     return Ok(ShmLocked::Busy);
@@ -152,7 +156,7 @@ impl Shm {
         Ok(ShmLocked::Done)
     }
 
-    /// The connection has the memory mapped no more. The last one's leaving gives it back.
+    /// Unmaps the memory for a connection. The last one frees it.
     pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
         if !handle.is_mapped {
             return;
@@ -172,7 +176,7 @@ impl Shm {
         handle.exclusive &= !mask;
     }
 
-    /// The locks of a mask.
+    /// Returns the locks of a mask.
     fn of(&mut self, mask: u8) -> impl Iterator<Item = &mut i32> {
         let locks = self.locks.iter_mut().enumerate();
         locks
@@ -196,7 +200,7 @@ mod tests {
         let (mut a, mut b) = (ShmHandle::default(), ShmHandle::default());
         assert_eq!(shm.lock(&mut a, 3, 1, SHARE), Ok(ShmLocked::Done));
         assert_eq!(shm.lock(&mut b, 3, 1, SHARE), Ok(ShmLocked::Done));
-        // Of 2, 3 and 4 one is in the way, so none is taken.
+        // One of 2, 3 and 4 conflicts, so none is acquired.
         assert_eq!(shm.lock(&mut b, 2, 1, SHARE), Ok(ShmLocked::Done));
         assert_eq!(shm.lock(&mut b, 2, 1, UNSHARE), Ok(ShmLocked::Done));
         let mut c = ShmHandle::default();

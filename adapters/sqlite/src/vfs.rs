@@ -1,6 +1,6 @@
-//! The VFS: it opens main databases, and leaves all else to SQLite's own for Unix: paths, time, random numbers, libraries, and every other file.
-//!
-//! So rollback journals, write-ahead logs, super-journals and temporary files are SQLite's own files, written by `pwrite` when SQLite writes them
+//! The VFS opens main databases. SQLite's VFS for Unix does everything else: paths, time, random
+//! numbers, libraries, and all other files. Rollback journals, write-ahead logs, super-journals and
+//! temporary files are therefore SQLite's own files, which it writes by `pwrite`
 //! (`docs/adr/0039-*`).
 
 #![allow(unsafe_code)] // The boundary to C.
@@ -19,29 +19,30 @@ use crate::host::host;
 use crate::methods::{self, OpenFile, guarded};
 use crate::options::{Options, PREFIX};
 
-/// The address of the VFS, which is made once and never goes.
+/// Address of the VFS, which is created once and lives as long as the process.
 static VFS: OnceLock<Registered> = OnceLock::new();
 
 struct Registered(*mut sqlite3_vfs);
 
-// SAFETY: SQLite's own lock guards what changes of it (`pNext`); the rest never changes.
+// SAFETY: SQLite's own lock guards the field that changes (`pNext`); the others are constant.
 unsafe impl Send for Registered {}
 // SAFETY: as above.
 unsafe impl Sync for Registered {}
 
-/// Registers the VFS in the SQLite that was taken ([`crate::host`]), or changes whether it is the default. The code of SQLite.
+/// Registers the VFS with the host ([`crate::host`]), or changes whether it is the default. Returns
+/// a code of SQLite.
 pub(crate) fn register(is_default: bool) -> c_int {
     let unix = host().vfs(c"unix");
     if unix.is_null() {
-        host().log(abi::ERROR, "this SQLite has no VFS for Unix");
+        host().log(abi::ERROR, "cannot register: SQLite has no Unix VFS");
         return abi::ERROR;
     }
     let vfs = VFS.get_or_init(|| {
-        // SAFETY: a VFS that is registered, which stays.
+        // SAFETY: a registered VFS, which is permanent.
         let unix = unsafe { &mut *unix };
         Registered(Box::into_raw(Box::new(sqlite3_vfs {
             version: 3,
-            // A file that the other VFS opens is its own altogether.
+            // Files that the other VFS opens are entirely its own.
             file_bytes: unix.file_bytes.max(size_of::<OpenFile>() as c_int),
             max_path: unix.max_path,
             next: std::ptr::null_mut(),
@@ -65,16 +66,17 @@ pub(crate) fn register(is_default: bool) -> c_int {
             next_system_call,
         })))
     });
-    // SAFETY: (V) it is as SQLite wants it, and is never freed.
+    // SAFETY: (V) initialized as SQLite requires, and never freed.
     let code = unsafe { host().register(vfs.0, is_default) };
     if code != abi::OK {
         return code;
     }
-    // Once in SQLite's list, however often; a program may have emptied it (`sqlite3_shutdown`).
+    // SQLite lists it at most once; a program may have cleared the list (`sqlite3_shutdown`).
     host().for_each_connection(each_connection)
 }
 
-/// For each new connection whose main database is in this VFS: SQLite asks for pages where they are only if `mmap_size` is above zero.
+/// Called for each new connection. If its main database is in this VFS, sets `mmap_size`: SQLite
+/// fetches pages in place only if it is above zero.
 unsafe extern "C" fn each_connection(
     db: *mut sqlite3,
     _error: *mut *mut c_char,
@@ -82,25 +84,26 @@ unsafe extern "C" fn each_connection(
 ) -> c_int {
     guarded(|| {
         let mut vfs: *mut sqlite3_vfs = std::ptr::null_mut();
-        // SAFETY: (D) SQLite calls this with a new connection; (A) the operation takes a place for a VFS.
+        // SAFETY: (D) SQLite calls this with a new connection; (A) the operation stores a pointer
+        // to a VFS.
         let code = unsafe { host().control(db, abi::FCNTL_VFS_POINTER, (&raw mut vfs).cast()) };
         if code == abi::OK && VFS.get().is_some_and(|ours| std::ptr::eq(ours.0, vfs)) {
-            // SAFETY: (D), as above. If it fails, pages are copied.
+            // SAFETY: (D), as above. On failure, pages are copied.
             let _ = unsafe { host().run(db, c"PRAGMA mmap_size=9223372036854775807") };
         }
         Ok(abi::OK)
     })
 }
 
-/// The VFS for Unix.
+/// Returns the VFS for Unix.
 ///
 /// # Safety
 ///
-/// (V) `vfs` is the one that is made here.
+/// (V) `vfs` is the one that this module registered.
 unsafe fn unix<'a>(vfs: *mut sqlite3_vfs) -> &'a mut sqlite3_vfs {
-    // SAFETY: (V) it never goes.
+    // SAFETY: (V) it is never freed.
     let unix = unsafe { (*vfs).app_data };
-    // SAFETY: (V) it is a registered VFS, which stays; of what changes of it nothing is used.
+    // SAFETY: (V) a registered VFS, which is permanent; its mutable fields are not used.
     unsafe { &mut *unix.cast() }
 }
 
@@ -114,14 +117,14 @@ unsafe extern "C" fn open(
     if name.is_null() || flags & abi::OPEN_MAIN_DB == 0 {
         // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
         let unix = unsafe { unix(vfs) };
-        // SAFETY: the arguments are as SQLite has given them, and there is room for a file of that VFS.
+        // SAFETY: SQLite's own arguments, with room for a file of that VFS.
         return unsafe { (unix.open)(unix, name, file, flags, flags_out) };
     }
-    // If it fails SQLite must not call `xClose`.
+    // On failure SQLite must not call `xClose`.
     // SAFETY: there is room for a file.
     unsafe { (*file).methods = std::ptr::null() };
     guarded(|| {
-        // SAFETY: (N) the name of a main database, as SQLite hands it to a VFS.
+        // SAFETY: (N) SQLite passes the name of a main database.
         let connection = unsafe { open_database(name, flags) }?;
         if !flags_out.is_null() {
             let writes = abi::OPEN_READONLY | abi::OPEN_READWRITE | abi::OPEN_CREATE;
@@ -129,10 +132,10 @@ unsafe extern "C" fn open(
                 true => flags & !writes | abi::OPEN_READONLY,
                 false => flags,
             };
-            // SAFETY: a place for the answer.
+            // SAFETY: a valid place for the result.
             unsafe { flags_out.write(what) };
         }
-        // SAFETY: (M) SQLite has made room for `file_bytes`.
+        // SAFETY: (M) SQLite has allocated `file_bytes`.
         unsafe { methods::open(file, connection) };
         Ok(abi::OK)
     })
@@ -140,7 +143,7 @@ unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// (N) `name` is the name of a main database, as SQLite hands it to a VFS.
+/// (N) `name` is the name of a main database, as SQLite passes it to a VFS.
 unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection, Failure> {
     // SAFETY: (N).
     let path = unsafe { CStr::from_ptr(name) };
@@ -158,11 +161,11 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         if key.is_null() {
             break;
         }
-        // SAFETY: a text of SQLite's that ends with a zero.
+        // SAFETY: a C string of SQLite's.
         let key = unsafe { CStr::from_ptr(key) };
-        // SAFETY: (N); it is there, since it has a name.
+        // SAFETY: (N); the value exists, since the key does.
         let value = unsafe { host().parameter(name, key) };
-        // SAFETY: as of the name.
+        // SAFETY: as for the key.
         let bytes = unsafe { CStr::from_ptr(value) };
         let value = bytes.to_string_lossy();
         match key.to_string_lossy() {
@@ -172,14 +175,14 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
                     .iter()
                     .any(|no| value.eq_ignore_ascii_case(no));
             }
-            // As SQLite's VFS for Unix has it.
+            // As in SQLite's VFS for Unix.
             key if key == "modeof" => {
                 let found = std::fs::metadata(OsStr::from_bytes(bytes.to_bytes()));
                 let found =
                     found.map_err(|error| Failure::of_system(&error, abi::IOERR_FSTAT, &value))?;
                 permissions = Some(found.mode() & 0o777);
             }
-            // SQLite's own, or the program's.
+            // An option of SQLite or of the program.
             _ => {}
         }
     }
@@ -202,19 +205,19 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         },
     )?;
     if flags & abi::OPEN_DELETEONCLOSE != 0 {
-        // A file that is open stays until it is closed. That it is there without a name is no error.
+        // An open file exists until it is closed. A missing name is no error.
         let _ = std::fs::remove_file(path);
     }
     Ok(Connection::new(database, !may_write, is_power_safe))
 }
 
-/// Functions that the other VFS does: with the same arguments, but for the VFS.
+/// Functions of the other VFS, with the same arguments except for the VFS.
 macro_rules! passed_on {
     ($($name:ident($($argument:ident: $kind:ty),*) $(-> $answer:ty)?;)*) => {$(
         unsafe extern "C" fn $name(vfs: *mut sqlite3_vfs $(, $argument: $kind)*) $(-> $answer)? {
             // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
             let unix = unsafe { unix(vfs) };
-            // SAFETY: the arguments are as SQLite has given them.
+            // SAFETY: SQLite's own arguments.
             unsafe { (unix.$name)(unix $(, $argument)*) }
         }
     )*};

@@ -160,7 +160,7 @@ fn wrong_options_are_refused_with_a_text_and_change_nothing() {
         ("&pw_direct=yes", "never, auto or always"),
         ("&pw_page=1024", "4K, 8K, 16K, 32K or 64K"),
         ("&pw_page=3000", "4K, 8K, 16K, 32K or 64K"),
-        ("&pw_casche=1M", "there is no such option"),
+        ("&pw_casche=1M", "unknown option"),
     ] {
         let error = try_open(&path, parameters).unwrap_err();
         assert_eq!(code(&error), ffi::SQLITE_CANTOPEN, "{parameters}");
@@ -171,7 +171,7 @@ fn wrong_options_are_refused_with_a_text_and_change_nothing() {
     let db = try_open(&path, "&pw_page=8K").unwrap();
     db.execute_batch("CREATE TABLE t(a)").unwrap();
     for (parameters, says) in [
-        ("&pw_page=4K", "it is open with pages of 8192 bytes"),
+        ("&pw_page=4K", "already open with pages of 8192 bytes"),
         ("&pw_cache=3M", "the cache of this process has"),
     ] {
         let error = try_open(&path, parameters).unwrap_err();

@@ -233,7 +233,7 @@ impl Connection {
 
     fn check_writable(&self) -> Result<(), Failure> {
         match self.is_read_only {
-            true => Err(Failure::new(abi::READONLY, "cannot write: opened for reading only")),
+            true => Err(Failure::new(abi::READONLY, "cannot write: read-only file")),
             false => Ok(()),
         }
     }

@@ -588,7 +588,7 @@ fn check_options(database: &Database, options: &Options, path: &Path) -> Result<
             ))
         }
         Some(Direct::Never) if is_direct => {
-            Err(cannot(path, "pw_direct=never: already open with direct I/O"))
+            Err(cannot(path, "pw_direct=never: it is open with direct I/O"))
         }
         _ => Ok(()),
     }

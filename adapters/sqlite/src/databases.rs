@@ -618,6 +618,6 @@ fn cannot_open(path: &Path, error: &io::Error) -> Failure {
 fn busy(path: &Path) -> Failure {
     Failure::new(
         abi::BUSY,
-        format!("cannot open {}: another process or VFS has locked it", path.display()),
+        format!("cannot open {}: it is locked elsewhere", path.display()),
     )
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use object_store::Error;
 
-/// Name of the wrapper in errors.
 pub(crate) const STORE: &str = "Pagewell";
 
 /// Error of the store, or of the wrapper, for several readers.
@@ -16,10 +15,8 @@ pub(crate) struct Shared {
     why: Why,
 }
 
-/// State of the object after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// The object was replaced or deleted.
     Changed,
     Failed,
 }

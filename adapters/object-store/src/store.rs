@@ -261,7 +261,6 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 }
 
-/// Intermediate result of a get.
 enum Begun {
     /// A known object, the range of it to read, and its first bytes.
     Known(Arc<Known>, Range<u64>, Bytes),
@@ -353,7 +352,6 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         }
     }
 
-    /// Returns the store's own answer.
     async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
         let options = GetOptions {
             range: Some(range.clone()),

@@ -30,7 +30,6 @@ pub(crate) struct Connection {
     pub(crate) errno: i32,
 }
 
-/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum WasRead {

@@ -68,7 +68,6 @@ struct Shared {
 }
 
 impl Database {
-    /// Writes all dirty pages to the operating system.
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
         // The failure may be an earlier one that is reported only now; a successful retry resolves
         // it.
@@ -90,7 +89,6 @@ impl Database {
     }
 }
 
-/// Parameters of an open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) may_create: bool,
@@ -143,7 +141,6 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the database at `path`, or returns it if it is open.
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     let mut state = state();
     state.leave_to_parent();
@@ -361,7 +358,6 @@ impl State {
         Ok(cache)
     }
 
-    /// Removes the file at `path` from those that other processes have locked.
     fn take_unlockable(&mut self, path: &Path) -> Result<Option<UnlockedFile>, Failure> {
         let Some(files) = identity::id_at(path)
             .ok()

@@ -9,7 +9,6 @@ use pagewell::{Error, ErrorKind};
 use crate::abi;
 use crate::host::host;
 
-/// Code of SQLite, and a text.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: c_int,
@@ -47,7 +46,6 @@ impl Failure {
         }
     }
 
-    /// Converts an error of the system.
     pub(crate) fn of_system(error: &io::Error, code: c_int, what: &str) -> Self {
         let errno = error.raw_os_error().unwrap_or(0);
         let code = match errno {

@@ -24,7 +24,6 @@ type FileControl = unsafe extern "C" fn(*mut sqlite3, *const c_char, c_int, *mut
 pub(crate) type AutoExtension =
     unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
-/// Functions of SQLite.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     exec: Exec,
@@ -43,7 +42,6 @@ const OLDEST: c_int = 3_031_000;
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
-/// Reason for refusing a SQLite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// It is older than [`OLDEST`].

@@ -10,7 +10,6 @@ use std::ffi::c_int;
 
 use crate::abi;
 
-/// Lock state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     #[default]
@@ -45,11 +44,9 @@ impl Level {
     }
 }
 
-/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Locked {
-    /// Granted.
     Done,
     /// Another connection has a conflicting lock.
     Busy,

@@ -121,7 +121,6 @@ fn unsigned(number: i64) -> Result<u64, Failure> {
     u64::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("position {number}")))
 }
 
-/// Converts a length. SQLite passes no negative ones.
 #[inline(always)]
 fn length(number: c_int) -> Result<usize, Failure> {
     usize::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("length {number}")))
@@ -201,7 +200,6 @@ unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int
     unsafe { with(file, work) }
 }
 
-/// Converts SQLite's number of a lock level.
 fn level(number: c_int) -> Result<Level, Failure> {
     Level::of(number).ok_or_else(|| Failure::new(abi::MISUSE, format!("lock level {number}")))
 }

@@ -2,10 +2,8 @@
 
 use pagewell::io::Direct;
 
-/// Prefix of the names of this VFS's parameters.
 pub(crate) const PREFIX: &str = "pw_";
 
-/// Options of a database from its URI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Memory of the process's cache in bytes (`pw_cache`).
@@ -45,7 +43,6 @@ impl Options {
     }
 }
 
-/// Parses a number of bytes with an optional suffix K, M or G (powers of 1024).
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),

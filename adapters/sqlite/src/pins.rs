@@ -25,7 +25,6 @@ pub(crate) struct Pins {
     fetched: Vec<(NonNull<u8>, PageGuard<'static>)>,
     file: Box<File>,
     nr_all: u64,
-    /// Page that was fetched last.
     last: u64,
 }
 
@@ -84,7 +83,6 @@ impl Pins {
         }
     }
 
-    /// Returns the number of fetches so far.
     pub(crate) fn nr_all(&self) -> u64 {
         self.nr_all
     }

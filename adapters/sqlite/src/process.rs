@@ -22,7 +22,6 @@ static NUMBER: LazyLock<Option<WipedOnFork>> = LazyLock::new(WipedOnFork::new);
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
-    /// Returns this process.
     #[inline]
     pub(crate) fn this() -> Self {
         let Some(number) = NUMBER.as_ref() else {

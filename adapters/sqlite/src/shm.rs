@@ -55,7 +55,6 @@ pub(crate) struct ShmHandle {
     exclusive: u8,
 }
 
-/// Regions and locks.
 #[derive(Debug, Default)]
 pub(crate) struct Shm {
     regions: Vec<Region>,
@@ -68,7 +67,6 @@ pub(crate) struct Shm {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misuse;
 
-/// Result of a request for locks.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum ShmLocked {
@@ -76,7 +74,6 @@ pub(crate) enum ShmLocked {
     Busy,
 }
 
-/// Result of a request for a region.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Mapped {
@@ -176,7 +173,6 @@ impl Shm {
         handle.exclusive &= !mask;
     }
 
-    /// Returns the locks of a mask.
     fn of(&mut self, mask: u8) -> impl Iterator<Item = &mut i32> {
         let locks = self.locks.iter_mut().enumerate();
         locks

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// One request: its range, and the pieces in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) range: Range<u64>,

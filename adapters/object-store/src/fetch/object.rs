@@ -53,7 +53,6 @@ pub(crate) struct OfTier {
 struct Waiting {
     /// Bytes received before any page was requested, with their position.
     come: Option<(u64, Bytes)>,
-    /// Requests to be merged.
     requests: Vec<Filling>,
 }
 
@@ -188,7 +187,6 @@ impl Inner {
         }
     }
 
-    /// Sends the queued requests.
     async fn fetch_all(mut collected: Collected) {
         // Concurrent requests (the pages of a batch, the ranges of a call) arrive one by one, from
         // one thread without a pause.

@@ -13,16 +13,13 @@ const FIRST: Pace = Pace {
     bytes_per_second: 50e6,
 };
 
-/// Weight of a new measurement in the estimate.
 const WEIGHT: f64 = 0.2;
 
-/// Maximum gap between pages in one request.
 const MOST_GAP: u64 = 1 << 20;
 
 /// Bounds of the maximum size of a request.
 const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
 
-/// Shared state of all requests.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     /// One permit for each concurrent request.
@@ -32,10 +29,8 @@ pub(crate) struct Traffic {
     pace: Mutex<Pace>,
 }
 
-/// Estimate of the duration of requests.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// Seconds to the first byte.
     latency: f64,
     bytes_per_second: f64,
 }

@@ -28,7 +28,6 @@ const MOST_AT_FIRST: u64 = 4 << 20;
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
-/// State for opening objects.
 pub(crate) struct Opener {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) cache: Cache,

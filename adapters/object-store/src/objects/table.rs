@@ -14,13 +14,11 @@ use crate::error::Shared;
 use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
 
-/// Result of an opening.
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
 /// Opening, shared by all readers that wait for the object.
 pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 
-/// State of a location.
 #[derive(Clone)]
 enum Entry {
     Known(Arc<Known>),
@@ -34,7 +32,6 @@ pub(crate) enum Look {
     Opening(Opening),
 }
 
-/// Objects by location.
 pub(crate) struct Table {
     entries: Mutex<Entries>,
     trust: Duration,

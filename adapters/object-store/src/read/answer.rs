@@ -11,7 +11,6 @@ use crate::error::Shared;
 use crate::fetch::traffic::Traffic;
 use crate::objects::known::Known;
 
-/// Shared state of answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     pub(crate) traffic: Arc<Traffic>,
@@ -37,7 +36,6 @@ impl AsRef<[u8]> for Pinned {
 }
 
 impl Answers {
-    /// Returns the bytes in `range`, which the object has.
     pub(crate) async fn read(
         &self,
         known: &Arc<Known>,

@@ -17,7 +17,6 @@ pub(crate) const PIECE: u64 = 4 << 20;
 /// Number of pieces that are requested ahead.
 const AHEAD: u64 = 2;
 
-/// Returns the end of the piece that begins at `start`.
 pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
     let next = (start / PIECE + 1) * PIECE;
     next.min(end)
@@ -46,7 +45,6 @@ pub(crate) fn pieces(
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }
 
-/// Returns all of `range` as one.
 pub(crate) async fn whole(
     answers: &Answers,
     known: &Arc<Known>,

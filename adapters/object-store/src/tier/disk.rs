@@ -182,7 +182,6 @@ mod tests {
         Key([nr; 16])
     }
 
-    /// Waits until the writer has processed its queue.
     fn settle(tier: Tier, folder: &Path, nr_pages: u64) -> Tier {
         drop(tier);
         self::tier(folder, nr_pages)

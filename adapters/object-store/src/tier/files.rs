@@ -24,7 +24,6 @@ const HEADER: usize = 32;
 
 const ENTRY: usize = 48;
 
-/// Contents of a place, as in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) place: u32,
@@ -66,7 +65,6 @@ impl Entry {
     }
 }
 
-/// Computes the checksum of an entry.
 fn check_of(bytes: &[u8; ENTRY]) -> [u8; 8] {
     let mut check = [0; 8];
     check.copy_from_slice(&blake3::hash(&bytes[..40]).as_bytes()[..8]);
@@ -128,7 +126,6 @@ pub(super) fn open(
 }
 
 impl Log {
-    /// A log that writes to `file`.
     #[cfg(test)]
     pub(super) fn on(file: File) -> Self {
         Self {
@@ -181,7 +178,6 @@ impl PageFile {
     }
 }
 
-/// Memory for `len` bytes.
 fn words(len: usize) -> Vec<AtomicU64> {
     (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect()
 }

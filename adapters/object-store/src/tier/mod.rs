@@ -60,7 +60,6 @@ impl Identity {
 }
 
 impl Sum {
-    /// Computes the checksum of the page under `key`.
     fn new(key: Key, bytes: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&key.0);

@@ -8,10 +8,8 @@ use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 use super::files::Entry;
 use super::{Key, Sum};
 
-/// Number of places that are freed together.
 const BATCH: usize = 16;
 
-/// Places of a tier.
 #[derive(Debug)]
 pub(super) struct Slots {
     policy: Policy,
@@ -29,7 +27,6 @@ struct Table {
     ghosts_before: HashMap<Key, Ghost>,
 }
 
-/// Page on the disk.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     key: Key,
@@ -95,7 +92,6 @@ impl Slots {
         self.table.free.pop()
     }
 
-    /// Enters the page in its place.
     pub(super) fn fill(&mut self, entry: Entry) {
         let table = &mut self.table;
         let ghost = table
@@ -126,7 +122,6 @@ impl Slots {
         }
     }
 
-    /// Returns the contents of all places.
     pub(super) fn entries(&self) -> Vec<Option<Entry>> {
         let entry = |(place, kept): (usize, &Option<Kept>)| {
             kept.map(|kept| Entry {

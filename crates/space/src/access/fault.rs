@@ -24,7 +24,6 @@ pub(crate) struct NewPage<'s, S: RefScheme> {
     binding: Binding,
 }
 
-/// Creates pages of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Faulter<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,

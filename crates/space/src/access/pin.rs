@@ -49,7 +49,6 @@ pub struct OwnedPin<S: RefScheme> {
     len: usize,
 }
 
-/// Result of an attempt to pin.
 enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
     /// The page was never written.
@@ -69,7 +68,6 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         Self { mm }
     }
 
-    /// Pins the `len` bytes at `addr`.
     pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m, S>, Error> {
         let (reference, off) = self.pin_frame(addr, len)?;
         Ok(Pin {

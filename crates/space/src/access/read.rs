@@ -36,7 +36,6 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         Self { mm }
     }
 
-    /// Fills `buf` with the bytes at `addr`.
     #[inline(always)]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if Optimistic::of(&self.mm.tables).read_short(addr, buf) {

@@ -57,7 +57,6 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Pte, State};
 
-/// Result of one attempt at a slow write.
 enum Attempt<'s, S: RefScheme, R> {
     Done(R),
     /// The page is being moved: wait until the entry changes, or its table leaves the directory.

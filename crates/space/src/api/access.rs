@@ -16,7 +16,6 @@ use crate::access::write::Writer;
 use crate::api::handles::Space;
 use crate::error::{Error, ErrorKind, Op};
 
-/// Size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
 impl<S: RefScheme> Space<S> {

@@ -25,7 +25,6 @@ pub(crate) struct Area<S: RefScheme> {
     pub(crate) order: Order,
     pub(crate) protection: Protection,
     pub(crate) policy: Policy,
-    /// Mapped file, if any.
     pub(crate) file: Option<Arc<FileArea<S>>>,
     /// Id of the area's links.
     id: u64,
@@ -36,7 +35,6 @@ pub(crate) struct Area<S: RefScheme> {
 }
 
 impl<S: RefScheme> Area<S> {
-    /// Creates an area without pages and links.
     pub(crate) fn new(
         range: Range<u64>,
         order: Order,
@@ -127,7 +125,6 @@ impl<S: RefScheme> Area<S> {
         self.families().len()
     }
 
-    /// Links the area to all its families, and to its file.
     pub(crate) fn link<T: LinkedSpace + 'static>(&self, space: &Arc<T>) {
         if let Some(file) = &self.file {
             file.link(self.id, space);

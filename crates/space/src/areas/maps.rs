@@ -34,7 +34,6 @@ pub(crate) trait LinkedSpace: Send + Sync {
     fn drop_copies(&self, maps: &FileMaps, size: u64);
 }
 
-/// Private areas of all spaces that map one file.
 pub(crate) struct FileMaps {
     pub(crate) private: Links<Arc<dyn LinkedSpace>>,
 }

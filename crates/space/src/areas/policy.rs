@@ -30,7 +30,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Checks that the node of the policy is below `nr_nodes`.
     pub(crate) fn check(self, nr_nodes: usize) -> Result<(), ErrorKind> {
         match self {
             Self::Bind(node) | Self::Prefer(node) if node >= nr_nodes => Err(ErrorKind::NoSuchNode),

@@ -53,7 +53,6 @@ impl<S: RefScheme> Areas<S> {
         area.range.contains(&addr).then_some(area)
     }
 
-    /// Returns the areas that overlap `range`, in ascending order.
     pub(crate) fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Area<S>> {
         let first = self
             .area_of(range.start)
@@ -124,7 +123,6 @@ impl<S: RefScheme> Areas<S> {
         self.by_start.insert(area.range.start, area);
     }
 
-    /// Returns the starts of the areas that begin within `range`.
     pub(crate) fn starts_within(&self, range: &Range<u64>) -> Vec<u64> {
         self.by_start
             .range(range.clone())

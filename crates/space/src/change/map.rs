@@ -31,7 +31,6 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pte::Protection;
 
-/// Changes of the areas of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapper<'m, S: RefScheme> {
     mm: &'m Arc<Mm<S>>,
@@ -101,7 +100,6 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         })
     }
 
-    /// Returns the areas of the space, in ascending order.
     pub(crate) fn areas(self) -> Vec<AreaInfo> {
         read(&self.mm.structure)
             .iter()

@@ -87,7 +87,6 @@ impl<S: RefScheme> Mm<S> {
         }
     }
 
-    /// See [`PageTables::own`].
     pub(crate) fn own_table(&self, order: Order, addr: u64) -> Result<Pmd, ErrorKind> {
         self.tables.own(self.shared.tables(), order, addr)
     }

@@ -38,7 +38,6 @@ use crate::pages::owner::Binding;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 
-/// Maximum number of places that are tried for a block.
 const MAX_PLACES: usize = 16;
 
 /// Maximum number of reclaim requests for a page.
@@ -47,7 +46,6 @@ const MAKE_ROOM_TRIES: usize = 4;
 /// Maximum number of pages that are moved at once.
 pub(crate) const BATCH: usize = 64;
 
-/// Assembles large blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Compactor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
@@ -73,7 +71,6 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             .flatten()
     }
 
-    /// Assembles a block of `order` that may be at `place`.
     fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
         self.places(order, place)
             .into_iter()
@@ -189,7 +186,6 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         true
     }
 
-    /// Moves the file's page in `frame`, to any node.
     fn move_of_file(
         self,
         frame: FrameNr,
@@ -246,7 +242,6 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
     }
 }
 
-/// Result for a frame of the place.
 enum Found<'s, S: RefScheme> {
     /// Nothing was to be moved, or it was moved.
     Done,
@@ -262,9 +257,7 @@ enum Found<'s, S: RefScheme> {
 struct Targets<'p, 's, S: RefScheme> {
     supply: &'s Supply<S>,
     place: Range<u32>,
-    /// Allocated parts of the place.
     parts: &'p mut Vec<UniqueFrame<'s, S>>,
-    /// Reclaimed block.
     spare: Option<UniqueFrame<'s, S>>,
 }
 

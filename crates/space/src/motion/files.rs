@@ -22,7 +22,6 @@ use crate::tables::of_space::PageTables;
 /// Maximum number of pages between two lookups of the areas.
 const BATCH: u64 = 512;
 
-/// Moves pages of the files that a space maps.
 pub(crate) struct FileMover<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,

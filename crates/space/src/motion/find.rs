@@ -41,10 +41,8 @@ use crate::words::pte::{Pte, State};
 /// with the structure lock held for reading: a fork waits for this.
 const BATCH_BYTES: u64 = 2 << 20;
 
-/// Criteria of a selection.
 struct Wanted {
     node: usize,
-    /// Frames of the node.
     there: Range<u32>,
     engine: Engine,
 }
@@ -56,14 +54,11 @@ impl Wanted {
     }
 }
 
-/// Result for one entry.
 enum Found {
-    /// No page is mapped.
     Nothing,
     There,
     /// The page was mapped once, and has been moved to the node.
     Moved,
-    /// The page is isolated, and in the batch.
     Isolated,
     Failed(NotMoved),
     /// The directory no longer names the table.
@@ -77,7 +72,6 @@ struct InDirectory<'t, S: RefScheme> {
 }
 
 impl<'t, S: RefScheme> InDirectory<'t, S> {
-    /// Whether the directory still names the table.
     fn is_there(&self) -> bool {
         Directory::look(self.pmd_word) == self.table.pmd
     }
@@ -124,7 +118,6 @@ impl<'s, S: RefScheme> Targets<'s, S> {
     }
 }
 
-/// Remaining capacity of a batch.
 struct Room {
     nr_pages: usize,
     nr_bytes: u64,
@@ -138,7 +131,6 @@ impl Room {
         }
     }
 
-    /// Returns the number of pages of this size that fit.
     fn for_pages(&self, page_bytes: u64) -> usize {
         (self.nr_bytes / page_bytes).min(self.nr_pages as u64) as usize
     }
@@ -149,16 +141,13 @@ impl Room {
     }
 }
 
-/// Results of a selection.
 struct Yield<'b, 's, S: RefScheme> {
-    /// Isolated pages.
     batch: &'b mut Vec<Moving<'s, S>>,
     /// Frames that pages have left.
     left: Vec<UniqueFrame<'s, S>>,
     report: &'b mut Migrated,
 }
 
-/// Selects the pages of a space to be moved.
 pub(crate) struct Finder<'m, S: RefScheme> {
     areas: &'m RwLock<Areas<S>>,
     tables: &'m PageTables<S>,

@@ -94,7 +94,6 @@ use crate::tables::of_space::PageTables;
 /// Maximum number of attempts for a page that was pinned, not found, or being moved.
 const PASSES: usize = 3;
 
-/// Moves the pages of a space.
 pub(crate) struct Migrator<'m, S: RefScheme> {
     finder: Finder<'m, S>,
     mover: Mover<'m, S>,
@@ -142,7 +141,6 @@ impl<'m, S: RefScheme> Migrator<'m, S> {
         report
     }
 
-    /// One pass over the pages of `range`.
     pub(crate) fn migrate_range(
         &self,
         range: &Range<u64>,

@@ -15,13 +15,11 @@ use crate::words::counts::ISOLATED;
 use crate::words::cow::References;
 use crate::words::pte::State;
 
-/// Maximum number of first walks for a page.
 const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Maximum number of checks of the references while the page cannot be accessed.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// Moves isolated pages.
 #[derive(Clone, Copy)]
 pub(crate) struct Mover<'s, S: RefScheme> {
     supply: &'s Supply<S>,

@@ -7,7 +7,6 @@ use crate::motion::report::NotMoved;
 use crate::pages::owner::Owner;
 use crate::pages::record::Pages;
 
-/// Page in motion.
 pub(crate) struct Moving<'s, S: RefScheme> {
     from: FrameNr,
     order: Order,
@@ -21,7 +20,6 @@ pub(crate) struct Moving<'s, S: RefScheme> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// In the old frame.
     Leaving,
     /// In this new frame, which is isolated until the end, as is the old one.
     Arriving(FrameNr),
@@ -42,7 +40,6 @@ impl<'s, S: RefScheme> Moving<'s, S> {
         }
     }
 
-    /// Sets the address in the space that is migrated.
     pub(crate) fn at(self, addr: u64) -> Self {
         let addr = Some(addr);
         Self { addr, ..self }
@@ -64,7 +61,6 @@ impl<'s, S: RefScheme> Moving<'s, S> {
         self.addr
     }
 
-    /// Returns the reason why the page was not moved, if any.
     pub(crate) fn failure(&self) -> Option<NotMoved> {
         match self.stage {
             Stage::Failed(why) => Some(why),

@@ -17,7 +17,6 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Returns the number of pages that are moved at once.
     pub(crate) fn batch(self) -> usize {
         match self {
             Self::FullWalk | Self::EarlyStop => 1,

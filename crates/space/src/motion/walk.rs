@@ -25,7 +25,6 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, table_of};
 use crate::words::pte::State;
 
-/// Continuation of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Pass,
@@ -33,7 +32,6 @@ pub(crate) enum Step {
     End,
 }
 
-/// Entry in a table that is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'t>(&'t AtomicU64);
 

@@ -27,7 +27,6 @@ use crate::words::directory::Directory;
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) links: Links<Directory>,
-    /// Number of frames of this family.
     nr_frames: AtomicUsize,
 }
 

@@ -29,7 +29,6 @@ impl<T> Link<T> {
     }
 }
 
-/// All areas that may map some pages.
 pub(crate) struct Links<T>(Mutex<IntervalTree<Link<T>>>);
 
 impl<T> Links<T> {
@@ -37,7 +36,6 @@ impl<T> Links<T> {
         Self(Mutex::new(IntervalTree::new()))
     }
 
-    /// Links an area by its `id`.
     pub(crate) fn link(&self, id: u64, link: Link<T>) {
         lock(&self.0).insert(link.first, link.end, id, link);
     }

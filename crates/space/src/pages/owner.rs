@@ -12,7 +12,6 @@ use crate::pages::family::Family;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     Anywhere,
-    /// To frames of its node.
     Node,
 }
 
@@ -35,9 +34,7 @@ impl Binding {
 /// Owner of a page, as in its metadata.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    /// Word of the family.
     pub(crate) family: u64,
-    /// Index in the family.
     pub(crate) index: u64,
     pub(crate) binding: Binding,
 }

@@ -256,14 +256,12 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         self.take(frame, ISOLATED);
     }
 
-    /// Returns the family of a page that the caller has isolated.
     pub(crate) fn family_of(self, frame: FrameNr) -> Arc<Family> {
         debug_assert!(self.counts(frame).is_isolated());
         let (family, _) = self.pool.meta(frame).owner();
         owner::family_of_word(family)
     }
 
-    /// Decreases the count. Frees the frame if it becomes zero.
     fn take(self, frame: FrameNr, what: u64) {
         // ORDERING: AcqRel; see the module's documentation.
         let before = self.word(frame).fetch_sub(what, Ordering::AcqRel);

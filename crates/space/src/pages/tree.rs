@@ -20,7 +20,6 @@ struct Node<V> {
     start: u64,
     end: u64,
     id: u64,
-    /// Greatest end in the subtree.
     last: u64,
     priority: u64,
     left: u32,

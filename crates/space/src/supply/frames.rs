@@ -24,7 +24,6 @@ use crate::supply::stock::TableStock;
 use crate::supply::view::PoolView;
 use crate::words::claim;
 
-/// Maximum number of repetitions of an operation.
 const TRIES: usize = 4;
 
 /// Frames of a pool, and the source that reclaims some.
@@ -121,7 +120,6 @@ impl<S: RefScheme> Supply<S> {
         frame
     }
 
-    /// Frees the frame of a table.
     pub(crate) fn free_table(&self, frame: UniqueFrame<'_, S>) {
         self.tables.put(self.pool(), frame);
     }

@@ -24,9 +24,7 @@ pub(crate) struct TableStock {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Frames without a table.
     free: Vec<FrameNr>,
-    /// Number of tables.
     nr_used: usize,
 }
 

@@ -10,7 +10,6 @@ use std::fmt;
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 
-/// Writers of all spaces of a pool.
 pub(crate) struct Writers(PerThread<()>);
 
 /// Error: the system refused the fence that stops the writers.

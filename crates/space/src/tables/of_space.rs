@@ -116,7 +116,6 @@ impl<S: RefScheme> PageTables<S> {
         }
     }
 
-    /// Acquires the unsharing lock.
     pub(crate) fn lock_unsharing(&self) -> MutexGuard<'_, ()> {
         lock(&self.unsharing)
     }

@@ -42,7 +42,6 @@ pub(crate) struct Held<'s, S: RefScheme> {
     _reference: FrameRef<'s, S>,
 }
 
-/// Tables of all spaces of a pool.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables<'s, S: RefScheme> {
     supply: &'s Supply<S>,
@@ -74,7 +73,6 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         raw::counts_of(self.pool(), table)
     }
 
-    /// Adds a share of a table. The caller has one.
     pub(crate) fn share(self, table: FrameNr) {
         // ORDERING: Relaxed; the caller's own share already ordered what it sees.
         self.shares(table).fetch_add(1, Ordering::Relaxed);
@@ -118,7 +116,6 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         }
     }
 
-    /// Empties an entry.
     pub(crate) fn empty(self, word: &AtomicU64) {
         if let Some(claim) = claim_used(word) {
             let before = claim.before();

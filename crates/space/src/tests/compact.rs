@@ -22,9 +22,7 @@ const PAGE: u64 = FRAME_BYTES as u64;
 struct Keeper {
     pool: FramePool<LockBit>,
     kept: Mutex<Vec<FrameNr>>,
-    /// Number of requests for a frame.
     nr_asked: AtomicUsize,
-    /// Sum of the pages that were isolated at each request.
     nr_isolated: AtomicUsize,
 }
 

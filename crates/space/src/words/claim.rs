@@ -56,7 +56,6 @@ impl<'t> Claim<'t> {
         })
     }
 
-    /// Returns the entry as it was before the claim.
     #[inline]
     pub(crate) fn before(&self) -> Pte {
         self.before
@@ -78,7 +77,6 @@ impl<'t> Claim<'t> {
         fence(Ordering::Release);
     }
 
-    /// Ends the claim and stores `after` in the entry.
     #[inline]
     pub(crate) fn end(self, after: Pte) {
         debug_assert!(!after.is_busy() && after != self.before);
@@ -129,7 +127,6 @@ pub(crate) fn assert_none_held() {
     debug_assert!(held::is_none(), "allocates or waits with an entry claimed");
 }
 
-/// Number of claims that this thread holds.
 #[cfg(all(debug_assertions, not(loom)))]
 mod held {
     use std::cell::Cell;

@@ -42,13 +42,11 @@ pub(crate) const ISOLATED: u64 = 1 << (2 * FIELD_BITS);
 const FIELD_BITS: u32 = 28;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
-/// Maximum number of migration entries of a frame.
 pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
 
 /// Maximum number of mappings of a frame. Each is in a table of its own, of 4 KiB.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;
 
-/// Counts of one frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts(u64);
 
@@ -57,12 +55,10 @@ impl Counts {
         Self(bits)
     }
 
-    /// Number of present entries that name the frame.
     pub(crate) const fn mappings(self) -> u32 {
         (self.0 & FIELD_MASK) as u32
     }
 
-    /// Number of migration entries that name the frame.
     pub(crate) const fn migrations(self) -> u32 {
         (self.0 >> FIELD_BITS & FIELD_MASK) as u32
     }

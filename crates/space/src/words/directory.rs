@@ -21,7 +21,6 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// Memory of a directory.
     #[derive(Debug)]
     struct Mapping {
         start: NonNull<AtomicU64>,
@@ -39,7 +38,6 @@ mod imp {
         /// As in `mapping`: a hit loads both from here.
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Keeps the words mapped.
         #[allow(dead_code)] // Never read.
         mapping: Arc<Mapping>,
     }

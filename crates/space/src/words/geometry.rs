@@ -35,7 +35,6 @@ pub(crate) const fn table_of(addr: u64) -> u64 {
     addr >> TABLE_SHIFT
 }
 
-/// Returns the first address that table number `table` spans.
 #[inline]
 #[cfg(any(feature = "baselines", test))]
 pub(crate) const fn table_start(table: usize) -> u64 {
@@ -49,13 +48,11 @@ pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
     (addr >> (FRAME_SHIFT + order)) as usize & (FRAME_WORDS - 1)
 }
 
-/// Returns the offset of `addr` in its page.
 #[inline]
 pub(crate) const fn offset_in_page(addr: u64, order: u32) -> usize {
     (addr & (page_bytes(order) - 1)) as usize
 }
 
-/// Returns the size of a page of `order`.
 #[inline]
 pub(crate) const fn page_bytes(order: u32) -> u64 {
     (FRAME_BYTES as u64) << order

@@ -33,7 +33,6 @@ const VERSION_SHIFT: u32 = 6;
 const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
 const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
-/// Entry of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pmd(u64);
 
@@ -65,7 +64,6 @@ impl Pmd {
         self.0 & ORDER_MASK == (MAX_PAGE_ORDER.get() as u64) << ORDER_SHIFT
     }
 
-    /// Whether there is a table, and no other space uses it.
     #[inline]
     pub(crate) const fn is_exclusive(self) -> bool {
         self.0 & EXCLUSIVE != 0
@@ -115,7 +113,6 @@ impl Pmd {
         Self(self.0 & !VERSION_MASK | self.next_version() | EXCLUSIVE)
     }
 
-    /// The entry after the table was removed.
     pub(crate) const fn emptied(self) -> Self {
         Self(self.next_version())
     }

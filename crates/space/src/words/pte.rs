@@ -40,10 +40,8 @@ const READABLE: u64 = 1 << 3;
 const WRITABLE: u64 = 1 << 4;
 const DIRTY: u64 = 1 << 5;
 
-/// Bits of the state.
 const STATE: u64 = HOT | COLD | MIGRATION;
 
-/// State of a claimed entry.
 const BUSY: u64 = COLD | MIGRATION;
 
 /// Permissions and dirty bit of the page; kept by a migration entry.
@@ -62,21 +60,16 @@ pub(super) const fn start_in_pool(word: u64) -> usize {
     (shifted & -(FRAME_BYTES as i64)) as usize
 }
 
-/// Value of a page-table entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pte(u64);
 
-/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum State {
-    /// No page is mapped.
     Empty,
-    /// The page is in this frame.
     Present(FrameNr),
     /// The page is being moved out of this frame.
     Migration(FrameNr),
-    /// A thread has claimed the entry.
     Busy,
 }
 
@@ -103,7 +96,6 @@ impl Protection {
 }
 
 impl Pte {
-    /// Initial value of an entry.
     pub(crate) const EMPTY: Self = Self(0);
 
     #[inline]
@@ -172,7 +164,6 @@ impl Pte {
         self.0 & WRITABLE != 0
     }
 
-    /// The claimed form of the word.
     #[inline]
     pub(crate) const fn claimed(self) -> Self {
         Self(self.0 & !HOT | BUSY)
@@ -205,7 +196,6 @@ impl Pte {
         self.0 & MARKS
     }
 
-    /// The entry after a write in place.
     #[inline]
     pub(crate) const fn rewritten(self) -> Self {
         self.with_marks(self.marks() | DIRTY)
@@ -268,7 +258,6 @@ impl Pte {
         Self(entry.0 & !VERSION_MASK | self.next_version())
     }
 
-    /// The entry after the page was removed.
     pub(crate) const fn emptied(self) -> Self {
         Self(self.next_version())
     }

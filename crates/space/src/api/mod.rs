@@ -1,12 +1,10 @@
 //! Public handles and calls: [`handles::Spaces`] and [`handles::Space`].
 //!
-//! Owns: the handles, and the documentation of each call. Checks arguments, and calls the module
-//! that does the work.
-//!
-//! May call: all modules.
-//!
-//! Promises: the documentation of the crate's types. All methods take `&self`, from any number of
-//! threads.
+//! - Owns: the handles, and the documentation of each call. Checks arguments, and calls the module
+//!   that does the work.
+//! - May call: all modules.
+//! - Promises: the documentation of the crate's types. All methods take `&self`, from any number of
+//!   threads.
 
 mod access;
 mod areas;

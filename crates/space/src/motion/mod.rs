@@ -1,19 +1,17 @@
 //! Moves of pages to other frames while they are in use: to another node, or out of the place of a
 //! large block.
 //!
-//! Owns: the protocol ([`migrate`]) and its steps: selection of pages ([`find`]; of files,
-//! [`files`]), a page in motion ([`page`]), from a page to its entries ([`walk`]), the two walks
-//! and the copy between them ([`mover`]), the result ([`report`]); and compaction ([`compact`]).
-//!
-//! May call: `areas` (areas of a range, and their lock), `tables`, `pages`, `supply`, `words`,
-//! `error`. It gets these parts of a space, not the whole: `access` calls it for blocks, from below
-//! a fault.
-//!
-//! Promises: no readable byte changes. A page ends in its new frame or stays in the old one, and
-//! every entry follows, with any concurrent forks, copies and unmapping (A1 to A4 of [`migrate`]).
-//!
-//! Locks: the structure lock for reading while a batch is selected; families' locks, and claims one
-//! at a time, in walks; none while it waits.
+//! - Owns: the protocol ([`migrate`]) and its steps: selection of pages ([`find`]; of files,
+//!   [`files`]), a page in motion ([`page`]), from a page to its entries ([`walk`]), the two walks
+//!   and the copy between them ([`mover`]), the result ([`report`]); and compaction ([`compact`]).
+//! - May call: `areas` (areas of a range, and their lock), `tables`, `pages`, `supply`, `words`,
+//!   `error`. It gets these parts of a space, not the whole: `access` calls it for blocks, from
+//!   below a fault.
+//! - Promises: no readable byte changes. A page ends in its new frame or stays in the old one, and
+//!   every entry follows, with any concurrent forks, copies and unmapping (A1 to A4 of
+//!   [`migrate`]).
+//! - Locks: the structure lock for reading while a batch is selected; families' locks, and claims
+//!   one at a time, in walks; none while it waits.
 
 pub(crate) mod compact;
 pub(crate) mod files;

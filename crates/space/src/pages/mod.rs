@@ -1,17 +1,14 @@
 //! Pages: the metadata of their frames, and the families by which their entries are found.
 //!
-//! Owns: counts of entries, and isolation ([`record`]); the owner of a page ([`owner`]); families
-//! ([`family`]); links to areas ([`links`], over an interval tree).
-//!
-//! May call: `supply` (only the pool), `words`. It uses no table and no space: a link leads to a
-//! directory.
-//!
-//! Promises: every entry that names a frame is counted, in one step with its creation, conversion
-//! and drop (I1 to I3 of [`crate::words::counts`]). The thread that makes the count zero frees the
-//! frame, once. An area is linked while its space may have an entry of the family (F1, F2 of
-//! [`family`]).
-//!
-//! Locks: that of each tree of links; entries are claimed with it held.
+//! - Owns: counts of entries, and isolation ([`record`]); the owner of a page ([`owner`]); families
+//!   ([`family`]); links to areas ([`links`], over an interval tree).
+//! - May call: `supply` (only the pool), `words`. It uses no table and no space: a link leads to a
+//!   directory.
+//! - Promises: every entry that names a frame is counted, in one step with its creation, conversion
+//!   and drop (I1 to I3 of [`crate::words::counts`]). The thread that makes the count zero frees
+//!   the frame, once. An area is linked while its space may have an entry of the family (F1, F2 of
+//!   [`family`]).
+//! - Locks: that of each tree of links; entries are claimed with it held.
 
 pub(crate) mod family;
 pub(crate) mod links;
